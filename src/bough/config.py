@@ -1,0 +1,214 @@
+"""Settings: read once, frozen.
+
+They come from flags, then `BOUGH_…` variables, then `bough.toml` in the home. An unknown or
+wrong setting is refused by name. Nothing else in the program reads the environment for settings.
+"""
+
+import difflib
+import hashlib
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bough.errors import SettingRefused
+
+FILE_NAME = "bough.toml"
+PREFIX = "BOUGH_"
+NOT_SETTINGS = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Region(_Frozen):
+    id: Annotated[str, Field(pattern=r"^[a-z0-9]+-[a-z0-9-]{1,40}$")]
+    name: str
+    latitude: str = "0"
+    longitude: str = "0"
+
+    @property
+    def cloud(self) -> str:
+        return self.id.split("-", 1)[0]
+
+    @property
+    def place(self) -> str:
+        return self.id.split("-", 1)[1]
+
+
+class Plan(_Frozen):
+    """Limits of an account. `free` is the plan of new accounts."""
+
+    projects: int = 100
+    branches: int = 500
+    storage_bytes: int = 512 * 1024**2
+    history_seconds: int = 7 * 86400
+    max_cu: float = 8
+
+
+DEFAULT_REGIONS = (Region(id="aws-us-east-2", name="US East 2 (Ohio)", latitude="40.06", longitude="-82.99"),)
+DEFAULT_PLANS = {
+    "free": Plan(),
+    "unlimited": Plan(
+        projects=1_000_000, branches=100_000, storage_bytes=16 * 1024**4, history_seconds=30 * 86400, max_cu=64
+    ),
+}
+
+
+def running_as_root() -> bool:
+    return os.geteuid() == 0
+
+
+def default_home() -> Path:
+    return Path("/var/lib/bough") if running_as_root() else Path(".bough").resolve()
+
+
+def default_cache() -> Path:
+    if running_as_root():
+        return Path("/var/cache/bough")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "bough"
+
+
+class Settings(_Frozen):
+    home: Path = Field(default_factory=default_home, description="where everything of this installation lives")
+    cache: Path = Field(default_factory=default_cache, description="where Postgres binaries are kept")
+    listen: str = Field("127.0.0.1", description="address the API listens on")
+    api_port: Port | None = Field(None, description="port of the API [first choice: 8432]")
+    gateway_port: Port | None = Field(None, description="port for Postgres clients [first choice: 5432]")
+    domain: str = Field("localhost", description="domain of the endpoint hosts", pattern=r"^[a-z0-9.-]{1,120}$")
+    storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="volume driver")
+    store_url: str = Field("", description="PostgreSQL URL of the store; empty: SQLite in the home")
+    postgres_versions: tuple[Annotated[int, Field(ge=14, le=18)], ...] = Field(
+        (17,), description="major versions to fetch and keep ready; the first is the default", min_length=1
+    )
+    project_uids: tuple[int, int] = Field(
+        (200_000, 265_000), description="as root: the range of user ids that computes run under"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
+    regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)
+    plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named limits; `free` is for new accounts")
+    rate_per_minute: int = Field(700, ge=1, description="requests a minute per key")
+    rate_per_second_and_route: int = Field(40, ge=1, description="requests a second per key and route")
+    rate_per_minute_and_address: int = Field(300, ge=1, description="requests a minute per address without a key")
+    body_limit: int = Field(1024 * 1024, ge=1024, description="largest request body in bytes")
+    hold_seconds: float = Field(5.0, ge=0, description="how long a request waits for conflicting work before 423")
+    operation_workers: int = Field(8, ge=1, description="operations that run at once")
+    recoverable_seconds: int = Field(7 * 86400, ge=0, description="how long a deleted project can be recovered")
+    free_space_floor: int = Field(
+        512 * 1024**2, ge=0, description="free bytes of the home below which nothing new is made"
+    )
+
+    @model_validator(mode="after")
+    def _plans_are_whole(self) -> "Settings":
+        for name in ("free", "unlimited"):
+            if name not in self.plans:
+                raise ValueError(f"plans: the plan {name!r} is missing")
+        if self.project_uids[0] < 1000 or self.project_uids[1] <= self.project_uids[0]:
+            raise ValueError("project_uids: give two numbers, the first at least 1000 and the second larger")
+        return self
+
+    @property
+    def keys(self) -> Path:
+        return self.home / "keys"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def log_file(self) -> Path:
+        return self.logs / "control.log"
+
+    @property
+    def store_file(self) -> Path:
+        return self.home / "store.db"
+
+    @property
+    def sockets(self) -> Path:
+        """A short folder for sockets: Postgres refuses socket paths over 107 bytes."""
+        name = hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
+        if running_as_root():
+            return Path("/run/bough") / name
+        runtime = os.environ.get("XDG_RUNTIME_DIR")
+        if runtime and len(runtime) < 50 and os.access(runtime, os.W_OK):
+            return Path(runtime) / "bough" / name
+        return Path(tempfile.gettempdir()) / f"bough-{os.geteuid()}-{name}"
+
+    def plan(self, name: str) -> Plan:
+        """The plan of that name; an account whose plan was taken out of the settings is on `free`."""
+        return self.plans.get(name, self.plans["free"])
+
+    def region(self, region_id: str) -> Region | None:
+        return next((region for region in self.regions if region.id == region_id), None)
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force: flags over variables over the file over defaults."""
+    environment = os.environ if environment is None else environment
+    given = {name: value for name, value in flags.items() if value is not None}
+    variables = _from_environment(environment)
+    home = Path(given.get("home") or variables.get("home") or default_home()).expanduser().absolute()
+    merged = {**_from_file(home / FILE_NAME), **variables, **given, "home": home}
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise SettingRefused(_sentence(error)) from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        _check_known(name, f"the variable {variable}")
+        values[name] = _read_text(name, text, variable)
+    return values
+
+
+def _read_text(name: str, text: str, variable: str) -> Any:
+    """Lists and tables are written as TOML values, everything else as it is."""
+    if name in {"regions", "plans", "postgres_versions", "project_uids"}:
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            raise SettingRefused(f"{variable}: write the value as in {FILE_NAME}, for example [17, 16].") from None
+    return text
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingRefused(f"{path} cannot be read: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingRefused(f"{path} is not valid TOML: {error}.") from None
+    for name in values:
+        _check_known(name, str(path))
+        if name == "home":
+            raise SettingRefused(f"{path}: 'home' cannot be set inside the home; use --home or BOUGH_HOME.")
+    return values
+
+
+def _check_known(name: str, where: str) -> None:
+    if name in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else " `bough config` lists the settings."
+    raise SettingRefused(f"{where}: there is no setting {name!r}.{hint}")
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"The setting {where!r} is wrong: {message}." if where else f"Wrong settings: {message}."

@@ -1,0 +1,29 @@
+"""An API key as we keep it: never its token, only a prefix and an HMAC."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from bough.ids import OrganizationId, ProjectId, UserId
+
+
+class KeyKind(StrEnum):
+    PERSONAL = "personal"  # all projects its user may reach
+    ORGANIZATION = "organization"  # all projects of one organization
+    PROJECT = "project"  # one project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    id: int
+    kind: KeyKind
+    name: str
+    prefix: str
+    digest: str
+    user_id: UserId  # who made it
+    org_id: OrganizationId | None
+    project_id: ProjectId | None
+    created_at: datetime
+    last_used_at: datetime | None
+    last_used_from: str
+    revoked_at: datetime | None

@@ -1,0 +1,24 @@
+"""A database of a branch, and which names it may have."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.domain.names import check_identifier
+from bough.ids import BranchId
+
+DEFAULT_NAME = "neondb"
+_RESERVED = frozenset({"postgres", "template0", "template1", "replication", "all", "sameuser", "samerole"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    id: int
+    branch_id: BranchId
+    name: str
+    owner_name: str
+    created_at: datetime
+    updated_at: datetime
+
+
+def check_name(name: str) -> str:
+    return check_identifier(name, "database", _RESERVED, ("pg_", "bough_"))

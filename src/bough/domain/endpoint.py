@@ -1,0 +1,99 @@
+"""An endpoint: a host that clients connect to and the compute behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from bough.ids import BranchId, EndpointId, ProjectId
+
+
+class EndpointType(StrEnum):
+    READ_WRITE = "read_write"
+    READ_ONLY = "read_only"
+
+
+class EndpointState(StrEnum):
+    INIT = "init"  # known, never started
+    ACTIVE = "active"  # accepts connections
+    IDLE = "idle"  # stopped; wakes on connect
+
+
+MOVES = {
+    EndpointState.INIT: {EndpointState.ACTIVE, EndpointState.IDLE},
+    EndpointState.ACTIVE: {EndpointState.IDLE},
+    EndpointState.IDLE: {EndpointState.ACTIVE},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    id: EndpointId
+    project_id: ProjectId
+    branch_id: BranchId
+    type: EndpointType
+    state: EndpointState
+    pending_state: EndpointState | None
+    min_cu: float
+    max_cu: float
+    settings: Mapping[str, Any]
+    pooler_enabled: bool
+    disabled: bool
+    passwordless_access: bool
+    suspend_timeout_seconds: int
+    provisioner: str
+    creation_source: str
+    created_at: datetime
+    updated_at: datetime
+    last_active: datetime | None = None
+    started_at: datetime | None = None
+    suspended_at: datetime | None = None
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """Where clients connect: the port is part of a host when it is not Postgres's own."""
+
+    domain: str
+    port: int
+
+    def proxy(self, region_id: str) -> str:
+        cloud, place = region_id.split("-", 1)
+        return f"{place}.{cloud}.{self.domain}{self._suffix}"
+
+    def direct(self, endpoint: EndpointId, region_id: str) -> str:
+        return f"{endpoint}.{self.proxy(region_id)}"
+
+    def pooled(self, endpoint: EndpointId, region_id: str) -> str:
+        return f"{endpoint}-pooler.{self.proxy(region_id)}"
+
+    @property
+    def _suffix(self) -> str:
+        return "" if self.port == 5432 else f":{self.port}"
+
+
+def wishing(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
+    """The endpoint on its way to a state; nothing pends when it is already there."""
+    pending = None if endpoint.state == to else to
+    return replace(endpoint, pending_state=pending, updated_at=now)
+
+
+def moved(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
+    """The endpoint arrived: `started_at` and `suspended_at` follow the state."""
+    if endpoint.state == to:
+        return replace(endpoint, pending_state=None)
+    if to not in MOVES[endpoint.state]:
+        raise ValueError(f"endpoint {endpoint.id} cannot move from {endpoint.state} to {to}")
+    arrived = replace(endpoint, state=to, pending_state=None, updated_at=now)
+    if to is EndpointState.ACTIVE:
+        return replace(arrived, started_at=now, last_active=now, suspended_at=None)
+    return replace(arrived, suspended_at=now)
+
+
+def stopped(endpoint: Endpoint, now: datetime) -> Endpoint:
+    """After a start that failed: one that never ran stays new, one that ran sleeps."""
+    if endpoint.state is EndpointState.ACTIVE:
+        return moved(endpoint, EndpointState.IDLE, now)
+    return replace(endpoint, pending_state=None)

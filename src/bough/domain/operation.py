@@ -1,0 +1,114 @@
+"""An operation: work that has an owner, parameters and an end, and that users see.
+
+Its row is the queue entry and the public record at once. Which operations may not run beside
+one another is decided here, by what each action touches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from bough.ids import BranchId, EndpointId, OperationId, ProjectId
+
+
+class OperationAction(StrEnum):
+    """Out of the set that existing clients know."""
+
+    CREATE_TIMELINE = "create_timeline"  # make the volume of a new root branch
+    START_COMPUTE = "start_compute"  # make an endpoint accept connections
+    SUSPEND_COMPUTE = "suspend_compute"  # stop an endpoint's compute
+    APPLY_CONFIG = "apply_config"  # bring new settings to a running compute
+    DELETE_TIMELINE = "delete_timeline"  # remove a branch's data for good
+
+
+class OperationStatus(StrEnum):
+    SCHEDULING = "scheduling"  # written, waits for its turn
+    RUNNING = "running"  # a runner has begun it
+    FINISHED = "finished"  # done
+    FAILED = "failed"  # given up and undone; `error` says why
+    CANCELLING = "cancelling"  # being undone by request
+    CANCELLED = "cancelled"  # will not run
+    SKIPPED = "skipped"  # there was nothing to do
+
+
+ENDED = frozenset(
+    {OperationStatus.FINISHED, OperationStatus.FAILED, OperationStatus.CANCELLED, OperationStatus.SKIPPED}
+)
+OPEN = frozenset(OperationStatus) - ENDED
+
+
+class Reach(StrEnum):
+    """How far an action's hands go."""
+
+    ENDPOINT = "endpoint"
+    BRANCH = "branch"  # the branch's volume, and so every endpoint on it
+    PROJECT = "project"
+
+
+REACH = {
+    OperationAction.CREATE_TIMELINE: Reach.BRANCH,
+    OperationAction.START_COMPUTE: Reach.ENDPOINT,
+    OperationAction.SUSPEND_COMPUTE: Reach.ENDPOINT,
+    OperationAction.APPLY_CONFIG: Reach.ENDPOINT,
+    OperationAction.DELETE_TIMELINE: Reach.BRANCH,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    id: OperationId
+    project_id: ProjectId
+    branch_id: BranchId | None
+    endpoint_id: EndpointId | None
+    action: OperationAction
+    status: OperationStatus
+    parameters: Mapping[str, Any]
+    after: OperationId | None  # does not begin before this one finished
+    step: str  # the step to run next
+    steps_done: tuple[str, ...]
+    undoing: bool
+    failures: int
+    error: str | None
+    due_at: datetime
+    lease_until: datetime | None
+    fence: int  # grows with every lease; a write under an old one is refused
+    request_id: str
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """What a piece of work lays hands on; two touches conflict or do not."""
+
+    reach: Reach
+    project_id: ProjectId
+    branch_id: BranchId | None = None
+    endpoint_id: EndpointId | None = None
+
+
+def touch_of(operation: Operation) -> Touch:
+    return Touch(
+        reach=REACH[operation.action],
+        project_id=operation.project_id,
+        branch_id=operation.branch_id,
+        endpoint_id=operation.endpoint_id,
+    )
+
+
+def conflict(one: Touch, other: Touch) -> bool:
+    if one.project_id != other.project_id:
+        return False
+    if Reach.PROJECT in (one.reach, other.reach):
+        return True
+    if one.branch_id is not None and one.branch_id == other.branch_id and Reach.BRANCH in (one.reach, other.reach):
+        return True
+    return one.endpoint_id is not None and one.endpoint_id == other.endpoint_id

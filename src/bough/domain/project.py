@@ -1,0 +1,77 @@
+"""A project: one pinned Postgres install, a tree of branches, settings and limits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from bough.errors import Invalid, NotFound
+from bough.ids import OrganizationId, ProjectId, UserId
+
+MAX_HISTORY_SECONDS = 2_592_000
+MIN_CU = 0.25
+SUSPEND_DEFAULT = 0  # the platform's default
+SUSPEND_NEVER = -1
+SUSPEND_SHORTEST = 60
+SUSPEND_LONGEST = 604_800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    id: ProjectId
+    org_id: OrganizationId
+    created_by: UserId
+    name: str
+    region_id: str
+    pg_version: int
+    install: str  # the build of Postgres that may open its volumes
+    provisioner: str
+    settings: Mapping[str, Any]
+    default_endpoint_settings: Mapping[str, Any]
+    store_passwords: bool
+    history_retention_seconds: int
+    creation_source: str
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None = None
+    recoverable_until: datetime | None = None
+    purged_at: datetime | None = None
+
+    @property
+    def logical_replication(self) -> bool:
+        return bool(self.settings.get("enable_logical_replication"))
+
+    def is_recoverable(self, now: datetime) -> bool:
+        return self.deleted_at is not None and self.recoverable_until is not None and now < self.recoverable_until
+
+
+def recovery_window(now: datetime, seconds: int) -> datetime:
+    return now + timedelta(seconds=seconds)
+
+
+def check_recoverable(project: Project, now: datetime) -> None:
+    if project.deleted_at is None:
+        raise Invalid("The project is not deleted, so there is nothing to recover.")
+    if not project.is_recoverable(now):
+        raise NotFound.thing("project")
+
+
+def check_autoscaling(minimum: float, maximum: float, largest: float) -> None:
+    if minimum > maximum:
+        raise Invalid(f"autoscaling_limit_min_cu ({minimum:g}) is larger than autoscaling_limit_max_cu ({maximum:g}).")
+    if maximum > largest:
+        raise Invalid(f"autoscaling_limit_max_cu ({maximum:g}) is over the {largest:g} CU that the plan allows.")
+
+
+def check_suspend_timeout(seconds: int) -> None:
+    if seconds in (SUSPEND_DEFAULT, SUSPEND_NEVER) or SUSPEND_SHORTEST <= seconds <= SUSPEND_LONGEST:
+        return
+    raise Invalid(
+        f"suspend_timeout_seconds is {seconds}: use 0 for the default, -1 for never, "
+        f"or {SUSPEND_SHORTEST} to {SUSPEND_LONGEST}."
+    )
+
+
+def check_settings_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    if before.get("enable_logical_replication") and after.get("enable_logical_replication") is False:
+        raise Invalid("enable_logical_replication cannot be turned off once it is on.")

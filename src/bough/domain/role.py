@@ -1,0 +1,33 @@
+"""A login role of a branch, and which names it may have."""
+
+import secrets
+import string
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.domain.names import check_identifier
+from bough.ids import BranchId
+
+DEFAULT_NAME = "neondb_owner"
+_RESERVED = frozenset({"public", "none", "postgres", "current_user", "current_role", "session_user", "user"})
+_PASSWORD_LETTERS = string.ascii_letters + string.digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    branch_id: BranchId
+    name: str
+    verifier: str  # SCRAM-SHA-256, as Postgres stores it
+    sealed_password: str | None  # None when the project does not store passwords
+    is_protected: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+def check_name(name: str) -> str:
+    return check_identifier(name, "role", _RESERVED, ("pg_", "bough_"))
+
+
+def new_password() -> str:
+    """Letters and digits only: clients put passwords into URIs without quoting them."""
+    return "npg_" + "".join(secrets.choice(_PASSWORD_LETTERS) for _ in range(24))

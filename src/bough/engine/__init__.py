@@ -1,0 +1,1 @@
+"""Hands. Knows specs and ids; knows no rows, users or HTTP."""

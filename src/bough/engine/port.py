@@ -1,0 +1,82 @@
+"""What an engine offers: branches that hold data and endpoints that serve it.
+
+Every `ensure_…` verb may be repeated, also after a crash in its middle. The words are branches,
+volumes and endpoints, never directories and pids, so an engine may be this machine or a cluster.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from bough.engine.spec import BranchSpec, ComputeSpec
+from bough.errors import Kind, PlatformError
+from bough.ids import EndpointId, ProjectId, VolumeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What this engine can do, found out once at start."""
+
+    installs: Mapping[int, str]  # Postgres major version → the install a new project gets
+    isolation: bool  # every project runs under a user of its own
+    driver: str  # how volumes are cloned
+
+
+class Readiness(StrEnum):
+    READY = "ready"  # accepts connections; roles and databases are as the spec says
+    STARTING = "starting"  # launched, still recovering; ask again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a compute listens, in libpq's terms: a host that begins with `/` is a socket folder."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    logical_bytes: int  # the tenant's databases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    running: frozenset[EndpointId]  # computes that live now
+    volumes: frozenset[VolumeId]  # volumes that exist whole
+
+
+class EngineError(PlatformError):
+    """The machine refused; the sentence may be shown, `transient` says whether to try again."""
+
+    kind = Kind.UNAVAILABLE
+
+    def __init__(self, public: str, *, transient: bool = True) -> None:
+        super().__init__(public)
+        self.transient = transient
+
+
+class Engine(Protocol):
+    def capabilities(self) -> Capabilities: ...
+
+    async def ensure_branch(self, spec: BranchSpec) -> None:
+        """The volume exists, whole and synced; made from its install's template."""
+
+    async def ensure_running(self, spec: ComputeSpec) -> Readiness:
+        """A compute serves the volume with exactly these settings, restarted when it must be."""
+
+    async def ensure_suspended(self, endpoint: EndpointId) -> None:
+        """No compute runs for the endpoint; what was committed is on disk."""
+
+    async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
+        """The volume is gone, and with the project's last volume all that was the project's."""
+
+    async def address(self, endpoint: EndpointId) -> Address | None:
+        """Where the endpoint's compute listens, or None when it does not accept connections."""
+
+    async def usage(self, endpoint: EndpointId) -> Usage | None:
+        """What a running endpoint's databases hold; None when it does not run."""
+
+    async def observe(self) -> Observation:
+        """What is there, without waking anything."""

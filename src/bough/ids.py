@@ -1,0 +1,115 @@
+"""Typed ids: their making and their parsing.
+
+Every id but an operation's and a user's (UUIDs) and a key's (a number) matches
+`^[a-z0-9-]{1,60}$` and shows what it is: `br-gentle-salad-ad7v90qq`.
+"""
+
+import re
+import secrets
+import uuid
+from typing import Self
+
+from bough import words
+from bough.errors import Invalid
+
+PATTERN = r"^[a-z0-9-]{1,60}$"
+_SHAPE = re.compile(r"[a-z0-9-]{1,60}")
+_BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _base36(length: int) -> str:
+    return "".join(secrets.choice(_BASE36) for _ in range(length))
+
+
+class Id(str):
+    """A string that knows what it names; two kinds of id do not mix."""
+
+    __slots__ = ()
+    noun = "thing"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        if not _SHAPE.fullmatch(text):
+            raise Invalid(
+                f"{text[:80]!r} is not a valid {cls.noun} id: use 1 to 60 lower-case letters, digits and hyphens."
+            )
+        return cls(text)
+
+
+class ProjectId(Id):
+    noun = "project"
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls(f"{words.pair()}-{secrets.randbelow(90_000_000) + 10_000_000}")
+
+
+class _Worded(Id):
+    """An id of the form prefix-adjective-noun-suffix."""
+
+    prefix = ""
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls(f"{cls.prefix}-{words.pair()}-{_base36(8)}")
+
+
+class BranchId(_Worded):
+    noun = "branch"
+    prefix = "br"
+
+
+class EndpointId(_Worded):
+    noun = "endpoint"
+    prefix = "ep"
+
+
+class OrganizationId(_Worded):
+    noun = "organization"
+    prefix = "org"
+
+
+class _Coded(Id):
+    """An id that users rarely see: prefix and twenty characters."""
+
+    prefix = ""
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls(f"{cls.prefix}-{_base36(20)}")
+
+
+class VolumeId(_Coded):
+    noun = "volume"
+    prefix = "vol"
+
+
+class LineageId(_Coded):
+    noun = "lineage"
+    prefix = "lin"
+
+
+class _Uuid(str):
+    """A UUID in its usual text form."""
+
+    __slots__ = ()
+    noun = "thing"
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls(uuid.uuid4())
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        try:
+            return cls(uuid.UUID(text))
+        except ValueError:
+            raise Invalid(f"{text[:80]!r} is not a valid {cls.noun} id: use a UUID.") from None
+
+
+class OperationId(_Uuid):
+    noun = "operation"
+
+
+class UserId(_Uuid):
+    noun = "user"

@@ -1,0 +1,43 @@
+"""postgresql.conf as a pure function of settings."""
+
+from collections.abc import Mapping
+
+SEGMENT_MB = 4  # WAL segment size: see ARCHITECTURE.md, "Decisions"
+
+EVERY_COMPUTE = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0777",  # the folder around the socket decides who gets in
+    "password_encryption": "scram-sha-256",
+    "min_wal_size": f"{2 * SEGMENT_MB}MB",
+    "max_wal_size": "1GB",
+    "recovery_init_sync_method": "syncfs",
+    "max_wal_senders": "10",
+    "max_replication_slots": "10",
+    "shared_preload_libraries": "",
+    "log_destination": "stderr",
+    "logging_collector": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+    "datestyle": "iso, mdy",
+    "lc_messages": "C",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    "default_text_search_config": "pg_catalog.english",
+    "jit": "off",
+    "autovacuum_naptime": "1min",
+    "max_locks_per_transaction": "64",
+}
+
+
+def text(settings: Mapping[str, str]) -> str:
+    """The whole file: ours for every compute, then the given ones over them."""
+    merged = {**EVERY_COMPUTE, **settings}
+    return "".join(f"{name} = {_value(value)}\n" for name, value in sorted(merged.items()))
+
+
+def _value(value: str) -> str:
+    if "\n" in value or "\0" in value:
+        raise ValueError("a setting cannot hold a line break")
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

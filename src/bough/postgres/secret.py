@@ -1,0 +1,24 @@
+"""SCRAM-SHA-256 verifiers (RFC 5802, RFC 7677) in the text form Postgres stores.
+
+Our passwords are ASCII, so SASLprep (RFC 4013) leaves them as they are.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+ITERATIONS = 4096
+SALT_BYTES = 16
+
+
+def scram_verifier(password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> str:
+    salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
+    stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server_key = hmac.digest(salted, b"Server Key", "sha256")
+    return f"SCRAM-SHA-256${iterations}:{_b64(salt)}${_b64(stored_key)}:{_b64(server_key)}"
+
+
+def _b64(value: bytes) -> str:
+    return base64.b64encode(value).decode()

@@ -1,0 +1,33 @@
+"""The template that every new project is a clone of. Its choices cannot change later."""
+
+from bough.domain import database, role
+from bough.postgres import ADMIN, databases, roles
+from bough.postgres.conf import SEGMENT_MB
+
+SPARE_ROLE = role.DEFAULT_NAME
+SPARE_DATABASE = database.DEFAULT_NAME
+
+
+def initdb_arguments(major: int) -> list[str]:
+    locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] if major >= 17 else []
+    return [
+        "--data-checksums",
+        "--encoding=UTF8",
+        "--locale=C",
+        *locale,
+        f"--username={ADMIN}",
+        f"--wal-segsize={SEGMENT_MB}",
+        "--auth=reject",
+        "--no-sync",
+        "--no-instructions",
+    ]
+
+
+def statements(major: int) -> list[str]:
+    """Run once in the template: the tenants' group, and a role and a database without an owner yet."""
+    return [
+        *roles.group_statements(major),
+        *roles.create(SPARE_ROLE, None, major),
+        "revoke create on schema public from public",
+        databases.create(SPARE_DATABASE, SPARE_ROLE),
+    ]
