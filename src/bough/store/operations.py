@@ -1,0 +1,132 @@
+"""Named queries on operations: their rows are the queue and the public record."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bough.domain.operation import Operation, OperationStatus
+from bough.ids import EndpointId, OperationId, ProjectId
+from bough.store.page import Page, Place, newest_first, page_of
+from bough.store.queries import Queries
+from bough.store.rebuild import columns_of, rebuild
+from bough.store.tables import endpoints, operations
+
+
+class LostLease(Exception):
+    """Another runner holds the operation now; what this one did must not be written."""
+
+
+class Operations(Queries):
+    async def add(self, operation: Operation) -> None:
+        await self._insert(operations, columns_of(operation))
+
+    async def get(self, operation_id: OperationId) -> Operation | None:
+        row = await self._one(sa.select(operations).where(operations.c.id == operation_id))
+        return rebuild(Operation, row) if row else None
+
+    async def open_of(self, project_id: ProjectId) -> list[Operation]:
+        rows = await self._all(
+            sa.select(operations)
+            .where(operations.c.project_id == project_id, operations.c.ended_at.is_(None))
+            .order_by(operations.c.created_at, operations.c.id)
+        )
+        return [rebuild(Operation, row) for row in rows]
+
+    async def endpoints_with_work(self) -> frozenset[EndpointId]:
+        """Endpoints that an open operation touches, by itself or through their branch."""
+        rows = await self._all(
+            sa.select(endpoints.c.id)
+            .join(
+                operations,
+                sa.or_(
+                    operations.c.endpoint_id == endpoints.c.id,
+                    sa.and_(operations.c.endpoint_id.is_(None), operations.c.project_id == endpoints.c.project_id),
+                ),
+            )
+            .where(operations.c.ended_at.is_(None))
+        )
+        return frozenset(EndpointId(row["id"]) for row in rows)
+
+    async def waiting_for(self, operation_id: OperationId) -> list[Operation]:
+        rows = await self._all(
+            sa.select(operations).where(operations.c.after == operation_id, operations.c.ended_at.is_(None))
+        )
+        return [rebuild(Operation, row) for row in rows]
+
+    async def page(self, project_id: ProjectId, *, limit: int, after: Place | None) -> Page[Operation]:
+        own = sa.select(operations).where(operations.c.project_id == project_id)
+        rows = await self._all(newest_first(own, operations, limit=limit, after=after))
+        return page_of([rebuild(Operation, row) for row in rows], limit)
+
+    async def next_due(self, now: datetime) -> Operation | None:
+        """The operation that has waited longest, may run now and is held by nobody."""
+        before = operations.alias("before")
+        blocked = sa.exists().where(before.c.id == operations.c.after, before.c.ended_at.is_(None))
+        row = await self._one(
+            sa.select(operations)
+            .where(
+                operations.c.ended_at.is_(None),
+                operations.c.due_at <= now,
+                sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < now),
+                ~blocked,
+            )
+            .order_by(operations.c.due_at, operations.c.created_at)
+            .limit(1)
+            .with_for_update(skip_locked=True, of=operations)
+        )
+        return rebuild(Operation, row) if row else None
+
+    async def next_moment(self) -> datetime | None:
+        """When the next unleased operation becomes due."""
+        moment: datetime | None = await self._value(
+            sa.select(operations.c.due_at)
+            .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None))
+            .order_by(operations.c.due_at)
+            .limit(1)
+        )
+        return moment
+
+    async def lease(self, operation: Operation, until: datetime, now: datetime) -> None:
+        """Take it: the fence grows, so that whoever held it before can write no more."""
+        await self._run(
+            sa.update(operations)
+            .where(operations.c.id == operation.id)
+            .values(
+                fence=operation.fence + 1,
+                lease_until=until,
+                status=OperationStatus.RUNNING if operation.status == "scheduling" else operation.status,
+                started_at=operation.started_at or now,
+                updated_at=now,
+            )
+        )
+
+    async def renew(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
+        changed = await self._run(
+            sa.update(operations)
+            .where(operations.c.id == operation_id, operations.c.fence == fence)
+            .values(lease_until=until)
+        )
+        return changed == 1
+
+    async def save(self, operation: Operation) -> None:
+        """Write under the lease this copy was read with."""
+        changed = await self._run(
+            sa.update(operations)
+            .where(operations.c.id == operation.id, operations.c.fence == operation.fence)
+            .values(columns_of(operation))
+        )
+        if changed != 1:
+            raise LostLease(operation.id)
+
+    async def hold(self, operation_id: OperationId, fence: int) -> None:
+        """Fail unless the lease is still ours; taken inside the transaction of a step's writes."""
+        current = await self._value(
+            sa.select(operations.c.fence).where(operations.c.id == operation_id).with_for_update()
+        )
+        if current != fence:
+            raise LostLease(operation_id)
+
+    async def count_open(self) -> int:
+        return int(
+            await self._value(sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None)))
+        )

@@ -1,0 +1,43 @@
+"""Pages by key: where a page ended is a place in an order, not a count of rows.
+
+Rows that come or go between two pages neither hide a row nor show one twice.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import sqlalchemy as sa
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The last row of a page, in the order newest first."""
+
+    created_at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    rows: tuple[T, ...]
+    next: Place | None  # None: this was the last page
+
+
+def newest_first(statement: sa.Select[Any], table: sa.Table, *, limit: int, after: Place | None) -> sa.Select[Any]:
+    """One row more than asked for, so that we know whether another page follows."""
+    if after is not None:
+        statement = statement.where(
+            sa.tuple_(table.c.created_at, table.c.id)
+            < sa.tuple_(sa.literal(after.created_at, table.c.created_at.type), sa.literal(after.id, sa.Text()))
+        )
+    return statement.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
+
+
+def page_of(rows: list[T], limit: int) -> Page[T]:
+    if len(rows) <= limit:
+        return Page(tuple(rows), None)
+    last: Any = rows[limit - 1]
+    return Page(tuple(rows[:limit]), Place(last.created_at, str(last.id)))

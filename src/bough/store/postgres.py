@@ -1,0 +1,57 @@
+"""The store for several machines: PostgreSQL."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import sqlalchemy as sa
+from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from bough.errors import SettingRefused, Unavailable
+from bough.store import schema
+from bough.store.store import Rows
+
+_LEADER = 0x626F756768  # "bough": the advisory lock of whoever runs the standing tasks
+
+
+class PostgresStore:
+    name = "postgres"
+
+    def __init__(self, url: str, size: int = 10) -> None:
+        parsed = make_url(url)
+        if parsed.get_backend_name() not in ("postgresql", "postgres"):
+            raise SettingRefused("The setting 'store_url' is wrong: write postgresql://user:password@host/database.")
+        self._engine = create_async_engine(
+            parsed.set(drivername="postgresql+asyncpg"), pool_size=size, max_overflow=0, pool_pre_ping=True
+        )
+        self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def open(self) -> None:
+        try:
+            async with self._engine.connect() as connection:
+                await schema.upgrade(connection, backup=None)
+        except (OSError, DBAPIError) as error:
+            raise Unavailable(f"The store does not answer at the address in 'store_url': {_cause(error)}") from error
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Rows]:
+        async with self._reading.connect() as connection:
+            yield Rows(connection)
+
+    @asynccontextmanager
+    async def leading(self) -> AsyncIterator[bool]:
+        async with self._engine.begin() as connection:  # the lock ends with this transaction
+            yield bool(await connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_LEADER))))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Rows]:
+        async with self._engine.begin() as connection:
+            yield Rows(connection)
+
+
+def _cause(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]

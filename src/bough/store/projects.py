@@ -1,0 +1,151 @@
+"""Named queries on projects."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough.domain.project import Project
+from bough.ids import OrganizationId, ProjectId
+from bough.store.page import Page, Place, newest_first, page_of
+from bough.store.queries import Queries
+from bough.store.rebuild import columns_of, rebuild
+from bough.store.tables import api_keys, branches, endpoints, projects
+
+
+def _search_key(project: Project) -> str:
+    """Folded here, because SQLite folds only ASCII."""
+    return f"{project.name}\n{project.id}".casefold()
+
+
+def _columns(project: Project) -> dict[str, Any]:
+    return {**columns_of(project), "search_key": _search_key(project)}
+
+
+def _containing(text: str) -> str:
+    escaped = text.casefold().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenProject:
+    """A project with what was measured of it."""
+
+    project: Project
+    storage_bytes: int | None
+    last_active: datetime | None
+
+    @property
+    def created_at(self) -> datetime:
+        return self.project.created_at
+
+    @property
+    def id(self) -> ProjectId:
+        return self.project.id
+
+
+_STORAGE = (
+    sa.select(sa.func.sum(branches.c.logical_size))
+    .where(branches.c.project_id == projects.c.id, branches.c.deleted_at.is_(None))
+    .scalar_subquery()
+    .label("storage_bytes")
+)
+_LAST_ACTIVE = (
+    sa.select(sa.func.max(endpoints.c.last_active))
+    .where(endpoints.c.project_id == projects.c.id)
+    .scalar_subquery()
+    .label("last_seen_active")
+)
+_SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE)
+
+
+def _seen(row: Mapping[str, Any]) -> SeenProject:
+    size = row["storage_bytes"]
+    return SeenProject(rebuild(Project, row), None if size is None else int(size), row["last_seen_active"])
+
+
+class Projects(Queries):
+    async def add(self, project: Project) -> None:
+        await self._insert(projects, _columns(project))
+
+    async def save(self, project: Project) -> None:
+        await self._run(sa.update(projects).where(projects.c.id == project.id).values(_columns(project)))
+
+    async def get(self, project_id: ProjectId) -> Project | None:
+        """Also a deleted one; a purged one is gone."""
+        row = await self._one(sa.select(projects).where(projects.c.id == project_id, projects.c.purged_at.is_(None)))
+        return rebuild(Project, row) if row else None
+
+    async def seen(self, project_id: ProjectId) -> SeenProject | None:
+        row = await self._one(_SEEN.where(projects.c.id == project_id, projects.c.purged_at.is_(None)))
+        return _seen(row) if row else None
+
+    async def lock(self, project_id: ProjectId) -> None:
+        """One decision on a project at a time. SQLite has one writer, so there it says nothing."""
+        await self._run(sa.select(projects.c.id).where(projects.c.id == project_id).with_for_update())
+
+    async def page(
+        self,
+        org_ids: Collection[OrganizationId],
+        *,
+        search: str,
+        limit: int,
+        after: Place | None,
+        only: ProjectId | None = None,
+    ) -> Page[SeenProject]:
+        """Those that live, of these organizations; `only` one when a key reaches no other."""
+        live = _SEEN.where(projects.c.org_id.in_(org_ids), projects.c.deleted_at.is_(None))
+        if only is not None:
+            live = live.where(projects.c.id == only)
+        return await self._page(live, search, limit, after)
+
+    async def page_recoverable(
+        self, org_ids: Collection[OrganizationId], now: datetime, *, search: str, limit: int, after: Place | None
+    ) -> Page[SeenProject]:
+        deleted = _SEEN.where(
+            projects.c.org_id.in_(org_ids),
+            projects.c.deleted_at.is_not(None),
+            projects.c.recoverable_until > now,
+            projects.c.purged_at.is_(None),
+        )
+        return await self._page(deleted, search, limit, after)
+
+    async def _page(self, rows: sa.Select[Any], search: str, limit: int, after: Place | None) -> Page[SeenProject]:
+        if search:
+            rows = rows.where(projects.c.search_key.like(_containing(search), escape="\\"))
+        found = await self._all(newest_first(rows, projects, limit=limit, after=after))
+        return page_of([_seen(row) for row in found], limit)
+
+    async def count_in(self, org_id: OrganizationId) -> int:
+        return int(
+            await self._value(
+                sa.select(sa.func.count())
+                .select_from(projects)
+                .where(projects.c.org_id == org_id, projects.c.deleted_at.is_(None))
+            )
+        )
+
+    async def count(self) -> int:
+        return int(
+            await self._value(sa.select(sa.func.count()).select_from(projects).where(projects.c.deleted_at.is_(None)))
+        )
+
+    async def past_recovery(self, now: datetime, limit: int) -> list[Project]:
+        rows = await self._all(
+            sa.select(projects)
+            .where(
+                projects.c.deleted_at.is_not(None),
+                projects.c.purged_at.is_(None),
+                projects.c.recoverable_until <= now,
+            )
+            .order_by(projects.c.recoverable_until)
+            .limit(limit)
+        )
+        return [rebuild(Project, row) for row in rows]
+
+    async def set_purged(self, project_id: ProjectId, now: datetime) -> None:
+        """Its keys go; its row stays, so that its id is never used again."""
+        await self._run(sa.delete(api_keys).where(api_keys.c.project_id == project_id))
+        await self._run(sa.update(projects).where(projects.c.id == project_id).values(purged_at=now))

@@ -1,0 +1,60 @@
+"""Bring the schema up to date at start: find the version, back up, migrate, or refuse.
+
+Alembic is imported only when there is something to migrate, so that an ordinary start is quick.
+"""
+
+import sqlite3
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bough.errors import PreconditionFailed
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def revisions() -> list[str]:
+    """All revisions in order; files are named `NNNN_what_it_does.py` and NNNN is the revision."""
+    return sorted(path.name.split("_", 1)[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+async def upgrade(connection: AsyncConnection, *, backup: Path | None, to: str | None = None) -> None:
+    """Migrate to `to` (the newest by default); `backup` names the SQLite file to copy first."""
+    known = revisions()
+    current = await connection.run_sync(current_revision)
+    if current is not None and current not in known:
+        raise PreconditionFailed(
+            f"The store was written by a newer Bough (schema {current}, this one knows {known[-1]}). "
+            "Start the newer program, or restore the backup made before the upgrade."
+        )
+    if current == (to or known[-1]):
+        return
+    if backup is not None and current is not None:
+        _back_up(backup, current)
+    await connection.run_sync(_migrate, to or known[-1])
+    await connection.commit()
+
+
+def current_revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(sa.text("select version_num from alembic_version")).scalar()
+    return revision
+
+
+def _back_up(path: Path, revision: str) -> None:
+    target = path.with_name(f"{path.name}.before-{revision}")
+    with sqlite3.connect(path) as source, sqlite3.connect(target) as copy:
+        source.backup(copy)
+    target.chmod(0o600)
+
+
+def _migrate(connection: sa.Connection, to: str) -> None:
+    from alembic import command  # noqa: PLC0415  (see the head of this file)
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)

@@ -1,0 +1,53 @@
+"""The store: two ways in, `read()` and `transaction()`, and the named queries behind both."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bough.store.api_keys import ApiKeys
+from bough.store.branches import Branches
+from bough.store.databases import Databases
+from bough.store.endpoints import Endpoints
+from bough.store.idempotency import Idempotency
+from bough.store.operations import Operations
+from bough.store.organizations import Organizations
+from bough.store.projects import Projects
+from bough.store.roles import Roles
+from bough.store.users import Users
+
+
+class Rows:
+    """Every resource's queries over one connection."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self.users = Users(connection)
+        self.organizations = Organizations(connection)
+        self.api_keys = ApiKeys(connection)
+        self.projects = Projects(connection)
+        self.branches = Branches(connection)
+        self.endpoints = Endpoints(connection)
+        self.roles = Roles(connection)
+        self.databases = Databases(connection)
+        self.operations = Operations(connection)
+        self.idempotency = Idempotency(connection)
+
+
+class Store(Protocol):
+    """What a back end must offer."""
+
+    name: str
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date; a store newer than the program is refused."""
+
+    async def close(self) -> None: ...
+
+    def read(self) -> AbstractAsyncContextManager[Rows]:
+        """Rows as they are committed now. Never waits for a writer."""
+
+    def leading(self) -> AbstractAsyncContextManager[bool]:
+        """True for one process at a time, however many share the store."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Rows]:
+        """All or nothing. Commits at the end of the block, rolls back when it raises."""

@@ -1,0 +1,22 @@
+"""Named queries on users."""
+
+import sqlalchemy as sa
+
+from bough.domain.user import User
+from bough.ids import UserId
+from bough.store.queries import Queries
+from bough.store.rebuild import columns_of, rebuild
+from bough.store.tables import users
+
+
+class Users(Queries):
+    async def add(self, user: User) -> None:
+        await self._insert(users, columns_of(user))
+
+    async def get(self, user_id: UserId) -> User | None:
+        row = await self._one(sa.select(users).where(users.c.id == user_id))
+        return rebuild(User, row) if row else None
+
+    async def by_email(self, email: str) -> User | None:
+        row = await self._one(sa.select(users).where(users.c.email == email))
+        return rebuild(User, row) if row else None
