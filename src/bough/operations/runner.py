@@ -1,0 +1,202 @@
+"""The runner: lease an operation, run one step, record it, go on; resume after a crash.
+
+A lease has a fencing token, so a runner that was thought dead cannot write. A step that fails
+is repeated a few times when its error says that may help; otherwise the action is undone and
+ends as failed with a public sentence. Actions that only go forward are repeated until they succeed.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+from bough import clock, log
+from bough.domain.operation import Operation, OperationStatus
+from bough.engine.port import Engine
+from bough.errors import PlatformError
+from bough.operations.action import Action
+from bough.operations.context import Context
+from bough.operations.events import Events
+from bough.operations.outcome import Done, Goto, Outcome, Sleep
+from bough.store.operations import LostLease
+from bough.store.store import Store
+
+LEASE = timedelta(seconds=30)
+TRIES = 5  # of one action, before it is undone
+STAY = 1.0  # a shorter sleep keeps the lease
+IDLE_LOOK = 1.0  # seconds between looks at the queue when nothing woke us
+
+logger = log.get(room="operations")
+
+
+class Runner:
+    def __init__(
+        self, store: Store, engine: Engine, events: Events, actions: Sequence[type[Action]], workers: int
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._events = events
+        self._actions = {action.action: action for action in actions}
+        self._workers = workers
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until cancelled. Work under way is dropped where it stands and resumed at the next start."""
+        try:
+            while True:
+                if len(self._running) < self._workers and (operation := await self._lease_next()):
+                    task = asyncio.create_task(self._work(operation))
+                    self._running.add(task)
+                    task.add_done_callback(self._over)
+                else:
+                    await self._events.enqueued.wait(await self._until_due())
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def run_until_idle(self) -> None:
+        """Run everything that is due or becomes due while it lasts; for tools and tests."""
+        while operation := await self._lease_next():
+            await self._work(operation)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._events.enqueued.beat()
+
+    async def _until_due(self) -> float:
+        if len(self._running) >= self._workers:
+            return IDLE_LOOK
+        async with self._store.read() as rows:
+            moment = await rows.operations.next_moment()
+        if moment is None:
+            return IDLE_LOOK
+        return min(IDLE_LOOK, max(0.01, (moment - clock.now()).total_seconds()))
+
+    async def _lease_next(self) -> Operation | None:
+        async with self._store.read() as rows:  # a look costs no write lock
+            if await rows.operations.next_due(clock.now()) is None:
+                return None
+        async with self._store.transaction() as rows:
+            now = clock.now()
+            found = await rows.operations.next_due(now)
+            if found is None:
+                return None
+            await rows.operations.lease(found, now + LEASE, now)
+            return await rows.operations.get(found.id)
+
+    async def _work(self, operation: Operation) -> None:
+        with log.bound(operation_id=operation.id, request_id=operation.request_id, project_id=operation.project_id):
+            heartbeat = asyncio.create_task(self._keep_lease(operation, asyncio.current_task()))
+            try:
+                await self._until_released(operation)
+            except LostLease:
+                logger.warning("lease_lost", action=operation.action)
+            finally:
+                heartbeat.cancel()
+                with suppress(asyncio.CancelledError):
+                    await heartbeat
+
+    async def _keep_lease(self, operation: Operation, worker: asyncio.Task[None] | None) -> None:
+        while True:
+            await asyncio.sleep(LEASE.total_seconds() / 3)
+            async with self._store.transaction() as rows:
+                held = await rows.operations.renew(operation.id, operation.fence, clock.now() + LEASE)
+            if not held and worker is not None:
+                worker.cancel()
+                return
+
+    async def _until_released(self, operation: Operation) -> None:
+        while not operation.ended and operation.lease_until is not None:
+            operation = await self._one_step(operation)
+
+    async def _one_step(self, operation: Operation) -> Operation:
+        action = self._actions[operation.action](operation)
+        ctx = Context(self._store, self._engine, operation)
+        try:
+            if operation.undoing:
+                return await self._undo_one(action, ctx)
+            outcome = await action.run(operation.step, ctx)
+        except LostLease:
+            raise
+        except Exception as error:  # noqa: BLE001  the runner is where errors of actions end
+            return await self._failed(action, error)
+        return await self._advance(operation, outcome)
+
+    async def _advance(self, operation: Operation, outcome: Outcome) -> Operation:
+        if isinstance(outcome, Sleep):
+            return await self._asleep(operation, outcome)
+        done = (*operation.steps_done, operation.step)
+        if isinstance(outcome, Goto):
+            return await self._save(replace(operation, steps_done=done, step=outcome.name, error=None))
+        assert isinstance(outcome, Done)
+        status = OperationStatus.FINISHED if outcome.changed else OperationStatus.SKIPPED
+        return await self._end(replace(operation, steps_done=done, error=None), status, outcome.sentence)
+
+    async def _asleep(self, operation: Operation, sleep: Sleep) -> Operation:
+        logger.debug("operation_sleeps", action=operation.action, step=operation.step, why=sleep.why)
+        if sleep.seconds < STAY:
+            await asyncio.sleep(sleep.seconds)
+            return operation
+        due = clock.now() + timedelta(seconds=sleep.seconds)
+        return await self._save(replace(operation, due_at=due, lease_until=None))
+
+    async def _failed(self, action: Action, error: Exception) -> Operation:
+        operation = action.operation
+        public = error.public if isinstance(error, PlatformError) else "An internal error happened; the log has it."
+        expected = isinstance(error, PlatformError)
+        logger.error(
+            "step_failed",
+            action=operation.action,
+            step=operation.step,
+            error=str(error),
+            failures=operation.failures + 1,
+            exc_info=None if expected else error,
+        )
+        failed = replace(operation, failures=operation.failures + 1, error=public)
+        hopeless = isinstance(error, PlatformError) and not error.transient
+        if (hopeless or failed.failures >= TRIES) and not action.forward_only and not operation.undoing:
+            return await self._save(replace(failed, undoing=True, steps_done=(*failed.steps_done, failed.step)))
+        pause = min(60.0, 0.2 * 2 ** min(failed.failures, 10))
+        return await self._save(replace(failed, due_at=clock.now() + timedelta(seconds=pause), lease_until=None))
+
+    async def _undo_one(self, action: Action, ctx: Context) -> Operation:
+        operation = action.operation
+        if operation.steps_done:
+            await action.undo(operation.steps_done[-1], ctx)
+            return await self._save(replace(operation, steps_done=operation.steps_done[:-1]))
+        cancelled = operation.status is OperationStatus.CANCELLING
+        status = OperationStatus.CANCELLED if cancelled else OperationStatus.FAILED
+        return await self._end(operation, status, operation.error or "undone")
+
+    async def _save(self, operation: Operation) -> Operation:
+        saved = replace(operation, updated_at=clock.now())
+        async with self._store.transaction() as rows:
+            await rows.operations.save(saved)
+        return saved
+
+    async def _end(self, operation: Operation, status: OperationStatus, sentence: str) -> Operation:
+        now = clock.now()
+        ended = replace(operation, status=status, ended_at=now, updated_at=now, lease_until=None)
+        async with self._store.transaction() as rows:
+            await rows.operations.save(ended)
+            if status in (OperationStatus.FAILED, OperationStatus.CANCELLED):
+                for waiting in await rows.operations.waiting_for(operation.id):
+                    await rows.operations.save(_cancelling(waiting))
+        logger.info("operation_ended", action=operation.action, status=status, sentence=sentence)
+        self._events.enqueued.beat()
+        self._events.ended.beat()
+        return ended
+
+
+def _cancelling(operation: Operation) -> Operation:
+    """What waited for failed work never begins: its wish is undone from its first step."""
+    return replace(
+        operation,
+        status=OperationStatus.CANCELLING,
+        undoing=True,
+        steps_done=(operation.step,),
+        error="An operation that had to come first failed.",
+        updated_at=clock.now(),
+    )
