@@ -1,0 +1,60 @@
+"""Making and checking API keys.
+
+A token is a name for secret scanners, a public part for lookup and 256 random bits. We keep
+the public part and an HMAC of the whole under a secret that is not in the store.
+"""
+
+import hashlib
+import hmac
+import secrets
+import string
+from dataclasses import dataclass
+
+from bough.access.principal import Principal
+from bough.domain.api_key import ApiKey, KeyKind
+from bough.errors import Unauthenticated
+from bough.ids import OrganizationId
+from bough.store.store import Rows
+
+NAME = "bough_key_"
+_LETTERS = string.ascii_letters + string.digits
+_PUBLIC_LENGTH = 12
+_SECRET_LENGTH = 43  # 62^43 is over 2^256
+_PREFIX_LENGTH = len(NAME) + _PUBLIC_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    token: str
+    prefix: str
+    digest: str
+
+
+class Keys:
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def new(self) -> NewKey:
+        return self.known(NAME + "".join(secrets.choice(_LETTERS) for _ in range(_PUBLIC_LENGTH + _SECRET_LENGTH)))
+
+    def known(self, token: str) -> NewKey:
+        """A token made before, as the store keeps it."""
+        return NewKey(token, token[:_PREFIX_LENGTH], self._digest(token))
+
+    async def principal(self, rows: Rows, token: str) -> Principal:
+        found = await rows.api_keys.caller(token[:_PREFIX_LENGTH])
+        expected = found[0].digest if found else ""
+        # The same work whether the key is known or not.
+        if not hmac.compare_digest(self._digest(token), expected) or found is None:
+            raise Unauthenticated("This API key is not known, or was revoked. Use a key of this installation.")
+        return _principal(*found)
+
+    def _digest(self, token: str) -> str:
+        return hmac.new(self._secret, token.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _principal(key: ApiKey, member_of: frozenset[OrganizationId]) -> Principal:
+    reached = member_of if key.kind is KeyKind.PERSONAL else frozenset(filter(None, [key.org_id]))
+    return Principal(
+        kind=key.kind, key_id=key.id, user_id=key.user_id, organizations=reached, project_id=key.project_id
+    )

@@ -1,0 +1,54 @@
+"""Secrets of the installation: files in `keys/` that are never in the store.
+
+`Vault` seals what must be readable again (stored passwords, remembered answers). A backup of the
+store without `keys/` cannot open them, and says so.
+"""
+
+import base64
+import os
+import secrets
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from bough.errors import PreconditionFailed
+
+_NONCE_BYTES = 12
+
+
+def secret_file(path: Path, make: bytes | None = None) -> bytes:
+    """The secret in `path`; made at the first call, whole or not at all, readable by us alone."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        pass
+    value = secrets.token_bytes(32) if make is None else make
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(value)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    return value
+
+
+class Vault:
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def seal(self, text: str, purpose: str) -> str:
+        """`purpose` binds the sealed text to its use: it opens for no other."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return base64.b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), purpose.encode())).decode()
+
+    def open(self, sealed: str, purpose: str) -> str:
+        raw = base64.b64decode(sealed)
+        try:
+            return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], purpose.encode()).decode()
+        except InvalidTag:
+            raise PreconditionFailed(
+                "The stored secret cannot be opened: the files in keys/ are not those it was sealed with. "
+                "Reset the password to get a new one."
+            ) from None

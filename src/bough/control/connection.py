@@ -1,0 +1,69 @@
+"""Which endpoint, role and password make a connection string."""
+
+from bough.access import lookup
+from bough.control.desk import Desk
+from bough.control.seeding import password_purpose
+from bough.domain.branch import Branch
+from bough.domain.connection_uri import connection_uri
+from bough.domain.endpoint import Endpoint
+from bough.domain.project import Project
+from bough.domain.role import Role
+from bough.errors import Invalid, NotFound, PreconditionFailed
+from bough.ids import BranchId, EndpointId
+from bough.store.store import Rows
+
+
+class Connections:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def uri(
+        self,
+        project: Project,
+        *,
+        branch_id: BranchId | None,
+        endpoint_id: EndpointId | None,
+        role_name: str,
+        database_name: str,
+        pooled: bool,
+    ) -> str:
+        async with self._desk.store.read() as rows:
+            branch, endpoint = await _place(rows, project, branch_id, endpoint_id)
+            role = await rows.roles.get(branch.id, role_name)
+            if role is None:
+                raise NotFound.thing("role")
+            if await rows.databases.get(branch.id, database_name) is None:
+                raise NotFound.thing("database")
+        hosts = self._desk.hosts
+        host = (hosts.pooled if pooled else hosts.direct)(endpoint.id, project.region_id)
+        return connection_uri(role=role.name, password=self._password(role), host=host, database=database_name)
+
+    def _password(self, role: Role) -> str:
+        if role.sealed_password is None:
+            raise PreconditionFailed(
+                "This project does not store passwords, so the URI cannot be shown. "
+                "Put the password you kept into the host's URI, or reset it."
+            )
+        return self._desk.vault.open(role.sealed_password, password_purpose(role.branch_id, role.name))
+
+
+async def _place(
+    rows: Rows, project: Project, branch_id: BranchId | None, endpoint_id: EndpointId | None
+) -> tuple[Branch, Endpoint]:
+    if endpoint_id is not None:
+        endpoint = await lookup.endpoint(rows, project, endpoint_id)
+        branch = await lookup.branch(rows, project, endpoint.branch_id)
+        if branch_id is not None and branch_id != branch.id:
+            raise Invalid(f"The endpoint {endpoint_id} is not on the branch {branch_id}.")
+        return branch, endpoint
+    if branch_id is not None:
+        branch = await lookup.branch(rows, project, branch_id)
+    else:
+        default = await rows.branches.default(project.id)
+        if default is None:
+            raise NotFound.thing("branch")
+        branch = default
+    found = await rows.endpoints.read_write(branch.id)
+    if found is None:
+        raise NotFound("The branch has no read-write endpoint. Create one, or name an endpoint_id.")
+    return branch, found

@@ -1,0 +1,20 @@
+"""Names, sizes and limits when the caller says nothing."""
+
+from typing import Any
+
+PROVISIONER = "local"
+CREATION_SOURCE = "api"
+INIT_SOURCE = "parent-data"
+HISTORY_SECONDS = 86_400
+MIN_CU = 0.25
+MAX_CU = 0.25
+SUSPEND_TIMEOUT = 0
+
+PROJECT_SETTINGS: dict[str, Any] = {
+    "allowed_ips": {"ips": [], "protected_branches_only": False},
+    "enable_logical_replication": False,
+    "maintenance_window": {"weekdays": [7], "start_time": "03:00", "end_time": "04:00"},
+    "block_public_connections": False,
+    "block_vpc_connections": False,
+    "hipaa": False,
+}

@@ -1,0 +1,53 @@
+"""What a decision is made with: one caller, the store, the queue and the rules in force."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bough.access.principal import Principal
+from bough.access.vault import Vault
+from bough.config import Plan, Settings
+from bough.control.once import Once
+from bough.domain.endpoint import Hosts
+from bough.domain.operation import Operation, Touch
+from bough.domain.organization import Organization
+from bough.operations.action import Wish
+from bough.operations.queue import Queue
+from bough.store.store import Rows, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    principal: Principal
+    request_id: str
+    store: Store
+    queue: Queue
+    vault: Vault
+    settings: Settings
+    hosts: Hosts
+    installs: Mapping[int, str]  # Postgres major version → the install a new project gets
+    once: Once | None = None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Rows]:
+        async with self.store.transaction() as rows:
+            await self._reserve(rows)
+            yield rows
+
+    @asynccontextmanager
+    async def turn(self, touch: Touch) -> AsyncIterator[Rows]:
+        """A transaction that waited for conflicting work to end."""
+        async with self.queue.turn(touch) as rows:
+            await self._reserve(rows)
+            yield rows
+
+    async def enqueue(self, rows: Rows, *wishes: Wish) -> list[Operation]:
+        """The wishes in order, each behind the one before it."""
+        return await self.queue.enqueue(rows, wishes, self.request_id)
+
+    def plan_of(self, organization: Organization) -> Plan:
+        return self.settings.plan(organization.plan)
+
+    async def _reserve(self, rows: Rows) -> None:
+        if self.once is not None:
+            await self.once.reserve(rows)

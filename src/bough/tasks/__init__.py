@@ -1,0 +1,1 @@
+"""Standing work: no input, repeatable, one sentence back."""

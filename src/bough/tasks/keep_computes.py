@@ -1,0 +1,50 @@
+"""Active endpoints have a running compute: one that crashed, or that a reboot took, is started again.
+
+A compute that no row wants is stopped. Both look at the machine first and at the rows after it,
+so work that is under way is always seen.
+"""
+
+from bough import clock
+from bough.domain.endpoint import Endpoint
+from bough.domain.operation import OperationAction, touch_of
+from bough.engine.port import Engine
+from bough.ids import EndpointId
+from bough.operations.action import Wish
+from bough.operations.queue import Queue
+from bough.store.store import Store
+
+
+class KeepComputes:
+    every = 2.0
+
+    def __init__(self, store: Store, engine: Engine, queue: Queue) -> None:
+        self._store = store
+        self._engine = engine
+        self._queue = queue
+
+    async def run(self) -> str:
+        running = (await self._engine.observe()).running
+        async with self._store.read() as rows:
+            active = {endpoint.id: endpoint for endpoint in await rows.endpoints.active()}
+            busy = await rows.operations.endpoints_with_work()
+        crashed = [endpoint for endpoint in active.values() if endpoint.id not in running and endpoint.id not in busy]
+        strays = running - active.keys() - busy
+        for endpoint in crashed:
+            await self._restart(endpoint)
+        for stray in strays:
+            await self._stop_if_unwanted(stray)
+        if not crashed and not strays:
+            return ""
+        return f"starting {len(crashed)} computes that were gone, stopped {len(strays)} that nobody wants"
+
+    async def _restart(self, endpoint: Endpoint) -> None:
+        wish = Wish(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        async with self._queue.turn(wish.touch) as rows:
+            await self._queue.enqueue(rows, [wish], request_id=f"keep-computes-{clock.now():%Y%m%dT%H%M%S}")
+
+    async def _stop_if_unwanted(self, endpoint_id: EndpointId) -> None:
+        async with self._store.read() as rows:
+            endpoint = await rows.endpoints.get(endpoint_id)
+            work = await rows.operations.open_of(endpoint.project_id) if endpoint else []
+        if not any(touch_of(operation).endpoint_id == endpoint_id for operation in work):
+            await self._engine.ensure_suspended(endpoint_id)

@@ -1,0 +1,50 @@
+"""Runs each task on its beat, one at a time, in one of the controls that share a store.
+
+A task that fails is logged and comes back at its next beat; it does not retry inside.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from bough import clock, log
+from bough.store.store import Store
+
+logger = log.get(room="tasks")
+
+
+class Task(Protocol):
+    every: float  # seconds between two runs
+
+    async def run(self) -> str:
+        """Look at the world, nudge it, say what was done; empty when there was nothing."""
+
+
+class Loop:
+    def __init__(self, store: Store, tasks: Sequence[Task]) -> None:
+        self._store = store
+        self._due = {task: clock.monotonic() for task in tasks}
+
+    async def run(self) -> None:
+        while True:
+            async with self._store.leading() as leader:
+                if leader:
+                    await self.run_due()
+            soonest = min(self._due.values())
+            await asyncio.sleep(max(0.05, soonest - clock.monotonic()))
+
+    async def run_due(self) -> None:
+        for task, due in self._due.items():
+            if due <= clock.monotonic():
+                await self._run(task)
+                self._due[task] = clock.monotonic() + task.every
+
+    async def _run(self, task: Task) -> None:
+        name = type(task).__name__
+        try:
+            sentence = await task.run()
+        except Exception as error:
+            logger.error("task_failed", task=name, exc_info=error)
+            return
+        if sentence:
+            logger.info("task_ran", task=name, sentence=sentence)
