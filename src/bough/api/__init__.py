@@ -1,0 +1,1 @@
+"""HTTP, version 2."""

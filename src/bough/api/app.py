@@ -1,0 +1,54 @@
+"""The HTTP application: routers, error handlers, the edge around them."""
+
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+import bough
+from bough.api import documents, errors, health
+from bough.api.edge import Edge
+from bough.api.given import Parts, Replay
+from bough.api.v2 import api_keys, connection_uris, operations, projects, regions, users
+from bough.errors import PlatformError
+
+PREFIX = "/api/v2"
+_ROUTERS = (projects.router, connection_uris.router, operations.router, api_keys.router, users.router, regions.router)
+
+
+def create_app(parts: Parts) -> ASGIApp:
+    app = bare_app()
+    app.state.parts = parts
+    return Edge(app, parts.settings.body_limit)
+
+
+def bare_app() -> FastAPI:
+    """Routes without anything behind them: enough to describe the API."""
+    app = FastAPI(
+        title="Bough management API",
+        version=bough.__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers={
+            PlatformError: errors.platform_error,
+            RequestValidationError: errors.validation_error,
+            HTTPException: errors.http_error,
+            Replay: _replay,
+        },
+    )
+    described = APIRouter(prefix=PREFIX, responses={"default": {"model": errors.GeneralError, "description": "Error"}})
+    for router in _ROUTERS:
+        described.include_router(router)
+    app.include_router(described)
+    app.include_router(health.router, include_in_schema=False)
+    app.include_router(documents.router, include_in_schema=False)
+    return app
+
+
+async def _replay(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Replay)
+    headers = {"Idempotency-Replayed": "true"}
+    return Response(error.body, status_code=error.status, media_type="application/json", headers=headers)

@@ -1,0 +1,44 @@
+"""The API's own description: as JSON, and as a page to read that needs no internet and no script."""
+
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from jinja2 import Environment, PackageLoader, select_autoescape
+from starlette.responses import HTMLResponse, Response
+
+from bough.api import openapi
+
+router = APIRouter(prefix="/api/v2")
+_templates = Environment(loader=PackageLoader("bough.api"), autoescape=select_autoescape(), trim_blocks=True)
+_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "X-Frame-Options": "DENY"}
+
+
+@cache
+def _json(app: FastAPI) -> str:
+    return openapi.text(app)
+
+
+@cache
+def _page(app: FastAPI) -> str:
+    document = openapi.describe(app)
+    return _templates.get_template("documentation.html").render(document=document, groups=_groups(document))
+
+
+@router.get("/openapi.json")
+async def openapi_json(request: Request) -> Response:
+    return Response(_json(request.app), media_type="application/json")
+
+
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    return HTMLResponse(_page(request.app), headers=_HEADERS)
+
+
+def _groups(document: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Operations under their first tag, in the order of the routers."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            groups.setdefault(operation["tags"][0], []).append({"path": path, "method": method, **operation})
+    return groups

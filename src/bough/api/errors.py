@@ -1,0 +1,81 @@
+"""Kind → status and body. Every failure leaves through here with the same shape."""
+
+from http import HTTPStatus
+from math import ceil
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bough.errors import Kind, PlatformError
+
+STATUS = {
+    Kind.INVALID: 400,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.DENIED: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.CAPACITY: 406,
+    Kind.TAKEN: 409,
+    Kind.PRECONDITION: 412,
+    Kind.TOO_LARGE: 413,
+    Kind.RULE: 422,
+    Kind.LOCKED: 423,
+    Kind.RATE: 429,
+    Kind.UNAVAILABLE: 503,
+    Kind.INTERNAL: 500,
+}
+
+_HTTP_SENTENCES = {
+    404: "There is no such path in this API. The paths are listed at /api/v2/docs.",
+    405: "This path does not take this method. The methods are listed at /api/v2/docs.",
+}
+
+
+class GeneralError(BaseModel):
+    request_id: str
+    code: str
+    message: str
+
+
+def body(request_id: str, status: int, message: str, code: str = "", retry_after: float | None = None) -> Response:
+    headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    error = GeneralError(request_id=request_id, code=code, message=message)
+    return Response(error.model_dump_json(), status_code=status, media_type="application/json", headers=headers)
+
+
+def _request_id(request: Request) -> str:
+    return str(request.scope.get("request_id", ""))
+
+
+async def platform_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PlatformError)
+    return body(_request_id(request), STATUS[error.kind], error.public, error.code, error.retry_after)
+
+
+async def validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return body(_request_id(request), 400, _sentence(error))
+
+
+async def http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = _HTTP_SENTENCES.get(error.status_code, str(error.detail))
+    response = body(_request_id(request), error.status_code, message)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _sentence(error: RequestValidationError) -> str:
+    """The first few faults, each with the place it is at."""
+    faults = []
+    for fault in error.errors()[:3]:
+        where = ".".join(str(part) for part in fault["loc"] if part != "body")
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        if fault["type"] == "json_invalid":
+            where, message = "", "the body is not valid JSON"
+        faults.append(f"{where}: {message}" if where else message)
+    return "The request is not valid: " + "; ".join(faults) + "."

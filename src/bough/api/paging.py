@@ -1,0 +1,27 @@
+"""Cursors: a place in an order, as text that means nothing to a client."""
+
+import base64
+import binascii
+from datetime import UTC, datetime, timedelta
+
+from bough.errors import Invalid
+from bough.store.page import Place
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def cursor_of(place: Place) -> str:
+    raw = f"{(place.created_at - _EPOCH) // _MICROSECOND}/{place.id}"
+    return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str | None) -> Place | None:
+    if not cursor:
+        return None
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+        micros, _, row_id = raw.partition("/")
+        return Place(_EPOCH + int(micros) * _MICROSECOND, row_id)
+    except (binascii.Error, ValueError, OverflowError):
+        raise Invalid("The cursor is not one that this API gave. Start again without a cursor.") from None

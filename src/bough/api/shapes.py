@@ -1,0 +1,74 @@
+"""What bodies and views are made of."""
+
+from typing import Annotated, Any
+
+from fastapi import Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
+
+from bough import ids
+from bough.api.paging import cursor_of
+from bough.store.page import Page as StorePage
+
+INT64 = 2**63 - 1
+
+
+def clean(text: str) -> str:
+    """Text that every database can hold."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("text may not hold NUL or half a surrogate pair")
+    return text
+
+
+def _check_clean(value: Any) -> None:
+    if isinstance(value, str):
+        clean(value)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            _check_clean(name)
+            _check_clean(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_clean(inner)
+
+
+Text = Annotated[str, AfterValidator(clean)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+IdText = Annotated[str, Field(pattern=ids.PATTERN)]
+Count = Annotated[StrictInt, Field(ge=0, le=INT64)]
+Flag = StrictBool
+ComputeUnits = Annotated[float, Field(ge=0.25, le=1024, allow_inf_nan=False, strict=True)]
+
+
+class Body(BaseModel):
+    """A request body, or a part of one. Fields that we do not know are passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_is_clean(cls, value: Any) -> Any:
+        _check_clean(value)
+        return value
+
+    def given(self) -> dict[str, Any]:
+        """Only what the caller said, as plain values."""
+        return self.model_dump(exclude_unset=True, exclude_none=True)
+
+
+class View(BaseModel):
+    """What is shown. A field without a value is left out, never null."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Pagination(View):
+    cursor: str
+
+
+def pagination(page: StorePage[Any]) -> Pagination | None:
+    return None if page.next is None else Pagination(cursor=cursor_of(page.next))
+
+
+def show(view: View, status: int = 200) -> Response:
+    """Straight to bytes: the view is already checked."""
+    return Response(view.model_dump_json(exclude_none=True), status_code=status, media_type="application/json")

@@ -1,0 +1,1 @@
+"""The management API, one resource a file: bodies, views, handlers."""

@@ -1,0 +1,69 @@
+"""The string that users copy: for a new project, and for any role and database of a branch."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from bough.api.given import DeskGiven, ReadableProject
+from bough.api.shapes import IdText, Text, View, show
+from bough.control.connection import Connections
+from bough.domain.connection_uri import connection_uri
+from bough.domain.endpoint import Endpoint, Hosts
+from bough.ids import BranchId, EndpointId
+
+router = APIRouter(tags=["Project"])
+
+
+class ConnectionParameters(View):
+    database: str
+    password: str
+    role: str
+    host: str
+    pooler_host: str
+
+
+class ConnectionDetails(View):
+    connection_uri: str
+    connection_parameters: ConnectionParameters
+
+    @classmethod
+    def of(
+        cls, endpoint: Endpoint, region_id: str, hosts: Hosts, *, role: str, password: str, database: str
+    ) -> "ConnectionDetails":
+        host = hosts.direct(endpoint.id, region_id)
+        return cls(
+            connection_uri=connection_uri(role=role, password=password, host=host, database=database),
+            connection_parameters=ConnectionParameters(
+                database=database,
+                password=password,
+                role=role,
+                host=host,
+                pooler_host=hosts.pooled(endpoint.id, region_id),
+            ),
+        )
+
+
+class ConnectionUriResponse(View):
+    uri: str
+
+
+@router.get("/projects/{project_id}/connection_uri", response_model=ConnectionUriResponse)
+async def get_connection_uri(
+    project: ReadableProject,
+    desk: DeskGiven,
+    database_name: Annotated[Text, Query()],
+    role_name: Annotated[Text, Query()],
+    branch_id: Annotated[IdText | None, Query()] = None,
+    endpoint_id: Annotated[IdText | None, Query()] = None,
+    pooled: Annotated[bool, Query()] = False,
+) -> Response:
+    """The URI for a role and a database; by default on the default branch's own endpoint."""
+    uri = await Connections(desk).uri(
+        project,
+        branch_id=BranchId(branch_id) if branch_id else None,
+        endpoint_id=EndpointId(endpoint_id) if endpoint_id else None,
+        role_name=role_name,
+        database_name=database_name,
+        pooled=pooled,
+    )
+    return show(ConnectionUriResponse(uri=uri))

@@ -1,0 +1,88 @@
+"""Operations: what the platform is doing for a project, and how it ended."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Response
+
+from bough.api.given import OnceRoute, PartsGiven, ReadableProject
+from bough.api.paging import place_of
+from bough.api.shapes import Pagination, Text, View, pagination, show
+from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.errors import NotFound
+from bough.ids import OperationId
+
+router = APIRouter(tags=["Operation"], route_class=OnceRoute)
+
+
+class OperationView(View):
+    id: str
+    project_id: str
+    branch_id: str | None
+    endpoint_id: str | None
+    action: OperationAction
+    status: OperationStatus
+    error: str | None
+    failures_count: int
+    retry_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    total_duration_ms: int
+
+    @classmethod
+    def of(cls, operation: Operation) -> "OperationView":
+        waits = not operation.ended and operation.failures > 0 and operation.lease_until is None
+        return cls(
+            id=operation.id,
+            project_id=operation.project_id,
+            branch_id=operation.branch_id,
+            endpoint_id=operation.endpoint_id,
+            action=operation.action,
+            status=operation.status,
+            error=operation.error,
+            failures_count=operation.failures,
+            retry_at=operation.due_at if waits else None,
+            created_at=operation.created_at,
+            updated_at=operation.updated_at,
+            total_duration_ms=_milliseconds(operation),
+        )
+
+
+class OperationResponse(View):
+    operation: OperationView
+
+
+class OperationsResponse(View):
+    operations: list[OperationView]
+    pagination: Pagination | None = None
+
+
+def _milliseconds(operation: Operation) -> int:
+    return int(((operation.ended_at or operation.updated_at) - operation.created_at).total_seconds() * 1000)
+
+
+@router.get("/projects/{project_id}/operations", response_model=OperationsResponse)
+async def list_project_operations(
+    project: ReadableProject,
+    given: PartsGiven,
+    cursor: Annotated[Text | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """The project's operations, newest first."""
+    async with given.store.read() as rows:
+        page = await rows.operations.page(project.id, limit=limit, after=place_of(cursor))
+    shown = [OperationView.of(operation) for operation in page.rows]
+    return show(OperationsResponse(operations=shown, pagination=pagination(page)))
+
+
+@router.get("/projects/{project_id}/operations/{operation_id}", response_model=OperationResponse)
+async def get_project_operation(
+    project: ReadableProject, operation_id: Annotated[UUID, Path()], given: PartsGiven
+) -> Response:
+    """One operation; poll it until its status is `finished`, `failed`, `cancelled` or `skipped`."""
+    async with given.store.read() as rows:
+        operation = await rows.operations.get(OperationId(operation_id))
+    if operation is None or operation.project_id != project.id:
+        raise NotFound.thing("operation")
+    return show(OperationResponse(operation=OperationView.of(operation)))

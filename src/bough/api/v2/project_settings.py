@@ -1,0 +1,79 @@
+"""Settings of a project, as callers write them."""
+
+import ipaddress
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictInt
+
+from bough.api.shapes import Body, ComputeUnits, Count, Flag
+
+_CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+_SETTING_NAME = r"^[A-Za-z_][A-Za-z0-9_.]{0,62}$"
+
+
+def _address(text: str) -> str:
+    """One address, a network in CIDR form, or a range `first-last`."""
+    try:
+        first, dash, last = text.partition("-")
+        if dash:
+            if ipaddress.ip_address(first.strip()).version != ipaddress.ip_address(last.strip()).version:
+                raise ValueError
+        else:
+            ipaddress.ip_network(text, strict=False)
+    except (ValueError, TypeError):
+        raise ValueError(f"{text[:60]!r} is not an IP address, a network such as 10.0.0.0/8, or a range a-b") from None
+    return text
+
+
+def _clock_time(text: str) -> str:
+    if not _CLOCK_TIME.fullmatch(text):
+        raise ValueError("write a time as HH:MM, for example 03:00")
+    return text
+
+
+class Quota(Body):
+    active_time_seconds: Count | None = None
+    compute_time_seconds: Count | None = None
+    written_data_bytes: Count | None = None
+    data_transfer_bytes: Count | None = None
+    logical_size_bytes: Count | None = None
+
+
+class AllowedIps(Body):
+    ips: Annotated[list[Annotated[str, AfterValidator(_address)]], Field(max_length=1000)] | None = None
+    protected_branches_only: Flag | None = None
+
+
+class MaintenanceWindow(Body):
+    weekdays: Annotated[list[Annotated[StrictInt, Field(ge=1, le=7)]], Field(max_length=7)]
+    start_time: Annotated[str, AfterValidator(_clock_time)]
+    end_time: Annotated[str, AfterValidator(_clock_time)]
+
+
+class PreloadLibraries(Body):
+    use_defaults: Flag | None = None
+    enabled_libraries: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]] | None = None
+
+
+class ProjectSettings(Body):
+    quota: Quota | None = None
+    allowed_ips: AllowedIps | None = None
+    enable_logical_replication: Flag | None = None
+    maintenance_window: MaintenanceWindow | None = None
+    block_public_connections: Flag | None = None
+    block_vpc_connections: Flag | None = None
+    audit_log_level: Literal["base", "extended", "full"] | None = None
+    hipaa: Flag | None = None
+    preload_libraries: PreloadLibraries | None = None
+
+
+SettingNames = dict[Annotated[str, Field(pattern=_SETTING_NAME)], Annotated[str, Field(max_length=2000)]]
+
+
+class DefaultEndpointSettings(Body):
+    pg_settings: SettingNames | None = None
+    pgbouncer_settings: SettingNames | None = None
+    autoscaling_limit_min_cu: ComputeUnits | None = None
+    autoscaling_limit_max_cu: ComputeUnits | None = None
+    suspend_timeout_seconds: Annotated[StrictInt, Field(ge=-1, le=604800)] | None = None

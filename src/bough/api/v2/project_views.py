@@ -1,0 +1,137 @@
+"""Projects: how they are shown."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from bough import clock
+from bough.api.periods import month_end, month_start
+from bough.api.shapes import View
+from bough.api.v2.users import subscription_type
+from bough.config import Plan
+from bough.domain.endpoint import Hosts
+from bough.domain.organization import Organization
+from bough.domain.project import Project
+from bough.domain.user import User
+from bough.store.projects import SeenProject
+
+MEBIBYTE = 1024 * 1024
+
+
+class _Shared(View):
+    """Fields that a project has alone and in a list."""
+
+    id: str
+    platform_id: str
+    region_id: str
+    name: str
+    provisioner: str
+    default_endpoint_settings: dict[str, Any]
+    settings: dict[str, Any]
+    pg_version: int
+    proxy_host: str
+    branch_logical_size_limit: int
+    branch_logical_size_limit_bytes: int
+    store_passwords: bool
+    creation_source: str
+    history_retention_seconds: int
+    created_at: datetime
+    updated_at: datetime
+    synthetic_storage_size: int | None
+    quota_reset_at: datetime
+    owner_id: str
+    compute_last_active_at: datetime | None
+    org_id: str
+    cpu_used_sec: int
+    effective_project_permission: Literal["VIEWER", "EDITOR", "ADMIN"]
+
+
+class ProjectListItem(_Shared):
+    active_time: int
+    org_name: str | None
+    deleted_at: datetime | None
+    recoverable_until: datetime | None
+
+    @classmethod
+    def of(cls, seen: SeenProject, organization: Organization, plan: Plan, hosts: Hosts) -> "ProjectListItem":
+        return cls(
+            **_shared(seen, plan, hosts),
+            active_time=0,
+            org_name=organization.name,
+            deleted_at=seen.project.deleted_at,
+            recoverable_until=seen.project.recoverable_until,
+        )
+
+
+class ProjectOwner(View):
+    email: str
+    name: str
+    branches_limit: int
+    subscription_type: Literal["UNKNOWN", "free_v3"]
+
+
+class ProjectView(_Shared):
+    data_storage_bytes_hour: int
+    data_transfer_bytes: int
+    written_data_bytes: int
+    compute_time_seconds: int
+    active_time_seconds: int
+    consumption_period_start: datetime
+    consumption_period_end: datetime
+    owner: ProjectOwner | None
+
+    @classmethod
+    def of(cls, seen: SeenProject, plan: Plan, hosts: Hosts, owner: ProjectOwner | None = None) -> "ProjectView":
+        now = clock.now()
+        return cls(
+            **_shared(seen, plan, hosts),
+            data_storage_bytes_hour=0,
+            data_transfer_bytes=0,
+            written_data_bytes=0,
+            compute_time_seconds=0,
+            active_time_seconds=0,
+            consumption_period_start=month_start(now),
+            consumption_period_end=month_end(now),
+            owner=owner,
+        )
+
+
+def owner_of(user: User, organization: Organization, plan: Plan) -> ProjectOwner:
+    return ProjectOwner(
+        email=user.email,
+        name=organization.name,
+        branches_limit=plan.branches,
+        subscription_type=subscription_type(organization.plan),
+    )
+
+
+def unmeasured(project: Project) -> SeenProject:
+    return SeenProject(project, None, None)
+
+
+def _shared(seen: SeenProject, plan: Plan, hosts: Hosts) -> dict[str, Any]:
+    project = seen.project
+    return {
+        "id": project.id,
+        "platform_id": project.region_id.split("-", 1)[0],
+        "region_id": project.region_id,
+        "name": project.name,
+        "provisioner": project.provisioner,
+        "default_endpoint_settings": dict(project.default_endpoint_settings),
+        "settings": dict(project.settings),
+        "pg_version": project.pg_version,
+        "proxy_host": hosts.proxy(project.region_id),
+        "branch_logical_size_limit": plan.storage_bytes // MEBIBYTE,
+        "branch_logical_size_limit_bytes": plan.storage_bytes,
+        "store_passwords": project.store_passwords,
+        "creation_source": project.creation_source,
+        "history_retention_seconds": project.history_retention_seconds,
+        "created_at": project.created_at,
+        "updated_at": project.updated_at,
+        "synthetic_storage_size": seen.storage_bytes,
+        "quota_reset_at": month_end(clock.now()),
+        "owner_id": project.org_id,
+        "compute_last_active_at": seen.last_active,
+        "org_id": project.org_id,
+        "cpu_used_sec": 0,
+        "effective_project_permission": "ADMIN",
+    }

@@ -1,0 +1,235 @@
+"""Projects: list, create, get, change, delete, recover."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field, StrictInt
+
+from bough import clock
+from bough.access import lookup
+from bough.api.given import (
+    DeletableProject,
+    DeskGiven,
+    OnceRoute,
+    PartsGiven,
+    PrincipalGiven,
+    ReadableProject,
+    RecoverableProject,
+    WritableProject,
+)
+from bough.api.paging import place_of
+from bough.api.shapes import Body, ComputeUnits, Flag, IdText, Name, Pagination, Text, View, pagination, show
+from bough.api.v2.branches import BranchView
+from bough.api.v2.connection_uris import ConnectionDetails
+from bough.api.v2.databases import DatabaseView
+from bough.api.v2.endpoints import EndpointView
+from bough.api.v2.operations import OperationView
+from bough.api.v2.project_settings import DefaultEndpointSettings, ProjectSettings
+from bough.api.v2.project_views import ProjectListItem, ProjectView, owner_of, unmeasured
+from bough.api.v2.roles import RoleView
+from bough.control.desk import Desk
+from bough.control.projects import CreatedProject, NewProject, ProjectChange, Projects
+from bough.domain.project import Project
+from bough.ids import OrganizationId
+from bough.store.projects import SeenProject
+
+router = APIRouter(tags=["Project"], route_class=OnceRoute)
+
+History = Annotated[StrictInt, Field(ge=0, le=2_592_000)]
+
+
+class NewBranchBody(Body):
+    name: Name | None = None
+    role_name: str | None = None
+    database_name: str | None = None
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class NewProjectBody(Body):
+    settings: ProjectSettings = ProjectSettings()
+    name: Name | None = None
+    branch: NewBranchBody = NewBranchBody()
+    autoscaling_limit_min_cu: ComputeUnits | None = None
+    autoscaling_limit_max_cu: ComputeUnits | None = None
+    provisioner: Annotated[str, Field(min_length=1, max_length=60)] | None = None
+    region_id: str | None = None
+    default_endpoint_settings: DefaultEndpointSettings = DefaultEndpointSettings()
+    pg_version: Annotated[StrictInt, Field(ge=14, le=18)] | None = None
+    store_passwords: Flag = True
+    history_retention_seconds: History | None = None
+    org_id: IdText | None = None
+
+
+class ProjectCreate(Body):
+    project: NewProjectBody
+
+    def wish(self) -> NewProject:
+        asked = self.project
+        limits = {"autoscaling_limit_min_cu", "autoscaling_limit_max_cu"}
+        return NewProject(
+            name=asked.name,
+            org_id=OrganizationId(asked.org_id) if asked.org_id else None,
+            region_id=asked.region_id,
+            pg_version=asked.pg_version,
+            provisioner=asked.provisioner,
+            store_passwords=asked.store_passwords,
+            history_retention_seconds=asked.history_retention_seconds,
+            settings=asked.settings.given(),
+            default_endpoint_settings={
+                **asked.model_dump(include=limits, exclude_none=True),
+                **asked.default_endpoint_settings.given(),
+            },
+            branch_name=asked.branch.name,
+            role_name=asked.branch.role_name,
+            database_name=asked.branch.database_name,
+            annotations=asked.branch.annotations,
+        )
+
+
+class ChangedProjectBody(Body):
+    settings: ProjectSettings = ProjectSettings()
+    name: Name | None = None
+    default_endpoint_settings: DefaultEndpointSettings | None = None
+    history_retention_seconds: History | None = None
+
+
+class ProjectUpdate(Body):
+    project: ChangedProjectBody
+
+    def change(self) -> ProjectChange:
+        asked = self.project
+        endpoints = asked.default_endpoint_settings
+        return ProjectChange(
+            name=asked.name,
+            settings=asked.settings.given(),
+            default_endpoint_settings=endpoints.given() if endpoints else None,
+            history_retention_seconds=asked.history_retention_seconds,
+        )
+
+
+class ProjectsResponse(View):
+    projects: list[ProjectListItem]
+    pagination: Pagination | None
+    applications: dict[str, list[str]] = Field(default_factory=dict)
+    integrations: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class ProjectResponse(View):
+    project: ProjectView
+
+
+class ProjectChanged(View):
+    project: ProjectView
+    operations: list[OperationView]
+
+
+class ProjectRecovered(View):
+    project: ProjectView
+    branches: list[BranchView]
+
+
+class ProjectCreated(View):
+    project: ProjectView
+    connection_uris: list[ConnectionDetails]
+    roles: list[RoleView]
+    databases: list[DatabaseView]
+    operations: list[OperationView]
+    branch: BranchView
+    endpoints: list[EndpointView]
+
+    @classmethod
+    def of(cls, made: CreatedProject, project: ProjectView, desk: Desk) -> "ProjectCreated":
+        region_id, hosts = made.project.region_id, desk.hosts
+        uri = ConnectionDetails.of(
+            made.endpoint,
+            region_id,
+            hosts,
+            role=made.role.name,
+            password=made.password,
+            database=made.database.name,
+        )
+        return cls(
+            project=project,
+            connection_uris=[uri],
+            roles=[RoleView.of(made.role, made.password)],
+            databases=[DatabaseView.of(made.database)],
+            operations=[OperationView.of(operation) for operation in made.operations],
+            branch=BranchView.of(made.branch),
+            endpoints=[EndpointView.of(made.endpoint, region_id, hosts)],
+        )
+
+
+@router.get("/projects", response_model=ProjectsResponse)
+async def list_projects(
+    caller: PrincipalGiven,
+    given: PartsGiven,
+    cursor: Annotated[Text | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=400)] = 10,
+    search: Annotated[Text, Query(max_length=256)] = "",
+    org_id: Annotated[IdText | None, Query()] = None,
+    timeout: Annotated[int | None, Query(ge=100, le=30_000)] = None,
+    recoverable: Annotated[bool, Query()] = False,
+) -> Response:
+    """The projects the caller can reach, newest first; with `recoverable` the deleted ones."""
+    place = place_of(cursor)
+    async with given.store.read() as rows:
+        if org_id is not None:
+            organizations = [await lookup.organization(rows, caller, OrganizationId(org_id))]
+        else:
+            organizations = await rows.organizations.named(caller.organizations)
+        known = {organization.id: organization for organization in organizations}
+        if recoverable:
+            page = await rows.projects.page_recoverable(known, clock.now(), search=search, limit=limit, after=place)
+        else:
+            page = await rows.projects.page(known, search=search, limit=limit, after=place, only=caller.project_id)
+    shown = [
+        ProjectListItem.of(seen, organization, given.settings.plan(organization.plan), given.hosts)
+        for seen in page.rows
+        if (organization := known[seen.project.org_id])
+    ]
+    return show(ProjectsResponse(projects=shown, pagination=pagination(page)))
+
+
+@router.post("/projects", response_model=ProjectCreated, status_code=201)
+async def create_project(body: ProjectCreate, desk: DeskGiven) -> Response:
+    """A project with one branch, a role, a database and an endpoint that starts at once."""
+    made = await Projects(desk).create(body.wish())
+    return show(ProjectCreated.of(made, await _shown(desk, made.project), desk), 201)
+
+
+@router.get("/projects/{project_id}", response_model=ProjectResponse)
+async def get_project(project: ReadableProject, desk: DeskGiven) -> Response:
+    """One project."""
+    return show(ProjectResponse(project=await _shown(desk, project)))
+
+
+@router.patch("/projects/{project_id}", response_model=ProjectChanged)
+async def update_project(project: WritableProject, body: ProjectUpdate, desk: DeskGiven) -> Response:
+    """Change a project's name, settings, endpoint defaults or history window."""
+    changed, operations = await Projects(desk).change(project, body.change())
+    shown = [OperationView.of(operation) for operation in operations]
+    return show(ProjectChanged(project=await _shown(desk, changed), operations=shown))
+
+
+@router.delete("/projects/{project_id}", response_model=ProjectResponse)
+async def delete_project(project: DeletableProject, desk: DeskGiven) -> Response:
+    """Delete a project. Its computes stop; for seven days (a setting) it can be recovered."""
+    return show(ProjectResponse(project=await _shown(desk, await Projects(desk).delete(project))))
+
+
+@router.post("/projects/{project_id}/recover", response_model=ProjectRecovered)
+async def recover_project(project: RecoverableProject, desk: DeskGiven) -> Response:
+    """Bring a deleted project back whole."""
+    recovered, branches = await Projects(desk).recover(project)
+    shown = [BranchView.of(branch) for branch in branches]
+    return show(ProjectRecovered(project=await _shown(desk, recovered), branches=shown))
+
+
+async def _shown(desk: Desk, project: Project) -> ProjectView:
+    async with desk.store.read() as rows:
+        seen = await rows.projects.seen(project.id)
+        organization = await lookup.organization(rows, desk.principal, project.org_id)
+        user = await rows.users.get(project.created_by)
+    plan = desk.plan_of(organization)
+    measured = unmeasured(project) if seen is None else SeenProject(project, seen.storage_bytes, seen.last_active)
+    return ProjectView.of(measured, plan, desk.hosts, owner_of(user, organization, plan) if user else None)

@@ -1,0 +1,45 @@
+"""Regions: a setting of the installation."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from bough.access import lookup
+from bough.api.given import PartsGiven, PrincipalGiven
+from bough.api.shapes import IdText, View, show
+from bough.ids import OrganizationId
+
+router = APIRouter(tags=["Region"])
+
+
+class RegionView(View):
+    region_id: str
+    name: str
+    default: bool
+    geo_lat: str
+    geo_long: str
+
+
+class RegionsResponse(View):
+    regions: list[RegionView]
+
+
+@router.get("/regions", response_model=RegionsResponse)
+async def get_active_regions(
+    caller: PrincipalGiven, given: PartsGiven, org_id: Annotated[IdText | None, Query()] = None
+) -> Response:
+    """The regions a project can be created in."""
+    if org_id is not None:
+        async with given.store.read() as rows:
+            await lookup.organization(rows, caller, OrganizationId(org_id))
+    shown = [
+        RegionView(
+            region_id=region.id,
+            name=region.name,
+            default=position == 0,
+            geo_lat=region.latitude,
+            geo_long=region.longitude,
+        )
+        for position, region in enumerate(given.settings.regions)
+    ]
+    return show(RegionsResponse(regions=shown))

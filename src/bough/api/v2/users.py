@@ -1,0 +1,154 @@
+"""The caller: which key this is, who holds it, and their organizations."""
+
+from datetime import datetime
+from typing import Literal
+
+from fastapi import APIRouter, Response
+
+from bough import clock
+from bough.api.given import PartsGiven, PrincipalGiven
+from bough.api.periods import month_start
+from bough.api.shapes import View, show
+from bough.config import Plan
+from bough.domain.api_key import KeyKind
+from bough.domain.organization import Organization
+from bough.domain.user import User
+from bough.errors import NotFound
+
+router = APIRouter(tags=["Users"])
+
+
+class AuthDetails(View):
+    account_id: str
+    auth_method: Literal["api_key_user", "api_key_org"]
+    auth_data: str
+
+
+class AuthAccount(View):
+    email: str
+    image: str
+    login: str
+    name: str
+    provider: Literal["keycloak"]
+
+
+class PaymentSource(View):
+    type: str
+
+
+class BillingAccount(View):
+    """Nobody is billed here; clients of the API expect the fields all the same."""
+
+    state: Literal["active"] = "active"
+    payment_source: PaymentSource = PaymentSource(type="none")
+    subscription_type: Literal["UNKNOWN", "free_v3"]
+    payment_method: Literal["none"] = "none"
+    quota_reset_at_last: datetime
+    name: str
+    email: str
+    address_city: str = ""
+    address_country: str = ""
+    address_line1: str = ""
+    address_line2: str = ""
+    address_postal_code: str = ""
+    address_state: str = ""
+
+
+class CurrentUser(View):
+    active_seconds_limit: int
+    billing_account: BillingAccount
+    auth_accounts: list[AuthAccount]
+    email: str
+    id: str
+    image: str
+    login: str
+    name: str
+    last_name: str
+    projects_limit: int
+    branches_limit: int
+    max_autoscaling_limit: float
+    plan: str
+
+    @classmethod
+    def of(cls, user: User, plan: Plan, period_start: datetime) -> "CurrentUser":
+        account = AuthAccount(email=user.email, image="", login=user.email, name=user.name, provider="keycloak")
+        billing = BillingAccount(
+            subscription_type=subscription_type(user.plan),
+            quota_reset_at_last=period_start,
+            name=user.name,
+            email=user.email,
+        )
+        return cls(
+            active_seconds_limit=0,
+            billing_account=billing,
+            auth_accounts=[account],
+            email=user.email,
+            id=user.id,
+            image="",
+            login=user.email,
+            name=user.name,
+            last_name=user.last_name,
+            projects_limit=plan.projects,
+            branches_limit=plan.branches,
+            max_autoscaling_limit=plan.max_cu,
+            plan=user.plan,
+        )
+
+
+class OrganizationView(View):
+    id: str
+    name: str
+    handle: str
+    plan: str
+    created_at: datetime
+    managed_by: str
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, organization: Organization) -> "OrganizationView":
+        return cls(
+            id=organization.id,
+            name=organization.name,
+            handle=organization.handle,
+            plan=organization.plan,
+            created_at=organization.created_at,
+            managed_by="bough",
+            updated_at=organization.updated_at,
+        )
+
+
+class OrganizationsResponse(View):
+    organizations: list[OrganizationView]
+
+
+def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v3"]:
+    return "free_v3" if plan == "free" else "UNKNOWN"
+
+
+@router.get("/auth", response_model=AuthDetails)
+async def get_auth_details(caller: PrincipalGiven) -> Response:
+    """Which kind of key this is, and whose."""
+    if caller.kind is KeyKind.PERSONAL:
+        return show(AuthDetails(account_id=caller.user_id, auth_method="api_key_user", auth_data=str(caller.key_id)))
+    organization = next(iter(caller.organizations))
+    return show(AuthDetails(account_id=organization, auth_method="api_key_org", auth_data=str(caller.key_id)))
+
+
+@router.get("/users/me", response_model=CurrentUser)
+async def get_current_user_info(caller: PrincipalGiven, given: PartsGiven) -> Response:
+    """The account that holds this key, with its limits."""
+    caller.check_is_user()
+    async with given.store.read() as rows:
+        user = await rows.users.get(caller.user_id)
+    if user is None:
+        raise NotFound.thing("user")
+    return show(CurrentUser.of(user, given.settings.plan(user.plan), month_start(clock.now())))
+
+
+@router.get("/users/me/organizations", response_model=OrganizationsResponse, tags=["Organizations"])
+async def get_current_user_organizations(caller: PrincipalGiven, given: PartsGiven) -> Response:
+    """The organizations the caller belongs to; the personal one is the first."""
+    caller.check_is_user()
+    async with given.store.read() as rows:
+        organizations = await rows.organizations.of_user(caller.user_id)
+    return show(OrganizationsResponse(organizations=[OrganizationView.of(each) for each in organizations]))
