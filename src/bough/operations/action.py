@@ -59,7 +59,8 @@ class Action:
     steps: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        cls.steps = tuple(name for name, member in vars(cls).items() if getattr(member, "is_step", False))
+        own = tuple(name for name, member in vars(cls).items() if getattr(member, "is_step", False))
+        cls.steps = own or cls.steps
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation

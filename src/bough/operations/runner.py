@@ -22,7 +22,7 @@ from bough.operations.outcome import Done, Goto, Outcome, Sleep
 from bough.store.operations import LostLease
 from bough.store.store import Store
 
-LEASE = timedelta(seconds=30)
+LEASE = timedelta(seconds=12)
 TRIES = 5  # of one action, before it is undone
 STAY = 1.0  # a shorter sleep keeps the lease
 IDLE_LOOK = 1.0  # seconds between looks at the queue when nothing woke us
@@ -43,6 +43,9 @@ class Runner:
 
     async def run(self) -> None:
         """Until cancelled. Work under way is dropped where it stands and resumed at the next start."""
+        if not self._store.shared:  # whoever held a lease is dead: its work goes on at once
+            async with self._store.transaction() as rows:
+                await rows.operations.release_all()
         try:
             while True:
                 if len(self._running) < self._workers and (operation := await self._lease_next()):

@@ -100,6 +100,14 @@ class Operations(Queries):
             )
         )
 
+    async def release_all(self) -> int:
+        """Every lease lapses now: for a runner that knows it is the only one alive."""
+        return await self._run(
+            sa.update(operations)
+            .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_not(None))
+            .values(lease_until=None)
+        )
+
     async def renew(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
         changed = await self._run(
             sa.update(operations)

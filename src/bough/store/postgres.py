@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import sqlalchemy as sa
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from bough.errors import SettingRefused, Unavailable
 from bough.store import schema
@@ -17,6 +17,7 @@ _LEADER = 0x626F756768  # "bough": the advisory lock of whoever runs the standin
 
 class PostgresStore:
     name = "postgres"
+    shared = True
 
     def __init__(self, url: str, size: int = 10) -> None:
         parsed = make_url(url)
@@ -30,6 +31,7 @@ class PostgresStore:
     async def open(self) -> None:
         try:
             async with self._engine.connect() as connection:
+                await _check_encoding(connection)
                 await schema.upgrade(connection, backup=None)
         except (OSError, DBAPIError) as error:
             raise Unavailable(f"The store does not answer at the address in 'store_url': {_cause(error)}") from error
@@ -51,6 +53,15 @@ class PostgresStore:
     async def transaction(self) -> AsyncIterator[Rows]:
         async with self._engine.begin() as connection:
             yield Rows(connection)
+
+
+async def _check_encoding(connection: AsyncConnection) -> None:
+    encoding = await connection.scalar(sa.text("show server_encoding"))
+    if encoding != "UTF8":
+        raise SettingRefused(
+            f"The database in 'store_url' has the encoding {encoding}; the store needs UTF8. "
+            "Make one with: create database bough encoding 'UTF8' template template0"
+        )
 
 
 def _cause(error: Exception) -> str:

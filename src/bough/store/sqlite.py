@@ -17,6 +17,7 @@ _PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", "busy_tim
 
 class SqliteStore:
     name = "sqlite"
+    shared = False
 
     def __init__(self, path: Path, readers: int = 4) -> None:
         self.path = path

@@ -37,6 +37,7 @@ class Store(Protocol):
     """What a back end must offer."""
 
     name: str
+    shared: bool  # whether several controls may work on it at once
 
     async def open(self) -> None:
         """Connect and bring the schema up to date; a store newer than the program is refused."""

@@ -1,0 +1,54 @@
+"""Options, tiers and the fixtures that every room may use."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+import world
+from bough.config import Settings, default_cache
+from bough.engine.local import fetch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the large counts too")
+
+
+@pytest.fixture(scope="session")
+def long(request: pytest.FixtureRequest) -> bool:
+    """Whether the large counts were asked for."""
+    return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def postgres_is_here() -> None:
+    """The Postgres of the tests is the one users get; fetched once a machine."""
+    fetch.ensure_fetched(Settings(cache=default_cache()))
+
+
+@pytest.fixture
+async def platform() -> AsyncIterator[world.Platform]:
+    """A whole platform on SQLite, with a home of its own."""
+    async with world.platform() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[world.PostgresServer]:
+    with world.short_folder() as folder:
+        server = world.PostgresServer(folder)
+        server.start()
+        yield server
+        server.stop()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Count what was skipped, by reason: a green run says what it did not show."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    ran = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error"))
+    tier = "long" if config.getoption("--long") else "everyday"
+    terminalreporter.write_line(f"{tier} tier: {ran} ran, {sum(reasons.values())} skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"  skipped {count}: {reason}")

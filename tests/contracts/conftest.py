@@ -1,0 +1,18 @@
+"""The store, once on each back end."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import stores
+from bough.store.store import Store
+from world import PostgresServer
+
+
+@pytest.fixture(params=stores.BACK_ENDS)
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
+) -> AsyncIterator[Store]:
+    async with stores.opened(request.param, tmp_path, postgres_server) as made:
+        yield made

@@ -1,0 +1,138 @@
+"""The queue's rows on both back ends: leases, fences, order."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.project import Project
+from bough.ids import OperationId
+from bough.store.operations import LostLease
+from bough.store.store import Store
+from stores import NOON, a_project, add_project
+
+LATER = NOON + timedelta(seconds=30)
+
+
+def an_operation(project: Project, **changes: Any) -> Operation:
+    fields: dict[str, Any] = {
+        "id": OperationId.new(),
+        "project_id": project.id,
+        "branch_id": None,
+        "endpoint_id": None,
+        "action": OperationAction.START_COMPUTE,
+        "status": OperationStatus.SCHEDULING,
+        "parameters": {"a": [1]},
+        "after": None,
+        "step": "launch",
+        "steps_done": ("one", "two"),
+        "undoing": False,
+        "failures": 0,
+        "error": None,
+        "due_at": NOON,
+        "lease_until": None,
+        "fence": 0,
+        "request_id": "r",
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Operation(**{**fields, **changes})
+
+
+async def _add(store: Store, *operations: Operation) -> None:
+    async with store.transaction() as rows:
+        for operation in operations:
+            await rows.operations.add(operation)
+
+
+@pytest.fixture
+async def project(store: Store) -> Project:
+    made = a_project()
+    await add_project(store, made)
+    return made
+
+
+async def test_an_operation_is_read_back_whole(store: Store, project: Project) -> None:
+    operation = an_operation(project)
+    await _add(store, operation)
+    async with store.read() as rows:
+        assert await rows.operations.get(operation.id) == operation
+        assert await rows.operations.open_of(project.id) == [operation]
+
+
+async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, project: Project) -> None:
+    first = an_operation(project)
+    behind = an_operation(project, after=first.id, due_at=NOON - timedelta(hours=1))
+    future = an_operation(project, due_at=LATER)
+    held = an_operation(project, lease_until=LATER, due_at=NOON - timedelta(hours=1))
+    await _add(store, first, behind, future, held)
+    async with store.read() as rows:
+        found = await rows.operations.next_due(NOON)
+    assert found is not None
+    assert found.id == first.id
+    async with store.transaction() as rows:
+        await rows.operations.save(replace(first, status=OperationStatus.FINISHED, ended_at=NOON))
+    async with store.read() as rows:
+        found = await rows.operations.next_due(NOON)
+    assert found is not None
+    assert found.id == behind.id
+
+
+async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more(
+    store: Store, project: Project
+) -> None:
+    await _add(store, an_operation(project))
+    holders: list[Operation] = []
+    for moment in (NOON, LATER + timedelta(seconds=1)):
+        async with store.transaction() as rows:
+            found = await rows.operations.next_due(moment)
+            assert found is not None
+            await rows.operations.lease(found, moment + timedelta(seconds=30), moment)
+            again = await rows.operations.get(found.id)
+            assert again is not None
+            holders.append(again)
+    old, new = holders
+    assert (old.fence, new.fence) == (1, 2)
+    assert new.status is OperationStatus.RUNNING
+    with pytest.raises(LostLease):
+        async with store.transaction() as rows:
+            await rows.operations.save(replace(old, error="from the dead"))
+    with pytest.raises(LostLease):
+        async with store.transaction() as rows:
+            await rows.operations.hold(old.id, old.fence)
+    async with store.transaction() as rows:
+        assert not await rows.operations.renew(old.id, old.fence, LATER)
+        assert await rows.operations.renew(new.id, new.fence, LATER)
+        await rows.operations.hold(new.id, new.fence)
+
+
+async def test_two_runners_never_take_the_same_operation(store: Store, project: Project) -> None:
+    await _add(store, *(an_operation(project) for _ in range(10)))
+
+    async def take_all() -> list[OperationId]:
+        taken: list[OperationId] = []
+        for _ in range(20):
+            async with store.transaction() as rows:
+                found = await rows.operations.next_due(NOON)
+                if found is not None:
+                    await rows.operations.lease(found, LATER, NOON)
+                    taken.append(found.id)
+            await asyncio.sleep(0)
+        return taken
+
+    taken = await asyncio.gather(*(take_all() for _ in range(3)))
+    everything = [operation_id for part in taken for operation_id in part]
+    assert len(everything) == len(set(everything)) == 10
+
+
+async def test_work_on_an_endpoint_is_known(store: Store) -> None:
+    project, other = a_project(1), a_project(2)
+    branch, endpoint = await add_project(store, project)
+    await add_project(store, other)
+    await _add(store, an_operation(project, branch_id=branch.id, endpoint_id=endpoint.id))
+    async with store.read() as rows:
+        assert await rows.operations.endpoints_with_work() == {endpoint.id}
+        assert await rows.operations.count_open() == 1

@@ -1,0 +1,156 @@
+"""What every back end of the store must do, whichever it is."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bough.domain.endpoint import EndpointState
+from bough.domain.organization import MemberRole
+from bough.domain.user import OPERATOR
+from bough.ids import ProjectId
+from bough.store.page import Place
+from bough.store.queries import Duplicate
+from bough.store.store import Store
+from stores import NOON, ORGANIZATION, a_project, add_project
+
+
+async def test_the_operator_and_its_organization_are_there_from_the_first(store: Store) -> None:
+    async with store.read() as rows:
+        user = await rows.users.get(OPERATOR)
+        organizations = await rows.organizations.of_user(OPERATOR)
+        personal = await rows.organizations.personal(OPERATOR)
+    assert user is not None
+    assert [organization.id for organization in organizations] == [ORGANIZATION]
+    assert personal.personal_for == OPERATOR
+    assert MemberRole.ADMIN == "admin"
+
+
+async def test_what_is_written_is_read_back_whole(store: Store) -> None:
+    project = a_project(name="Grün 'quoted' \\ %_", settings={"quota": {"written_data_bytes": 2**62}, "x": [None, 1.5]})
+    branch, endpoint = await add_project(store, project)
+    async with store.read() as rows:
+        assert await rows.projects.get(project.id) == project
+        assert await rows.branches.get(project.id, branch.id) == branch
+        assert await rows.endpoints.get(endpoint.id) == endpoint
+        history = await rows.branches.history(branch.id)
+    assert [stretch.position for stretch in history] == [0]
+
+
+async def test_a_transaction_is_all_or_nothing(store: Store) -> None:
+    project = a_project()
+    with pytest.raises(RuntimeError, match="halfway"):
+        async with store.transaction() as rows:
+            await rows.projects.add(project)
+            raise RuntimeError("halfway")
+    async with store.read() as rows:
+        assert await rows.projects.get(project.id) is None
+
+
+async def test_a_key_that_is_taken_is_a_duplicate(store: Store) -> None:
+    project = a_project()
+    async with store.transaction() as rows:
+        await rows.projects.add(project)
+    with pytest.raises(Duplicate):
+        async with store.transaction() as rows:
+            await rows.projects.add(project)
+
+
+async def test_readers_do_not_wait_for_a_writer(store: Store) -> None:
+    project = a_project()
+    async with store.transaction() as writing:
+        await writing.projects.add(project)
+        async with store.read() as rows:
+            assert await asyncio.wait_for(rows.projects.get(project.id), 5) is None
+    async with store.read() as rows:
+        assert await rows.projects.get(project.id) == project
+
+
+async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(store: Store) -> None:
+    projects = [a_project(minute) for minute in range(7)]
+    async with store.transaction() as rows:
+        for project in projects:
+            await rows.projects.add(project)
+    async with store.read() as rows:
+        first = await rows.projects.page([ORGANIZATION], search="", limit=3, after=None)
+    async with store.transaction() as rows:
+        await rows.projects.add(a_project(99))  # newer than everything shown
+        gone = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
+        await rows.projects.save(gone)  # the last one shown
+    async with store.read() as rows:
+        second = await rows.projects.page([ORGANIZATION], search="", limit=3, after=first.next)
+        third = await rows.projects.page([ORGANIZATION], search="", limit=3, after=second.next)
+    shown = [[seen.project.name for seen in page.rows] for page in (first, second, third)]
+    assert shown == [["project 6", "project 5", "project 4"], ["project 3", "project 2", "project 1"], ["project 0"]]
+    assert third.next is None
+
+
+async def test_rows_of_the_same_moment_have_an_order(store: Store) -> None:
+    same = [a_project(0) for _ in range(5)]
+    async with store.transaction() as rows:
+        for project in same:
+            await rows.projects.add(project)
+    seen: list[ProjectId] = []
+    place: Place | None = None
+    while True:
+        async with store.read() as rows:
+            page = await rows.projects.page([ORGANIZATION], search="", limit=2, after=place)
+        seen += [row.project.id for row in page.rows]
+        if (place := page.next) is None:
+            break
+    assert sorted(seen) == sorted(project.id for project in same)
+
+
+@pytest.mark.parametrize("text", ["GRÜN", "grün", "100%", "a_b", "\\"])
+async def test_search_folds_case_and_takes_its_letters_as_they_are(store: Store, text: str) -> None:
+    async with store.transaction() as rows:
+        await rows.projects.add(a_project(name="Grün 100% a_b \\ end"))
+        await rows.projects.add(a_project(name="GRXN 100x axb"))
+    async with store.read() as rows:
+        page = await rows.projects.page([ORGANIZATION], search=text, limit=10, after=None)
+    assert [seen.project.name for seen in page.rows] == ["Grün 100% a_b \\ end"]
+
+
+async def test_sizes_and_activity_are_seen_with_a_project(store: Store) -> None:
+    project = a_project()
+    branch, endpoint = await add_project(store, project)
+    async with store.transaction() as rows:
+        await rows.branches.set_size(branch.id, 2**40)
+        await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, last_active=NOON))
+    async with store.read() as rows:
+        seen = await rows.projects.seen(project.id)
+        active = await rows.endpoints.active()
+    assert seen is not None
+    assert (seen.storage_bytes, seen.last_active) == (2**40, NOON)
+    assert [each.id for each in active] == [endpoint.id]
+
+
+async def test_a_forgotten_branch_leaves_no_row(store: Store) -> None:
+    project = a_project(deleted_at=NOON, recoverable_until=NOON)
+    branch, endpoint = await add_project(store, project)
+    async with store.transaction() as rows:
+        await rows.branches.forget(branch.id)
+        await rows.projects.set_purged(project.id, NOON)
+    async with store.read() as rows:
+        assert await rows.branches.every_of(project.id) == []
+        assert await rows.endpoints.get(endpoint.id) is None
+        assert await rows.branches.all_volumes() == []
+        assert await rows.projects.get(project.id) is None
+        assert await rows.projects.past_recovery(NOON + timedelta(days=1), 10) == []
+
+
+async def test_one_answer_is_kept_for_one_key(store: Store) -> None:
+    async with store.transaction() as rows:
+        await rows.idempotency.reserve("key", "print", NOON)
+    with pytest.raises(Duplicate):
+        async with store.transaction() as rows:
+            await rows.idempotency.reserve("key", "print", NOON)
+    async with store.transaction() as rows:
+        await rows.idempotency.keep_answer("key", 201, "sealed")
+    async with store.read() as rows:
+        kept = await rows.idempotency.get("key")
+    assert kept is not None
+    assert (kept.status, kept.sealed_body, kept.created_at) == (201, "sealed", NOON)
+    async with store.transaction() as rows:
+        assert await rows.idempotency.forget_before(NOON + timedelta(seconds=1)) == 1

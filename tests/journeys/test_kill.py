@@ -1,0 +1,144 @@
+"""Control is killed with SIGKILL at random moments of project creations and deletions.
+
+After the last restart every operation ends, no row is stuck, no folder or process is orphaned,
+and nothing that was committed is lost.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from bough.config import Settings
+from cli.program import Program, until
+from world import furnish, short_folder
+
+LONG_KILLS, SHORT_KILLS = 50, 6
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with short_folder() as folder:
+        furnish(folder / "home")
+        variables = {"BOUGH_RECOVERABLE_SECONDS": "0", "BOUGH_FREE_SPACE_FLOOR": "0", "BOUGH_RATE_PER_MINUTE": "100000"}
+        made = Program(folder / "home", variables)
+        yield made
+        made.clean_up()
+
+
+class Storm:
+    """Creates and deletes projects while the server dies again and again."""
+
+    def __init__(self, url: str, key: str, dice: random.Random) -> None:
+        headers = {"Authorization": f"Bearer {key}"}
+        self._client = httpx2.AsyncClient(base_url=url + "/", headers=headers, timeout=30)
+        self._dice = dice
+
+    async def calm(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        """A call that is repeated until the server answers it."""
+        while True:
+            try:
+                answer = await self._client.request(method, path, **options)
+            except httpx2.TransportError:
+                await asyncio.sleep(0.05)
+                continue
+            if answer.status_code not in (423, 429, 503):
+                return answer
+            await asyncio.sleep(0.1)
+
+    async def some_work(self) -> None:
+        """One creation or deletion, at once and unrepeated: it may be cut anywhere."""
+        try:
+            if self._dice.random() < 0.6:
+                await self._client.post("projects", json={"project": {}})
+            else:
+                listed = (await self._client.get("projects", params={"limit": 100})).json()["projects"]
+                await self._client.delete(f"projects/{self._dice.choice(listed)['id']}")
+        except (httpx2.TransportError, IndexError):
+            return
+
+    async def round(self, control_pid: int) -> None:
+        work = [asyncio.create_task(self.some_work()) for _ in range(self._dice.randint(1, 4))]
+        await asyncio.sleep(self._dice.uniform(0, 0.5))
+        os.kill(control_pid, signal.SIGKILL)
+        await asyncio.gather(*work)
+
+    async def all_ended(self) -> list[dict[str, Any]]:
+        """The projects that are left, when no operation is open."""
+        while True:
+            health = (await self.calm("GET", "../../healthz")).json()
+            listed: list[dict[str, Any]] = (await self.calm("GET", "projects", params={"limit": 400})).json()["projects"]
+            if health["operations_open"] == 0 and health["computes_running"] == len(listed):
+                return listed
+            await asyncio.sleep(0.1)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+def _rows(home: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{home / 'store.db'}?mode=ro", uri=True)) as store:
+        return store.execute(query).fetchall()
+
+
+def _postmasters(home: Path) -> set[str]:
+    """Volumes that some living postmaster serves, read off the machine itself."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            where = Path(os.readlink(entry / "cwd"))
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) if entry.name.isdigit() else 0
+        except (OSError, ValueError, IndexError):
+            continue
+        if where.is_relative_to(home / "volumes") and not _serves(parent, where):
+            found.add(where.parent.name)
+    return found
+
+
+def _serves(pid: int, where: Path) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd")) == where
+    except OSError:
+        return False
+
+
+async def test_killing_control_at_any_moment_loses_and_orphans_nothing(program: Program, long: bool) -> None:
+    dice = random.Random(20261115)
+    said = program.up()
+    storm = Storm(said["api_url"], said["api_key"], dice)
+    kept = (await storm.calm("POST", "projects", json={"project": {"name": "kept"}})).json()["project"]["id"]
+    for _ in range(LONG_KILLS if long else SHORT_KILLS):
+        pid = program.status()["control_pid"]
+        await storm.round(pid)
+        program.running_again(pid)
+    left = await storm.all_ended()
+    home = program.home
+    until(lambda: not _rows(home, "select 1 from projects where deleted_at is not null and purged_at is null"))
+    left = await storm.all_ended()
+    await storm.close()
+
+    assert _rows(home, "select id from operations where ended_at is null") == []
+    assert _rows(home, "select distinct status from operations where status not in ('finished', 'skipped')") == []
+    assert _rows(home, "select id from branches where state <> 'ready'") == []
+    assert _rows(home, "select id from endpoints where state <> 'active' or pending_state is not null") == []
+    volumes = {row[0] for row in _rows(home, "select id from volumes")}
+    assert len(volumes) == len(left)
+    assert {entry.name for entry in (home / "volumes").iterdir()} == volumes
+    assert _postmasters(home) == volumes
+    if os.geteuid() == 0:
+        owners = {os.readlink(link) for link in (home / "uids").iterdir()}
+        assert owners == {project["id"] for project in left}
+    if kept in {project["id"] for project in left}:
+        assert "kept" in {project["name"] for project in left}
+    sockets = Settings(home=home).sockets
+    assert {entry.name for entry in sockets.iterdir() if entry.name.startswith("ep-")} == {
+        row[0] for row in _rows(home, "select id from endpoints")
+    }

@@ -1,0 +1,81 @@
+"""Rules of the house that import contracts cannot say, read off the source itself."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "bough"
+PURE = ("domain", "postgres", "engine/spec.py")
+IMPURE_MODULES = {"asyncio", "time", "os", "socket", "subprocess", "pathlib", "shutil", "threading", "asyncpg"}
+
+
+def _files(*places: str) -> list[Path]:
+    found: list[Path] = []
+    for place in places:
+        path = SOURCE / place
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    assert found
+    return found
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+
+
+def _calls(tree: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
+        for node in ast.walk(tree)
+    )
+
+
+@pytest.mark.parametrize("path", _files(*PURE), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_pure_rooms_hold_no_async_no_clock_and_no_io(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert not IMPURE_MODULES & set(_imports(tree))
+    assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree))
+    assert "clock.now" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", _files("api"), ids=lambda path: path.name)
+def test_the_edges_open_no_transaction_that_writes(path: Path) -> None:
+    assert not _calls(ast.parse(path.read_text()), "transaction")
+
+
+def test_only_the_engine_starts_processes_and_talks_to_computes() -> None:
+    allowed = {"engine", "cli"}  # the command line starts control itself, never Postgres
+    for path in _files("."):
+        imported = set(_imports(ast.parse(path.read_text())))
+        if imported & {"subprocess", "asyncpg"}:
+            assert path.relative_to(SOURCE).parts[0] in allowed, path
+
+
+def test_settings_are_read_from_the_environment_in_one_place() -> None:
+    readers = {str(path.relative_to(SOURCE)) for path in _files(".") if "os.environ" in path.read_text()}
+    passing_it_on = {path for path in readers if path.startswith(("engine/local/", "cli/"))}
+    assert readers - passing_it_on == {"config.py"}
+
+
+def test_errors_are_caught_wholesale_only_where_they_must_end() -> None:
+    broad = {
+        str(path.relative_to(SOURCE))
+        for path in _files(".")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
+    }
+    assert broad <= {"operations/runner.py", "tasks/loop.py", "api/edge.py"}
+
+
+def test_every_module_opens_with_its_idea() -> None:
+    silent = [path for path in _files(".") if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
+
+
+def test_no_file_is_too_long() -> None:
+    assert [path for path in _files(".") if len(path.read_text().splitlines()) > 400] == []

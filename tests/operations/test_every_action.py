@@ -1,0 +1,113 @@
+"""Two tests that hold for every action there is or will be: repetition and failure at each step."""
+
+import os
+from typing import Any
+
+import pytest
+from operations.scenarios import SCENES, Scene
+
+from bough.domain.operation import Operation, OperationStatus
+from bough.engine.port import EngineError
+from bough.operations.action import Action
+from bough.operations.actions import EVERY
+from bough.operations.context import Context
+from bough.operations.events import Events
+from bough.operations.outcome import Outcome
+from bough.operations.runner import Runner
+from world import Platform
+
+STEPS = [(action, step) for action in EVERY for step in action.steps]
+
+
+def _variant(action: type[Action], run: Any) -> type[Action]:
+    return type(f"{action.__name__}Variant", (action,), {"run": run})
+
+
+def twice(action: type[Action]) -> type[Action]:
+    """Every step runs two times, as after a crash between a step and its record."""
+
+    async def run(self: Action, name: str, ctx: Context) -> Outcome:
+        await action.run(self, name, ctx)
+        return await action.run(self, name, ctx)
+
+    return _variant(action, run)
+
+
+def failing_at(action: type[Action], step: str, *, when: str, times: int) -> type[Action]:
+    """The step fails before or after it did its work."""
+    left = times
+
+    async def run(self: Action, name: str, ctx: Context) -> Outcome:
+        nonlocal left
+        if name != step or left == 0:
+            return await action.run(self, name, ctx)
+        left -= 1
+        if when == "after":
+            await action.run(self, name, ctx)
+        raise EngineError("the test made this fail", transient=action.forward_only)
+
+    return _variant(action, run)
+
+
+async def enqueue(platform: Platform, scene: Scene) -> Operation:
+    async with platform.parts.queue.turn(scene.wish.touch) as rows:
+        return (await platform.parts.queue.enqueue(rows, [scene.wish], "test"))[0]
+
+
+async def run(platform: Platform, action: type[Action], operation: Operation) -> Operation:
+    runner = Runner(platform.store, platform.engine, Events(), [action], workers=1)
+    while True:
+        await runner.run_until_idle()
+        async with platform.store.read() as rows:
+            found = await rows.operations.get(operation.id)
+        assert found is not None
+        if found.ended:
+            return found
+
+
+async def picture(platform: Platform, scene: Scene) -> dict[str, Any]:
+    """What is on the machine and in the rows, apart from times."""
+    seen = await platform.engine.observe()
+    uids = platform.settings.home / "uids"
+    async with platform.store.read() as rows:
+        branches = await rows.branches.every_of(scene.wish.project_id)
+        endpoints = await rows.endpoints.of_project(scene.wish.project_id)
+    return {
+        "volumes": seen.volumes,
+        "running": seen.running,
+        "folders": sorted(os.listdir(platform.settings.home / "volumes")),
+        "uids": sorted(os.listdir(uids)) if uids.exists() else [],
+        "branches": [(branch.id, branch.state) for branch in branches],
+        "endpoints": [(endpoint.id, endpoint.state, endpoint.pending_state) for endpoint in endpoints],
+    }
+
+
+def test_every_action_has_a_scene() -> None:
+    assert set(SCENES) == set(EVERY)
+
+
+@pytest.mark.parametrize("action", EVERY, ids=lambda action: action.__name__)
+async def test_each_step_may_be_repeated(platform: Platform, action: type[Action]) -> None:
+    scene = await SCENES[action](platform)
+    ended = await run(platform, twice(action), await enqueue(platform, scene))
+    assert ended.status is OperationStatus.FINISHED
+    assert ended.failures == 0
+    assert bool((await platform.engine.observe()).running) == scene.wants_compute
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("action", "step"), STEPS, ids=lambda part: getattr(part, "__name__", part))
+async def test_failing_at_any_step_leaves_nothing_behind(
+    platform: Platform, action: type[Action], step: str, when: str
+) -> None:
+    scene = await SCENES[action](platform)
+    before = await picture(platform, scene)
+    operation = await enqueue(platform, scene)
+    failing = failing_at(action, step, when=when, times=2 if action.forward_only else 1)
+    ended = await run(platform, failing, operation)
+    if action.forward_only:  # it only goes forward: a later run finishes the work
+        assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 2)
+        assert not (await platform.engine.observe()).running
+    else:
+        assert (ended.status, ended.error) == (OperationStatus.FAILED, "the test made this fail")
+        assert await picture(platform, scene) == before

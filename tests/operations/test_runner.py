@@ -1,0 +1,233 @@
+"""The runner itself, with small actions of the test's own on a real store."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bough import clock
+from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.engine.port import Engine, EngineError
+from bough.errors import Busy
+from bough.operations.action import Action, Wish, step
+from bough.operations.context import Context
+from bough.operations.events import Events
+from bough.operations.outcome import Done, Goto, Outcome, Sleep
+from bough.operations.queue import Queue
+from bough.operations.runner import TRIES, Runner
+from bough.store.sqlite import SqliteStore
+from bough.store.store import Store
+from stores import a_project, add_project
+
+NO_ENGINE = cast(Engine, None)  # these actions have no hands
+
+
+@dataclass
+class Script:
+    """What the toy actions do, and what they did."""
+
+    did: list[str] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+    sleeps: list[float] = field(default_factory=list)
+
+
+def toy(script: Script) -> type[Action]:
+    class Toy(Action):
+        action = OperationAction.CREATE_TIMELINE
+
+        @step(undo="unfirst")
+        async def first(self, _ctx: Context) -> Outcome:
+            script.did.append("first")
+            return Goto(self.second)
+
+        async def unfirst(self, _ctx: Context) -> None:
+            script.did.append("unfirst")
+
+        @step(undo="unsecond")
+        async def second(self, _ctx: Context) -> Outcome:
+            script.did.append("second")
+            if script.errors:
+                raise script.errors.pop(0)
+            if script.sleeps:
+                return Sleep(script.sleeps.pop(0), "not yet")
+            return Done("all good")
+
+        async def unsecond(self, _ctx: Context) -> None:
+            script.did.append("unsecond")
+
+    return Toy
+
+
+def follower(script: Script) -> type[Action]:
+    class Follower(Action):
+        action = OperationAction.START_COMPUTE
+
+        @step(undo="unfollow")
+        async def follow(self, _ctx: Context) -> Outcome:
+            script.did.append("follow")
+            return Done("nothing to do", changed=False)
+
+        async def unfollow(self, _ctx: Context) -> None:
+            script.did.append("unfollow")
+
+    return Follower
+
+
+class Bench:
+    """A store with one project, a queue and a runner over toy actions."""
+
+    def __init__(self, store: Store, script: Script, ids: dict[str, Any]) -> None:
+        self.store, self.script, self.ids = store, script, ids
+        actions = (toy(script), follower(script))
+        self.events = Events()
+        self.queue = Queue(store, self.events, actions, hold_seconds=0.3)
+        self.runner = Runner(store, NO_ENGINE, self.events, actions, workers=2)
+
+    def wish(self, action: OperationAction = OperationAction.CREATE_TIMELINE) -> Wish:
+        return Wish(action, self.ids["project"], self.ids["branch"], self.ids["endpoint"])
+
+    async def enqueue(self, *wishes: Wish) -> list[Operation]:
+        async with self.queue.turn(wishes[0].touch) as rows:
+            return await self.queue.enqueue(rows, wishes, "request")
+
+    async def now(self, operation: Operation) -> Operation:
+        async with self.store.read() as rows:
+            found = await rows.operations.get(operation.id)
+        assert found is not None
+        return found
+
+    async def run_to_end(self, operation: Operation) -> Operation:
+        while not (found := await self.now(operation)).ended:
+            await self.runner.run_until_idle()
+            await asyncio.sleep(0.02)
+        return found
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    project = a_project()
+    branch, endpoint = await add_project(store, project)
+    yield Bench(store, Script(), {"project": project.id, "branch": branch.id, "endpoint": endpoint.id})
+    await store.close()
+
+
+async def test_steps_run_in_order_and_are_recorded(bench: Bench) -> None:
+    (operation,) = await bench.enqueue(bench.wish())
+    ended = await bench.run_to_end(operation)
+    assert bench.script.did == ["first", "second"]
+    assert (ended.status, ended.steps_done, ended.error) == (OperationStatus.FINISHED, ("first", "second"), None)
+    assert ended.started_at is not None
+    assert ended.lease_until is None
+
+
+async def test_a_transient_error_is_tried_again_and_leaves_no_trace(bench: Bench) -> None:
+    bench.script.errors = [EngineError("not now"), EngineError("not now either")]
+    (operation,) = await bench.enqueue(bench.wish())
+    ended = await bench.run_to_end(operation)
+    assert (ended.status, ended.failures, ended.error) == (OperationStatus.FINISHED, 2, None)
+    assert bench.script.did == ["first", "second", "second", "second"]
+
+
+async def test_a_lasting_error_undoes_the_steps_in_reverse(bench: Bench) -> None:
+    bench.script.errors = [EngineError("the disk is gone", transient=False)]
+    (operation,) = await bench.enqueue(bench.wish())
+    ended = await bench.run_to_end(operation)
+    assert bench.script.did == ["first", "second", "unsecond", "unfirst"]
+    assert (ended.status, ended.error) == (OperationStatus.FAILED, "the disk is gone")
+
+
+async def test_an_unexpected_error_is_not_shown_and_ends_after_some_tries(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = clock.now()
+    bench.script.errors = [ValueError("secret detail") for _ in range(TRIES)]
+    (operation,) = await bench.enqueue(bench.wish())
+    turns = iter(range(100))
+    monkeypatch.setattr(clock, "now", lambda: began + timedelta(minutes=2 * next(turns)))
+    ended = await bench.run_to_end(operation)
+    assert (ended.status, ended.failures) == (OperationStatus.FAILED, TRIES)
+    assert ended.error is not None
+    assert "secret" not in ended.error
+
+
+async def test_what_waits_for_failed_work_is_undone_and_cancelled(bench: Bench) -> None:
+    bench.script.errors = [EngineError("no", transient=False)]
+    first, second = await bench.enqueue(bench.wish(), bench.wish(OperationAction.START_COMPUTE))
+    assert (first.status, second.status) == (OperationStatus.RUNNING, OperationStatus.SCHEDULING)
+    await bench.run_to_end(first)
+    ended = await bench.run_to_end(second)
+    assert ended.status is OperationStatus.CANCELLED
+    assert bench.script.did[-1] == "unfollow"
+    assert "follow" not in bench.script.did
+
+
+async def test_work_waits_for_what_comes_first_and_says_when_it_had_nothing_to_do(bench: Bench) -> None:
+    first, second = await bench.enqueue(bench.wish(), bench.wish(OperationAction.START_COMPUTE))
+    ended = await bench.run_to_end(second)
+    assert (await bench.now(first)).status is OperationStatus.FINISHED
+    assert ended.status is OperationStatus.SKIPPED
+    assert bench.script.did == ["first", "second", "follow"]
+
+
+async def test_a_long_sleep_gives_the_lease_back(bench: Bench) -> None:
+    bench.script.sleeps = [3600]
+    (operation,) = await bench.enqueue(bench.wish())
+    await bench.runner.run_until_idle()
+    asleep = await bench.now(operation)
+    assert asleep.lease_until is None
+    assert asleep.due_at > clock.now() + timedelta(minutes=50)
+    assert not asleep.ended
+
+
+async def test_a_runner_that_died_is_followed_by_another_at_the_recorded_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (operation,) = await bench.enqueue(bench.wish())
+    dead = Runner(bench.store, NO_ENGINE, bench.events, [toy(Script())], workers=1)
+    leased = await dead._lease_next()
+    assert leased is not None
+    await dead._one_step(leased)  # `first` is recorded; then the process is gone
+    await bench.runner.run_until_idle()
+    assert bench.script.did == []  # the lease still holds
+    later = clock.now() + timedelta(minutes=1)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    ended = await bench.run_to_end(operation)
+    assert bench.script.did == ["second"]
+    assert (ended.status, ended.fence) == (OperationStatus.FINISHED, 2)
+
+
+async def test_a_running_loop_is_woken_by_new_work(bench: Bench) -> None:
+    loop = asyncio.create_task(bench.runner.run())
+    await asyncio.sleep(0.05)
+    (operation,) = await bench.enqueue(bench.wish())
+    while not (await bench.now(operation)).ended:
+        await bench.events.ended.wait(1)
+    loop.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loop
+    assert bench.script.did == ["first", "second"]
+
+
+async def test_conflicting_work_is_waited_for(bench: Bench) -> None:
+    (operation,) = await bench.enqueue(bench.wish())
+    waiting = asyncio.create_task(bench.enqueue(bench.wish(OperationAction.START_COMPUTE)))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await bench.run_to_end(operation)
+    (second,) = await waiting
+    assert second.status is OperationStatus.RUNNING
+
+
+async def test_conflicting_work_that_does_not_end_is_busy(bench: Bench) -> None:
+    (operation,) = await bench.enqueue(bench.wish())
+    with pytest.raises(Busy, match=str(operation.id)) as refusal:
+        await bench.enqueue(bench.wish(OperationAction.START_COMPUTE))
+    assert refusal.value.retry_after
+    async with bench.store.read() as rows:
+        assert await rows.operations.count_open() == 1

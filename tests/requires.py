@@ -1,0 +1,36 @@
+"""Parts a test needs that a machine may lack.
+
+Without the part a test is skipped with a sentence; where BOUGH_REQUIRE names it, as CI does, it fails.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+CONTRACT = Path(__file__).parents[2] / "shared" / "contract"
+
+
+def require(part: str, present: bool, sentence: str) -> None:
+    if present:
+        return
+    if part in os.environ.get("BOUGH_REQUIRE", "").split(","):
+        pytest.fail(f"BOUGH_REQUIRE names {part!r}, but {sentence}", pytrace=False)
+    pytest.skip(sentence)
+
+
+def require_contract() -> Path:
+    require("contract", CONTRACT.is_dir(), "the folder with the published shapes is not beside the project")
+    return CONTRACT
+
+
+def require_root() -> None:
+    require("root", os.geteuid() == 0, "this test needs root")
+
+
+def require_node() -> str:
+    npm = shutil.which("npm")
+    require("node", npm is not None, "this test needs Node.js with npm on PATH")
+    assert npm is not None
+    return npm

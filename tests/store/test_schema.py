@@ -1,0 +1,89 @@
+"""Migrations: they end where the tables say, keep a backup, and refuse what they do not know."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+import stores
+from bough.errors import PreconditionFailed
+from bough.store import schema
+from bough.store.postgres import PostgresStore
+from bough.store.sqlite import SqliteStore
+from bough.store.tables import metadata
+from stores import a_project
+from world import PostgresServer
+
+
+def _differences(connection: sa.Connection) -> list[object]:
+    return list(compare_metadata(MigrationContext.configure(connection), metadata))
+
+
+@pytest.mark.parametrize("back_end", stores.BACK_ENDS)
+async def test_the_migrations_end_at_the_tables(
+    back_end: str, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    async with stores.opened(back_end, tmp_path, postgres_server) as store:
+        assert isinstance(store, SqliteStore | PostgresStore)
+        engine = store._writer if isinstance(store, SqliteStore) else store._engine
+        async with engine.connect() as connection:
+            assert await connection.run_sync(_differences) == []
+
+
+async def test_a_second_start_changes_nothing_and_keeps_the_rows(tmp_path: Path) -> None:
+    project = a_project()
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    async with store.transaction() as rows:
+        await rows.projects.add(project)
+    await store.close()
+    again = SqliteStore(tmp_path / "store.db")
+    await again.open()
+    async with again.read() as rows:
+        assert await rows.projects.get(project.id) == project
+    await again.close()
+    assert [path.name for path in tmp_path.glob("*.before-*")] == []
+
+
+async def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    await store.close()
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        connection.execute("update alembic_version set version_num = '9999'")
+    connection.close()
+    newer = SqliteStore(tmp_path / "store.db")
+    with pytest.raises(PreconditionFailed, match="newer Bough"):
+        await newer.open()
+    await newer.close()
+
+
+async def test_an_upgrade_backs_the_file_up_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    await store.close()
+    monkeypatch.setattr(schema, "revisions", lambda: ["0001", "0002"])
+    monkeypatch.setattr(schema, "_migrate", lambda _connection, _to: None)
+    upgraded = SqliteStore(tmp_path / "store.db")
+    await upgraded.open()
+    await upgraded.close()
+    backup = tmp_path / "store.db.before-0001"
+    with sqlite3.connect(backup) as connection:
+        assert connection.execute("select count(*) from users").fetchone() == (1,)
+    connection.close()
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_store_file_is_ours_alone(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    await store.close()
+    assert (tmp_path / "store.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_every_revision_has_its_number_and_follows_the_one_before() -> None:
+    known = schema.revisions()
+    assert known == [f"{number:04}" for number in range(1, len(known) + 1)]

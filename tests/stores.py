@@ -1,0 +1,120 @@
+"""Both back ends of the store, fresh for a test, and things to put into them."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bough.control import defaults
+from bough.domain.branch import Branch, BranchState, Lineage, LineageStretch, Volume
+from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
+from bough.domain.project import Project
+from bough.domain.user import OPERATOR
+from bough.ids import BranchId, EndpointId, LineageId, OrganizationId, ProjectId, VolumeId
+from bough.store.postgres import PostgresStore
+from bough.store.sqlite import SqliteStore
+from bough.store.store import Store
+from world import PostgresServer
+
+ORGANIZATION = OrganizationId("org-operator")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BACK_ENDS = ("sqlite", "postgres")
+
+
+@asynccontextmanager
+async def opened(back_end: str, folder: Path, server: PostgresServer) -> AsyncIterator[Store]:
+    store: Store
+    if back_end == "sqlite":
+        store = SqliteStore(folder / "store.db")
+    else:
+        store = PostgresStore(await server.new_database(f"store_{uuid.uuid4().hex}"))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def a_project(minute: int = 0, **changes: Any) -> Project:
+    moment = NOON + timedelta(minutes=minute)
+    fields: dict[str, Any] = {
+        "id": ProjectId.new(),
+        "org_id": ORGANIZATION,
+        "created_by": OPERATOR,
+        "name": f"project {minute}",
+        "region_id": "aws-us-east-2",
+        "pg_version": 17,
+        "install": "embedded-17",
+        "provisioner": defaults.PROVISIONER,
+        "settings": {"quota": {"active_time_seconds": 2**62}, "allowed_ips": {"ips": ["10.0.0.0/8"]}},
+        "default_endpoint_settings": {},
+        "store_passwords": True,
+        "history_retention_seconds": 86400,
+        "creation_source": "api",
+        "created_at": moment,
+        "updated_at": moment,
+    }
+    return Project(**{**fields, **changes})
+
+
+def a_branch(project: Project, **changes: Any) -> Branch:
+    fields: dict[str, Any] = {
+        "id": BranchId.new(),
+        "project_id": project.id,
+        "parent_id": None,
+        "parent_lsn": None,
+        "parent_timestamp": None,
+        "name": "main",
+        "state": BranchState.INIT,
+        "state_changed_at": NOON,
+        "volume_id": VolumeId.new(),
+        "is_default": True,
+        "is_protected": False,
+        "creation_source": "api",
+        "init_source": "parent-data",
+        "annotations": {"ünïcode": "\u2603"},
+        "logical_size": None,
+        "created_by": OPERATOR,
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Branch(**{**fields, **changes})
+
+
+def an_endpoint(branch: Branch, **changes: Any) -> Endpoint:
+    fields: dict[str, Any] = {
+        "id": EndpointId.new(),
+        "project_id": branch.project_id,
+        "branch_id": branch.id,
+        "type": EndpointType.READ_WRITE,
+        "state": EndpointState.INIT,
+        "pending_state": EndpointState.ACTIVE,
+        "min_cu": 0.25,
+        "max_cu": 2.0,
+        "settings": {},
+        "pooler_enabled": False,
+        "disabled": False,
+        "passwordless_access": True,
+        "suspend_timeout_seconds": 0,
+        "provisioner": "local",
+        "creation_source": "api",
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Endpoint(**{**fields, **changes})
+
+
+async def add_project(store: Store, project: Project, **branch_changes: Any) -> tuple[Branch, Endpoint]:
+    branch = a_branch(project, **branch_changes)
+    endpoint = an_endpoint(branch)
+    lineage = Lineage(id=LineageId.new(), project_id=project.id, volume_id=branch.volume_id, created_at=NOON)
+    stretch = LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage.id, from_lsn=None, until_lsn=None)
+    async with store.transaction() as rows:
+        await rows.projects.add(project)
+        await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
+        await rows.branches.add(branch)
+        await rows.branches.add_lineage(lineage, stretch)
+        await rows.endpoints.add(endpoint)
+    return branch, endpoint

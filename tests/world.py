@@ -1,0 +1,225 @@
+"""Nouns with verbs for the tests: a Home, a Platform in this process, a Postgres to talk to.
+
+Everything here is real: the real store, the real engine, real Postgres processes.
+"""
+
+import asyncio
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx2
+
+from bough import app
+from bough.access.principal import Principal
+from bough.config import Settings, default_cache
+from bough.control.desk import Desk
+from bough.domain.api_key import KeyKind
+from bough.domain.operation import Operation
+from bough.domain.user import OPERATOR
+from bough.engine.local import installs
+from bough.engine.local.engine import LocalEngine
+from bough.ids import EndpointId, OrganizationId, ProjectId
+
+API = "/api/v2"
+ENDED = {"finished", "failed", "cancelled", "skipped"}
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder that other users can pass through, with a short path for sockets."""
+    path = Path(tempfile.mkdtemp(prefix="bough-", dir="/tmp"))
+    path.chmod(0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def settings_for(folder: Path, **changes: Any) -> Settings:
+    given: dict[str, Any] = {"home": folder / "home", "free_space_floor": 0, "hold_seconds": 0.2, **changes}
+    return Settings.model_validate(given)
+
+
+@cache
+def _prepared_templates() -> Path:
+    """Templates made once for all homes of this run: initdb is the slowest part of a first start."""
+    folder = Path(tempfile.mkdtemp(prefix="bough-", dir="/tmp"))
+    folder.chmod(0o711)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    engine = LocalEngine(settings_for(folder))
+    loop = asyncio.new_event_loop()
+    worker = threading.Thread(target=lambda: loop.run_until_complete(engine.prepare()))
+    worker.start()
+    worker.join()
+    loop.close()
+    shutil.rmtree(settings_for(folder).sockets, ignore_errors=True)
+    return folder / "home" / "templates"
+
+
+def furnish(home: Path) -> None:
+    """A new home with its templates already in it."""
+    home.mkdir(mode=0o711, parents=True, exist_ok=True)
+    if not (home / "templates").exists():
+        subprocess.run(["cp", "-a", str(_prepared_templates()), str(home / "templates")], check=True)
+
+
+class Platform:
+    """The whole platform in this process, without a listening socket; work runs when asked to."""
+
+    def __init__(self, inner: app.Platform) -> None:
+        self.inner = inner
+        self.parts = inner.parts
+        self.store = inner.parts.store
+        self.engine = inner.parts.engine
+        self.settings = inner.parts.settings
+        self.key = app.operator_key(inner.parts.settings)
+        transport = httpx2.ASGITransport(app=app.create_app(inner.parts), raise_app_exceptions=False)
+        self.client = httpx2.AsyncClient(
+            transport=transport, base_url="http://bough", headers={"Authorization": f"Bearer {self.key}"}, timeout=60
+        )
+
+    async def settle(self) -> None:
+        """Run all work that is due, now and as a result of it."""
+        while True:
+            await self.inner.runner.run_until_idle()
+            async with self.store.read() as rows:
+                if await rows.operations.count_open() == 0:
+                    return
+            await asyncio.sleep(0.05)
+
+    async def create_project(self, **fields: Any) -> dict[str, Any]:
+        answer = await self.client.post(f"{API}/projects", json={"project": fields})
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    async def ready_project(self, **fields: Any) -> dict[str, Any]:
+        made = await self.create_project(**fields)
+        await self.settle()
+        return made
+
+    async def operations(self, project_id: str) -> list[Operation]:
+        async with self.store.read() as rows:
+            page = await rows.operations.page(ProjectId(project_id), limit=1000, after=None)
+        return list(reversed(page.rows))
+
+    @asynccontextmanager
+    async def connect(self, endpoint_id: str, role: str, database: str) -> AsyncIterator[Any]:
+        """A client's connection, by the compute's socket."""
+        address = await self.engine.address(EndpointId(endpoint_id))
+        assert address is not None, "the compute does not accept connections"
+        connection = await asyncpg.connect(host=address.host, port=address.port, user=role, database=database)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def query(self, made: dict[str, Any], sql: str) -> Any:
+        parameters = made["connection_uris"][0]["connection_parameters"]
+        endpoint = made["endpoints"][0]["id"]
+        async with self.connect(endpoint, parameters["role"], parameters["database"]) as connection:
+            return await connection.fetchval(sql)
+
+    def desk(self, request_id: str = "test") -> Desk:
+        """The operator's desk, for calling control without HTTP."""
+        principal = Principal(
+            kind=KeyKind.PERSONAL,
+            key_id=1,
+            user_id=OPERATOR,
+            organizations=frozenset({OrganizationId("org-operator")}),
+        )
+        parts = self.parts
+        return Desk(
+            principal=principal,
+            request_id=request_id,
+            store=parts.store,
+            queue=parts.queue,
+            vault=parts.vault,
+            settings=parts.settings,
+            hosts=parts.hosts,
+            installs=parts.engine.capabilities().installs,
+        )
+
+    async def stop_computes(self) -> None:
+        for endpoint in (await self.engine.observe()).running:
+            await self.engine.ensure_suspended(endpoint)
+
+
+@asynccontextmanager
+async def platform_in(folder: Path, **changes: Any) -> AsyncIterator[Platform]:
+    settings = settings_for(folder, **changes)
+    furnish(settings.home)
+    async with app.assembled(settings) as inner:
+        platform = Platform(inner)
+        try:
+            yield platform
+        finally:
+            await platform.client.aclose()
+            await platform.stop_computes()
+            shutil.rmtree(settings.sockets, ignore_errors=True)
+
+
+@asynccontextmanager
+async def platform(**changes: Any) -> AsyncIterator[Platform]:
+    with short_folder() as folder:
+        async with platform_in(folder, **changes) as made:
+            yield made
+
+
+class PostgresServer:
+    """A plain Postgres of its own, for a store to live in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._bin = installs.preferred(installs.found(default_cache()).values())[17].bin
+        self._identity: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self._identity = {"user": 65534, "group": 65534, "extra_groups": []}
+            os.chown(folder, 65534, 65534)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _run(self, *command: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            cwd="/",
+            env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **self._identity,
+        )
+
+    def start(self) -> None:
+        data = str(self.folder / "data")
+        assert self._run(str(self._bin / "initdb"), "-D", data, "-U", "store", "-A", "trust", "-N", "-E", "UTF8").wait() == 0
+        self._process = self._run(
+            str(self._bin / "postgres"), "-D", data, "-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off"
+        )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    async def new_database(self, name: str) -> str:
+        """A fresh database, as a URL for the store."""
+        connection = await self._connect()
+        await connection.execute(f'create database "{name}"')
+        await connection.close()
+        return f"postgresql://store@/{name}?host={self.folder}"
+
+    async def _connect(self) -> Any:
+        while True:
+            try:
+                return await asyncpg.connect(host=str(self.folder), user="store", database="postgres")
+            except (OSError, asyncpg.CannotConnectNowError):
+                await asyncio.sleep(0.05)
