@@ -21,6 +21,7 @@ import httpx2
 
 from bough import app
 from bough.access.principal import Principal
+from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
 from bough.domain.api_key import KeyKind
@@ -83,7 +84,7 @@ class Platform:
         self.engine = inner.parts.engine
         self.settings = inner.parts.settings
         self.key = app.operator_key(inner.parts.settings)
-        transport = httpx2.ASGITransport(app=app.create_app(inner.parts), raise_app_exceptions=False)
+        transport = httpx2.ASGITransport(app=create_app(inner.parts), raise_app_exceptions=False)
         self.client = httpx2.AsyncClient(
             transport=transport, base_url="http://bough", headers={"Authorization": f"Bearer {self.key}"}, timeout=60
         )
@@ -200,9 +201,20 @@ class PostgresServer:
 
     def start(self) -> None:
         data = str(self.folder / "data")
-        assert self._run(str(self._bin / "initdb"), "-D", data, "-U", "store", "-A", "trust", "-N", "-E", "UTF8").wait() == 0
+        assert (
+            self._run(str(self._bin / "initdb"), "-D", data, "-U", "store", "-A", "trust", "-N", "-E", "UTF8").wait()
+            == 0
+        )
         self._process = self._run(
-            str(self._bin / "postgres"), "-D", data, "-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off"
+            str(self._bin / "postgres"),
+            "-D",
+            data,
+            "-k",
+            str(self.folder),
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
         )
 
     def stop(self) -> None:

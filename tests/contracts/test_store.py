@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from bough.domain.endpoint import EndpointState
-from bough.domain.organization import MemberRole
 from bough.domain.user import OPERATOR
 from bough.ids import ProjectId
 from bough.store.page import Place
@@ -24,7 +23,6 @@ async def test_the_operator_and_its_organization_are_there_from_the_first(store:
     assert user is not None
     assert [organization.id for organization in organizations] == [ORGANIZATION]
     assert personal.personal_for == OPERATOR
-    assert MemberRole.ADMIN == "admin"
 
 
 async def test_what_is_written_is_read_back_whole(store: Store) -> None:

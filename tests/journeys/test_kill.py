@@ -75,7 +75,9 @@ class Storm:
         """The projects that are left, when no operation is open."""
         while True:
             health = (await self.calm("GET", "../../healthz")).json()
-            listed: list[dict[str, Any]] = (await self.calm("GET", "projects", params={"limit": 400})).json()["projects"]
+            listed: list[dict[str, Any]] = (await self.calm("GET", "projects", params={"limit": 400})).json()[
+                "projects"
+            ]
             if health["operations_open"] == 0 and health["computes_running"] == len(listed):
                 return listed
             await asyncio.sleep(0.1)

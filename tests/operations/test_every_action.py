@@ -1,10 +1,9 @@
 """Two tests that hold for every action there is or will be: repetition and failure at each step."""
 
-import os
+from pathlib import Path
 from typing import Any
 
 import pytest
-from operations.scenarios import SCENES, Scene
 
 from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import EngineError
@@ -14,6 +13,7 @@ from bough.operations.context import Context
 from bough.operations.events import Events
 from bough.operations.outcome import Outcome
 from bough.operations.runner import Runner
+from operations.scenarios import SCENES, Scene
 from world import Platform
 
 STEPS = [(action, step) for action in EVERY for step in action.steps]
@@ -65,18 +65,21 @@ async def run(platform: Platform, action: type[Action], operation: Operation) ->
             return found
 
 
+def _names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+
+
 async def picture(platform: Platform, scene: Scene) -> dict[str, Any]:
     """What is on the machine and in the rows, apart from times."""
     seen = await platform.engine.observe()
-    uids = platform.settings.home / "uids"
     async with platform.store.read() as rows:
         branches = await rows.branches.every_of(scene.wish.project_id)
         endpoints = await rows.endpoints.of_project(scene.wish.project_id)
     return {
         "volumes": seen.volumes,
         "running": seen.running,
-        "folders": sorted(os.listdir(platform.settings.home / "volumes")),
-        "uids": sorted(os.listdir(uids)) if uids.exists() else [],
+        "folders": _names(platform.settings.home / "volumes"),
+        "uids": _names(platform.settings.home / "uids"),
         "branches": [(branch.id, branch.state) for branch in branches],
         "endpoints": [(endpoint.id, endpoint.state, endpoint.pending_state) for endpoint in endpoints],
     }

@@ -42,7 +42,8 @@ class Keys:
         return NewKey(token, token[:_PREFIX_LENGTH], self._digest(token))
 
     async def principal(self, rows: Rows, token: str) -> Principal:
-        found = await rows.api_keys.caller(token[:_PREFIX_LENGTH])
+        well_formed = token.isascii() and token.isprintable()
+        found = await rows.api_keys.caller(token[:_PREFIX_LENGTH]) if well_formed else None
         expected = found[0].digest if found else ""
         # The same work whether the key is known or not.
         if not hmac.compare_digest(self._digest(token), expected) or found is None:
@@ -50,7 +51,7 @@ class Keys:
         return _principal(*found)
 
     def _digest(self, token: str) -> str:
-        return hmac.new(self._secret, token.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        return hmac.new(self._secret, token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def _principal(key: ApiKey, member_of: frozenset[OrganizationId]) -> Principal:

@@ -1,0 +1,92 @@
+"""API keys and sealed secrets."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from bough.access import vault
+from bough.access.keys import NAME, Keys
+from bough.access.principal import Principal, Right
+from bough.access.vault import Vault, secret_file
+from bough.domain.api_key import KeyKind
+from bough.domain.user import OPERATOR
+from bough.errors import NotFound, PreconditionFailed, Unauthenticated
+from bough.ids import OrganizationId
+from bough.store.sqlite import SqliteStore
+from stores import ORGANIZATION, a_project
+from world import Platform
+
+
+def test_tokens_carry_256_random_bits_and_are_kept_as_hmacs() -> None:
+    keys = Keys(b"secret")
+    made = {keys.new().token for _ in range(100)}
+    assert len(made) == 100
+    new = keys.new()
+    assert new.token.startswith(NAME)
+    assert 62 ** (len(new.token) - len(new.prefix)) > 2**256
+    assert new.token[len(new.prefix) :] not in new.prefix + new.digest
+    assert keys.known(new.token) == new
+    assert Keys(b"another").known(new.token).digest != new.digest
+
+
+async def test_only_the_whole_token_is_a_key(platform: Platform) -> None:
+    async with platform.store.read() as rows:
+        found = await platform.parts.keys.principal(rows, platform.key)
+        assert (found.kind, found.user_id) == (KeyKind.PERSONAL, OPERATOR)
+        for wrong in (platform.key[:-1], platform.key + "x", platform.key[:22], "", "bough_key_", "\ud800"):
+            with pytest.raises(Unauthenticated):
+                await platform.parts.keys.principal(rows, wrong)
+
+
+def _principal(kind: KeyKind, **more: object) -> Principal:
+    fields: dict[str, object] = {"organizations": frozenset({ORGANIZATION}), "project_id": None, **more}
+    return Principal(kind=kind, key_id=1, user_id=OPERATOR, **fields)  # type: ignore[arg-type]
+
+
+def test_each_kind_of_key_reaches_what_it_should() -> None:
+    mine, foreign = a_project(), a_project(org_id=OrganizationId("org-foreign"))
+    other = a_project()
+    for kind in (KeyKind.PERSONAL, KeyKind.ORGANIZATION):
+        assert _principal(kind).may(Right.DELETE, mine)
+        assert not _principal(kind).may(Right.READ, foreign)
+    scoped = _principal(KeyKind.PROJECT, project_id=mine.id)
+    assert scoped.may(Right.WRITE, mine)
+    assert not scoped.may(Right.DELETE, mine)
+    assert not scoped.may(Right.READ, other)
+    with pytest.raises(NotFound, match="not allowed for organization API keys"):
+        _principal(KeyKind.ORGANIZATION).check_is_user()
+
+
+def test_what_is_sealed_opens_for_its_purpose_and_key_only() -> None:
+    safe = Vault(b"k" * 32)
+    sealed = safe.seal("hunter2", "password of a")
+    assert "hunter2" not in sealed
+    assert sealed != safe.seal("hunter2", "password of a")
+    assert safe.open(sealed, "password of a") == "hunter2"
+    for other, purpose in ((safe, "password of b"), (Vault(b"x" * 32), "password of a")):
+        with pytest.raises(PreconditionFailed, match="keys/"):
+            other.open(sealed, purpose)
+
+
+def test_a_secret_file_is_made_once_and_is_ours_alone(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    first = secret_file(path)
+    assert secret_file(path) == first
+    assert len(first) == 32
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
+    assert vault.secret_file(tmp_path / "given", b"as given") == b"as given"
+
+
+async def test_no_token_is_in_the_store(platform: Platform) -> None:
+    answer = await platform.client.post("/api/v2/api_keys", json={"key_name": "ci"})
+    token = answer.json()["key"]
+    made = await platform.create_project()
+    password = made["roles"][0]["password"]
+    assert isinstance(platform.store, SqliteStore)
+    for file in platform.settings.home.glob("store.db*"):
+        content = file.read_bytes()
+        assert token.encode() not in content
+        assert password.encode() not in content
+        assert platform.key.encode() not in content

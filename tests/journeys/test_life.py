@@ -1,0 +1,116 @@
+"""A project's life on the whole platform, with the store on either back end."""
+
+import os
+import signal
+import uuid
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import stores
+import world
+from bough import clock
+from bough.domain.operation import OperationStatus
+from world import API, Platform, PostgresServer
+
+
+@pytest.fixture(params=stores.BACK_ENDS)
+async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
+    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    async with world.platform(store_url=url) as made:
+        yield made
+
+
+async def beat(platform: Platform) -> None:
+    """One round of the standing tasks, then the work they asked for."""
+    for task in platform.inner.loop._due:
+        platform.inner.loop._due[task] = clock.monotonic()
+    await platform.inner.loop.run_due()
+    await platform.settle()
+
+
+def postmaster(platform: Platform, volume: str) -> int:
+    return int((platform.settings.home / "volumes" / volume / "data" / "postmaster.pid").read_text().split()[0])
+
+
+async def the_volume(platform: Platform, made: dict[str, Any]) -> str:
+    async with platform.store.read() as rows:
+        branch = await rows.branches.get(made["project"]["id"], made["branch"]["id"])
+    assert branch is not None
+    return branch.volume_id
+
+
+async def test_create_use_delete_recover_and_purge(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = await platform.ready_project(name="life")
+    project = made["project"]["id"]
+    assert "PostgreSQL 17" in await platform.query(made, "select version()")
+    await platform.query(made, "create table t as select 42 as answer")
+    assert [operation.status for operation in await platform.operations(project)] == [OperationStatus.FINISHED] * 2
+
+    assert (await platform.client.delete(f"{API}/projects/{project}")).status_code == 200
+    await platform.settle()
+    assert not (await platform.engine.observe()).running
+    assert (await platform.client.get(f"{API}/projects/{project}")).status_code == 404
+
+    assert (await platform.client.post(f"{API}/projects/{project}/recover")).status_code == 200
+    await platform.settle()
+    assert await platform.query(made, "select answer from t") == 42
+
+    assert (await platform.client.delete(f"{API}/projects/{project}")).status_code == 200
+    await platform.settle()
+    later = clock.now() + timedelta(days=8)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    await beat(platform)
+    seen = await platform.engine.observe()
+    assert (seen.volumes, seen.running) == (frozenset(), frozenset())
+    assert list((platform.settings.home / "volumes").iterdir()) == []
+    assert (await platform.client.post(f"{API}/projects/{project}/recover")).status_code == 404
+    async with platform.store.read() as rows:
+        assert await rows.branches.every_of(project) == []
+
+
+async def test_a_crashed_compute_is_repaired_with_all_that_was_committed(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await platform.query(made, "create table t as select generate_series(1, 1000) as n")
+    os.kill(postmaster(platform, await the_volume(platform, made)), signal.SIGKILL)
+    while (await platform.engine.observe()).running:
+        pass
+    await beat(platform)
+    assert await platform.query(made, "select count(*) from t") == 1000
+    last = (await platform.operations(made["project"]["id"]))[-1]
+    assert (last.action, last.status) == ("start_compute", OperationStatus.FINISHED)
+
+
+async def test_sizes_are_measured(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await platform.query(made, "create table t as select repeat('x', 1000) from generate_series(1, 2000)")
+    await beat(platform)
+    shown = (await platform.client.get(f"{API}/projects/{made['project']['id']}")).json()["project"]
+    assert shown["synthetic_storage_size"] > 2_000_000
+
+
+async def test_logical_replication_reaches_a_running_compute(platform: Platform) -> None:
+    made = await platform.ready_project()
+    assert await platform.query(made, "show wal_level") == "replica"
+    change = {"project": {"settings": {"enable_logical_replication": True}}}
+    answer = await platform.client.patch(f"{API}/projects/{made['project']['id']}", json=change)
+    assert [operation["action"] for operation in answer.json()["operations"]] == ["apply_config"]
+    await platform.settle()
+    assert await platform.query(made, "show wal_level") == "logical"
+
+
+async def test_a_machine_without_room_fails_the_work_with_a_sentence_and_keeps_nothing() -> None:
+    async with world.platform(free_space_floor=2**60) as full:
+        made = await full.create_project()
+        await full.settle()
+        create, start = await full.operations(made["project"]["id"])
+        assert (create.status, start.status) == (OperationStatus.FAILED, OperationStatus.CANCELLED)
+        assert create.error is not None
+        assert "space" in create.error
+        assert list((full.settings.home / "volumes").iterdir()) == []
+        shown = (await full.client.get(f"{API}/projects/{made['project']['id']}/operations")).json()["operations"]
+        assert {operation["status"] for operation in shown} == {"failed", "cancelled"}
+        assert (await full.client.delete(f"{API}/projects/{made['project']['id']}")).status_code == 200
+        await full.settle()

@@ -1,0 +1,100 @@
+"""Files and statements as text: quoting, plans, verifiers."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.postgres import conf, databases, extensions, hba, quoting, roles, template
+from bough.postgres.secret import scram_verifier
+
+NAMES = st.text(alphabet=st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), min_size=1)
+
+
+@given(NAMES)
+def test_an_identifier_cannot_end_its_quotes(name: str) -> None:
+    quoted = quoting.identifier(name)
+    assert quoted[0] == quoted[-1] == '"'
+    assert '"' not in quoted[1:-1].replace('""', "")
+
+
+@given(NAMES)
+def test_a_literal_cannot_end_its_quotes(text: str) -> None:
+    quoted = quoting.literal(text)
+    inner = quoted[quoted.index("'") + 1 : -1].replace("''", "")
+    assert "'" not in inner
+    assert ("\\" in text) == quoted.lstrip().startswith("E'")
+
+
+def test_a_setting_cannot_start_a_new_line() -> None:
+    assert "work_mem = '4MB'\n" in conf.text({"work_mem": "4MB"})
+    assert "x = 'it''s \\\\n'\n" in conf.text({"x": "it's \\n"})
+    with pytest.raises(ValueError, match="line break"):
+        conf.text({"x": "a\nshared_preload_libraries = 'evil'"})
+
+
+def test_given_settings_stand_over_ours() -> None:
+    assert "max_wal_senders = '3'\n" in conf.text({"max_wal_senders": "3"})
+    assert "max_wal_senders = '10'" not in conf.text({"max_wal_senders": "3"})
+
+
+def test_the_map_lets_the_gateway_be_anyone_but_us() -> None:
+    text = hba.ident_text(major=17, control_user="root", gateway_user="gate", roles=["ignored"])
+    assert text == 'bough "root" "bough_admin"\nbough "gate" "/^(?!bough_).*$"\n'
+    older = hba.ident_text(major=15, control_user="root", gateway_user="gate", roles=['o"dd'])
+    assert older == 'bough "root" "bough_admin"\nbough "gate" "o""dd"\n'
+    assert hba.hba_text() == "local all all peer map=bough\n"
+
+
+def test_a_verifier_proves_its_password() -> None:
+    verifier = scram_verifier("pencil", salt=b"0123456789abcdef")
+    scheme, parameters, proofs = verifier.split("$")
+    iterations, salt = parameters.split(":")
+    stored, server = (base64.b64decode(part) for part in proofs.split(":"))
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", base64.b64decode(salt), int(iterations))
+    assert scheme == "SCRAM-SHA-256"
+    assert hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest() == stored
+    assert hmac.digest(salted, b"Server Key", "sha256") == server
+    assert scram_verifier("pencil") != scram_verifier("pencil")
+
+
+def test_roles_are_planned_from_what_is_there() -> None:
+    fresh = {"neondb_owner": None, "bough_admin": None}
+    assert roles.plan({"neondb_owner": "v"}, fresh, spare="neondb_owner", major=17) == [
+        "alter role \"neondb_owner\" password 'v'"
+    ]
+    assert roles.plan({"app": "v"}, fresh, spare="neondb_owner", major=17) == [
+        'alter role "neondb_owner" rename to "app"',
+        "alter role \"app\" password 'v'",
+    ]
+    assert roles.plan({"app": "v"}, {"app": "changed with SQL"}, spare=None, major=17) == []
+    made = roles.plan({"app": "v"}, {}, spare=None, major=17)
+    assert made[0].startswith('create role "app" login createdb createrole')
+    assert "nocreaterole" in roles.plan({"app": "v"}, {}, spare=None, major=15)[0]
+
+
+def test_databases_are_planned_from_what_is_there() -> None:
+    assert databases.plan({"neondb": "o"}, {"neondb", "postgres"}, spare="neondb") == []
+    assert databases.plan({"shop": "o"}, {"neondb"}, spare="neondb") == [
+        'alter database "neondb" rename to "shop"',
+        'alter database "shop" owner to "o"',
+    ]
+    assert databases.plan({"a": "o", "b": "o"}, set(), spare=None) == [
+        'create database "a" owner "o"',
+        'create database "b" owner "o"',
+    ]
+
+
+def test_the_template_is_made_the_same_way_for_every_version_it_can() -> None:
+    assert "--locale-provider=builtin" in template.initdb_arguments(17)
+    assert "--locale-provider=builtin" not in template.initdb_arguments(16)
+    assert any("pg_maintain" in statement for statement in template.statements(17))
+    assert not any("pg_create_subscription" in statement for statement in template.statements(15))
+
+
+def test_no_extension_is_both_trusted_and_dropped() -> None:
+    assert not extensions.TRUSTED & extensions.DROPPED
+    assert extensions.trusted_control("a = 1\ntrusted=false\n") == "a = 1\ntrusted = true\n"
