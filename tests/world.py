@@ -222,10 +222,10 @@ class PostgresServer:
             self._process.terminate()
             self._process.wait()
 
-    async def new_database(self, name: str) -> str:
+    async def new_database(self, name: str, options: str = "") -> str:
         """A fresh database, as a URL for the store."""
         connection = await self._connect()
-        await connection.execute(f'create database "{name}"')
+        await connection.execute(f'create database "{name}" {options}')
         await connection.close()
         return f"postgresql://store@/{name}?host={self.folder}"
 

@@ -3,16 +3,21 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from bough.domain.endpoint import EndpointState
 from bough.domain.user import OPERATOR
+from bough.errors import SettingRefused, Unavailable
 from bough.ids import ProjectId
 from bough.store.page import Place
+from bough.store.postgres import PostgresStore
 from bough.store.queries import Duplicate
+from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from stores import NOON, ORGANIZATION, a_project, add_project
+from world import PostgresServer
 
 
 async def test_the_operator_and_its_organization_are_there_from_the_first(store: Store) -> None:
@@ -152,3 +157,26 @@ async def test_one_answer_is_kept_for_one_key(store: Store) -> None:
     assert (kept.status, kept.sealed_body, kept.created_at) == (201, "sealed", NOON)
     async with store.transaction() as rows:
         assert await rows.idempotency.forget_before(NOON + timedelta(seconds=1)) == 1
+
+
+async def test_a_store_that_is_away_is_a_passing_trouble(tmp_path: Path) -> None:
+    away = PostgresStore(f"postgresql://store@/none?host={tmp_path}")
+    with pytest.raises(Unavailable, match="store_url"):
+        await away.open()
+    with pytest.raises(Unavailable, match="Try again"):
+        async with away.read() as rows:
+            await rows.users.get(OPERATOR)
+    await away.close()
+    broken = SqliteStore(tmp_path / "no such folder" / "store.db")
+    with pytest.raises(Unavailable, match="Try again"):
+        async with broken.transaction() as rows:
+            await rows.users.get(OPERATOR)
+    await broken.close()
+
+
+async def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_server: PostgresServer) -> None:
+    url = await postgres_server.new_database("ascii", "encoding 'SQL_ASCII' template template0")
+    store = PostgresStore(url)
+    with pytest.raises(SettingRefused, match="UTF8"):
+        await store.open()
+    await store.close()

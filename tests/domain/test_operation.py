@@ -48,5 +48,5 @@ def test_every_action_says_how_far_it_reaches() -> None:
 
 
 def test_every_status_is_open_or_ended() -> None:
-    assert ENDED | OPEN == set(OperationStatus)
+    assert set(OperationStatus) == ENDED | OPEN
     assert not ENDED & OPEN

@@ -37,7 +37,9 @@ def test_an_operation_is_a_uuid() -> None:
         OperationId.parse("op-1")
 
 
-@pytest.mark.parametrize("name", ["postgres", "Public", "pg_x", "bough_admin", "BOUGH_x", "", "a" * 64, "é" * 32, "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["postgres", "Public", "pg_x", "bough_admin", "BOUGH_x", "", "a" * 64, "é" * 32, "a\nb"]
+)
 def test_reserved_and_impossible_role_names_are_refused(name: str) -> None:
     with pytest.raises(Invalid):
         role.check_name(name)

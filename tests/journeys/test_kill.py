@@ -96,7 +96,7 @@ def _postmasters(home: Path) -> set[str]:
     found = set()
     for entry in Path("/proc").iterdir():
         try:
-            where = Path(os.readlink(entry / "cwd"))
+            where = (entry / "cwd").readlink()
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) if entry.name.isdigit() else 0
         except (OSError, ValueError, IndexError):
             continue
@@ -107,7 +107,7 @@ def _postmasters(home: Path) -> set[str]:
 
 def _serves(pid: int, where: Path) -> bool:
     try:
-        return Path(os.readlink(f"/proc/{pid}/cwd")) == where
+        return Path(f"/proc/{pid}/cwd").readlink() == where
     except OSError:
         return False
 
@@ -136,7 +136,7 @@ async def test_killing_control_at_any_moment_loses_and_orphans_nothing(program: 
     assert {entry.name for entry in (home / "volumes").iterdir()} == volumes
     assert _postmasters(home) == volumes
     if os.geteuid() == 0:
-        owners = {os.readlink(link) for link in (home / "uids").iterdir()}
+        owners = {str(link.readlink()) for link in (home / "uids").iterdir()}
         assert owners == {project["id"] for project in left}
     if kept in {project["id"] for project in left}:
         assert "kept" in {project["name"] for project in left}

@@ -23,9 +23,7 @@ def _differences(connection: sa.Connection) -> list[object]:
 
 
 @pytest.mark.parametrize("back_end", stores.BACK_ENDS)
-async def test_the_migrations_end_at_the_tables(
-    back_end: str, tmp_path: Path, postgres_server: PostgresServer
-) -> None:
+async def test_the_migrations_end_at_the_tables(back_end: str, tmp_path: Path, postgres_server: PostgresServer) -> None:
     async with stores.opened(back_end, tmp_path, postgres_server) as store:
         assert isinstance(store, SqliteStore | PostgresStore)
         engine = store._writer if isinstance(store, SqliteStore) else store._engine

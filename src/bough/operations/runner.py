@@ -15,6 +15,7 @@ from bough import clock, log
 from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import Engine
 from bough.errors import PlatformError
+from bough.operations import metrics
 from bough.operations.action import Action
 from bough.operations.context import Context
 from bough.operations.events import Events
@@ -48,16 +49,23 @@ class Runner:
                 await rows.operations.release_all()
         try:
             while True:
-                if len(self._running) < self._workers and (operation := await self._lease_next()):
-                    task = asyncio.create_task(self._work(operation))
-                    self._running.add(task)
-                    task.add_done_callback(self._over)
-                else:
-                    await self._events.enqueued.wait(await self._until_due())
+                try:
+                    await self._begin_next()
+                except PlatformError as error:  # the store is away; it will be back
+                    logger.error("queue_unreadable", error=str(error), cause=str(error.__cause__))
+                    await asyncio.sleep(IDLE_LOOK)
         finally:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _begin_next(self) -> None:
+        if len(self._running) < self._workers and (operation := await self._lease_next()):
+            task = asyncio.create_task(self._work(operation))
+            self._running.add(task)
+            task.add_done_callback(self._over)
+        else:
+            await self._events.enqueued.wait(await self._until_due())
 
     async def run_until_idle(self) -> None:
         """Run everything that is due or becomes due while it lasts; for tools and tests."""
@@ -66,6 +74,8 @@ class Runner:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()):  # what it could not record, the next lease repeats
+            logger.error("operation_dropped", exc_info=error)
         self._events.enqueued.beat()
 
     async def _until_due(self) -> float:
@@ -157,6 +167,7 @@ class Runner:
             failures=operation.failures + 1,
             exc_info=None if expected else error,
         )
+        metrics.step_failed(operation)
         failed = replace(operation, failures=operation.failures + 1, error=public)
         hopeless = isinstance(error, PlatformError) and not error.transient
         if (hopeless or failed.failures >= TRIES) and not action.forward_only and not operation.undoing:
@@ -187,6 +198,7 @@ class Runner:
             if status in (OperationStatus.FAILED, OperationStatus.CANCELLED):
                 for waiting in await rows.operations.waiting_for(operation.id):
                     await rows.operations.save(_cancelling(waiting))
+        metrics.ended(ended)
         logger.info("operation_ended", action=operation.action, status=status, sentence=sentence)
         self._events.enqueued.beat()
         self._events.ended.beat()

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from bough.errors import SettingRefused, Unavailable
 from bough.store import schema
+from bough.store.failures import store_failures
 from bough.store.store import Rows
 
 _LEADER = 0x626F756768  # "bough": the advisory lock of whoever runs the standing tasks
@@ -41,18 +42,21 @@ class PostgresStore:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Rows]:
-        async with self._reading.connect() as connection:
-            yield Rows(connection)
+        with store_failures(OSError):
+            async with self._reading.connect() as connection:
+                yield Rows(connection)
 
     @asynccontextmanager
     async def leading(self) -> AsyncIterator[bool]:
-        async with self._engine.begin() as connection:  # the lock ends with this transaction
-            yield bool(await connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_LEADER))))
+        with store_failures(OSError):
+            async with self._engine.begin() as connection:  # the lock ends with this transaction
+                yield bool(await connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_LEADER))))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:
-        async with self._engine.begin() as connection:
-            yield Rows(connection)
+        with store_failures(OSError):
+            async with self._engine.begin() as connection:
+                yield Rows(connection)
 
 
 async def _check_encoding(connection: AsyncConnection) -> None:

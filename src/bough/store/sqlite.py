@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bough.store import schema
+from bough.store.failures import store_failures
 from bough.store.store import Rows
 
 _PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", "busy_timeout=10000")
@@ -37,8 +38,9 @@ class SqliteStore:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Rows]:
-        async with self._readers.connect() as connection:
-            yield Rows(connection)
+        with store_failures():
+            async with self._readers.connect() as connection:
+                yield Rows(connection)
 
     @asynccontextmanager
     async def leading(self) -> AsyncIterator[bool]:
@@ -46,8 +48,9 @@ class SqliteStore:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:
-        async with self._writing, self._writer.begin() as connection:
-            yield Rows(connection)
+        with store_failures():
+            async with self._writing, self._writer.begin() as connection:
+                yield Rows(connection)
 
 
 def _engine(path: Path, size: int, begin: str | None) -> AsyncEngine:

@@ -4,10 +4,10 @@ A compute that no row wants is stopped. Both look at the machine first and at th
 so work that is under way is always seen.
 """
 
-from bough import clock
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import OperationAction, touch_of
 from bough.engine.port import Engine
+from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
@@ -39,8 +39,11 @@ class KeepComputes:
 
     async def _restart(self, endpoint: Endpoint) -> None:
         wish = Wish(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        async with self._queue.turn(wish.touch) as rows:
-            await self._queue.enqueue(rows, [wish], request_id=f"keep-computes-{clock.now():%Y%m%dT%H%M%S}")
+        try:
+            async with self._queue.turn(wish.touch) as rows:
+                await self._queue.enqueue(rows, [wish], request_id="keep-computes")
+        except Busy:
+            return  # someone works on it already; the next beat looks again
 
     async def _stop_if_unwanted(self, endpoint_id: EndpointId) -> None:
         async with self._store.read() as rows:

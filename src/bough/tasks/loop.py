@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from bough import clock, log
+from bough.errors import PlatformError
 from bough.store.store import Store
 
 logger = log.get(room="tasks")
@@ -27,9 +28,13 @@ class Loop:
 
     async def run(self) -> None:
         while True:
-            async with self._store.leading() as leader:
-                if leader:
-                    await self.run_due()
+            try:
+                async with self._store.leading() as leader:
+                    if leader:
+                        await self.run_due()
+            except PlatformError as error:  # the store is away; it will be back
+                logger.error("tasks_wait", error=str(error), cause=str(error.__cause__))
+                await asyncio.sleep(1)
             soonest = min(self._due.values())
             await asyncio.sleep(max(0.05, soonest - clock.monotonic()))
 

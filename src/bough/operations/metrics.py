@@ -1,0 +1,24 @@
+"""How operations end, and how long they take, for Prometheus."""
+
+from prometheus_client import Counter, Histogram
+
+from bough.domain.operation import Operation
+
+_ENDED = Counter("bough_operations_ended_total", "Operations that ended", ["action", "status"])
+_FAILURES = Counter("bough_operation_step_failures_total", "Steps that failed, repeated ones too", ["action"])
+_SECONDS = Histogram(
+    "bough_operation_seconds",
+    "From the request to the end",
+    ["action"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300),
+)
+
+
+def step_failed(operation: Operation) -> None:
+    _FAILURES.labels(operation.action).inc()
+
+
+def ended(operation: Operation) -> None:
+    assert operation.ended_at is not None
+    _ENDED.labels(operation.action, operation.status).inc()
+    _SECONDS.labels(operation.action).observe((operation.ended_at - operation.created_at).total_seconds())
