@@ -89,7 +89,9 @@ class Settings(_Frozen):
         (17,), description="major versions to fetch and keep ready; the first is the default", min_length=1
     )
     project_uids: tuple[int, int] = Field(
-        (200_000, 265_000), description="as root: the range of user ids that computes run under"
+        # Above the ranges that containers and /etc/subuid take from.
+        (2_000_000_000, 2_000_060_000),
+        description="as root: the range of user ids that computes run under",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
     regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)

@@ -14,7 +14,6 @@ from bough.ids import ProjectId
 from bough.store.page import Place
 from bough.store.postgres import PostgresStore
 from bough.store.queries import Duplicate
-from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from stores import NOON, ORGANIZATION, a_project, add_project
 from world import PostgresServer
@@ -167,11 +166,6 @@ async def test_a_store_that_is_away_is_a_passing_trouble(tmp_path: Path) -> None
         async with away.read() as rows:
             await rows.users.get(OPERATOR)
     await away.close()
-    broken = SqliteStore(tmp_path / "no such folder" / "store.db")
-    with pytest.raises(Unavailable, match="Try again"):
-        async with broken.transaction() as rows:
-            await rows.users.get(OPERATOR)
-    await broken.close()
 
 
 async def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_server: PostgresServer) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from bough.postgres import TENANTS
 from bough.postgres.quoting import identifier, literal
 
-# Read what is there; a role without a password has a null verifier.
-READ = "select rolname::text, rolpassword::text from pg_catalog.pg_authid where rolcanlogin"
+# Read what is there; a role without a password has a null verifier. A role that may not log in
+# counts too: its name is taken.
+READ = "select rolname::text, rolpassword::text from pg_catalog.pg_authid"
 
 
 def group_statements(major: int) -> list[str]:
@@ -38,7 +39,7 @@ def create(name: str, verifier: str | None, major: int) -> list[str]:
 
 
 def plan(wished: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int) -> list[str]:
-    """Statements from the present login roles to the wished ones (name → verifier).
+    """Statements from the present roles to the wished ones (name → verifier).
 
     A role that exists keeps its password, for its owner may have changed it with SQL. `spare` is
     the template's own role in a volume that nobody has used: the first missing role takes it over.

@@ -1,0 +1,1 @@
+"""This machine: volumes are folders, computes are `postgres` processes of their own."""

@@ -1,0 +1,50 @@
+"""A compute's log, and what it says about a start that failed."""
+
+import os
+import re
+from pathlib import Path
+
+from bough.engine.port import EngineError
+
+MARK = "bough starts the compute"
+_TAIL = 64 * 1024
+_LINE = re.compile(r"(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?P<text>.*)")
+
+# Troubles that pass by themselves: a killed postmaster's children, another start at the same moment.
+_PASSING = ("pre-existing shared memory block", "lock file", "is shutting down", "Cannot allocate memory")
+
+
+def reason(log: Path, data: Path) -> EngineError:
+    """Why the last start failed, in one sentence without our paths."""
+    lines = _since_start(log)
+    message = _fatal(lines) or _complaint(lines)
+    if message is None:
+        return EngineError("The compute's process was ended from outside.")
+    public = message.replace(str(data), "the data folder").replace(str(data.parent), "the volume").rstrip(".")
+    return EngineError(f"The compute could not start: {public}.", transient=any(sign in message for sign in _PASSING))
+
+
+def _fatal(lines: list[str]) -> str | None:
+    """The last fatal line; about files with errors, the line before, which names the setting."""
+    found = [match for match in map(_LINE.search, lines) if match]
+    fatal = [position for position, match in enumerate(found) if match["level"] in ("FATAL", "PANIC")]
+    if not fatal:
+        return None
+    last = fatal[-1]
+    told_before = last > 0 and "contains errors" in found[last]["text"]
+    return found[last - 1 if told_before else last]["text"]
+
+
+def _complaint(lines: list[str]) -> str | None:
+    """What it said before it had a log; None when it had one, for then its end was not its own."""
+    if any(map(_LINE.search, lines)):
+        return None
+    return " ".join(lines)[-300:] or None
+
+
+def _since_start(log: Path) -> list[str]:
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        text = file.read().decode(errors="replace")
+    lines = text.rpartition(MARK)[2].splitlines()
+    return [line.strip() for line in lines if line.strip()]

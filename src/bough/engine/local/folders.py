@@ -1,0 +1,85 @@
+"""Where the engine keeps things, and who may pass.
+
+Computes run under other users when we are root, so every folder on the way to their files must
+be traversable, while only the leaves may be opened.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from bough.config import Settings, running_as_root
+from bough.engine.port import EngineError
+from bough.ids import EndpointId
+
+LONGEST_SOCKET_PATH = 107  # bytes; the kernel's limit, and Postgres refuses to start over it
+SOCKET_NAME = ".s.PGSQL.5432"
+
+
+class Folders:
+    def __init__(self, settings: Settings) -> None:
+        self.home = settings.home
+        self.cache = settings.cache
+        self.sockets = settings.sockets
+        self.volumes = settings.home / "volumes"
+        self.templates = settings.home / "templates"
+        self.runs = settings.home / "run"
+        self.uids = settings.home / "uids"
+        self.logs = settings.logs / "computes"
+
+    def ensure(self) -> None:
+        passage = 0o711 if running_as_root() else 0o700
+        if running_as_root():
+            _ensure_folder(self.sockets.parent, passage)
+            _ensure_folder(self.sockets.parent / "uids", 0o700)
+        for folder in (self.home, self.volumes, self.templates, self.sockets):
+            _ensure_folder(folder, passage)
+        for folder in (self.runs, self.uids, self.logs.parent, self.logs):
+            _ensure_folder(folder, 0o700)
+        _check_ours(self.sockets)
+        if running_as_root():
+            for leaf in (self.home, self.cache, self.sockets):
+                check_traversable(leaf)
+
+    def socket_folder(self, endpoint: EndpointId) -> Path:
+        folder = self.sockets / endpoint
+        if len(os.fsencode(folder / SOCKET_NAME)) > LONGEST_SOCKET_PATH:
+            raise EngineError(
+                f"The socket folder {folder} is longer than Postgres allows: set XDG_RUNTIME_DIR or TMPDIR "
+                "to a shorter path and restart.",
+                transient=False,
+            )
+        return folder
+
+    def log(self, endpoint: EndpointId) -> Path:
+        return self.logs / f"{endpoint}.log"
+
+
+def check_traversable(path: Path) -> None:
+    """Name the folder that computes, which run under other users, could not pass."""
+    for folder in reversed([path, *path.parents]):
+        if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
+            raise EngineError(
+                f"Computes run under users of their own and cannot pass {folder}: run `chmod o+x {folder}`, "
+                f"or choose another place than {path}.",
+                transient=False,
+            )
+
+
+def _check_ours(path: Path) -> None:
+    """A temporary folder's name can be guessed, and taken by somebody before us."""
+    seen = path.lstat()
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
+        raise EngineError(f"The socket folder {path} belongs to somebody else: remove it.", transient=False)
+
+
+def _ensure_folder(path: Path, mode: int) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=mode)
+        if stat.S_IMODE(path.stat().st_mode) != mode:
+            path.chmod(mode)
+    except OSError as error:
+        raise EngineError(
+            f"The folder {path} cannot be made or used: {error.strerror}. Mend that, or choose another home.",
+            transient=False,
+        ) from error

@@ -1,0 +1,122 @@
+"""Start a compute, wait until it is ready, stop it.
+
+`postgres` is started directly, and says in its pid file when it accepts connections, so nothing
+here connects to find out. The process outlives us; another control adopts it by its pid file.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough import clock
+from bough.engine.local import postmaster
+from bough.engine.local.compute_log import MARK, reason
+from bough.engine.local.installs import Install
+from bough.engine.local.postmaster import READY, PidFile, Postmaster
+from bough.engine.local.sandbox import Identity, start_options
+from bough.engine.port import EngineError
+
+_SHORTEST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.02
+
+# Fast shutdown writes a checkpoint, which may be long; after it come harsher ways, and recovery.
+_STOPS = ((signal.SIGINT, 120.0), (signal.SIGQUIT, 15.0), (signal.SIGKILL, 15.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything a compute's process is started with."""
+
+    install: Install
+    data: Path
+    conf: Path
+    sockets: Path
+    log: Path
+    owner: Identity
+
+    @property
+    def command(self) -> list[str]:
+        """What must hold whatever a file says is given here: arguments are over all files."""
+        settings = {
+            "config_file": self.conf / "postgresql.conf",
+            "hba_file": self.conf / "pg_hba.conf",
+            "ident_file": self.conf / "pg_ident.conf",
+            "unix_socket_directories": self.sockets,
+            "listen_addresses": "",
+            "port": 5432,
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return [self.install.program("postgres"), "-D", str(self.data), *options]
+
+
+def start(launch: Launch) -> int:
+    """Start the process and return its pid. No postmaster may live on the data folder."""
+    try:
+        _clear_away(launch.data)
+        _ensure_sockets(launch.sockets, launch.owner)
+        return _spawn(launch)
+    except OSError as error:
+        raise EngineError(f"The compute cannot be started: {error.strerror} ({launch.install.id}).") from error
+
+
+def _spawn(launch: Launch) -> int:
+    log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(log, f"{clock.now().isoformat()} {MARK}\n".encode())
+        process = subprocess.Popen(launch.command, stdout=log, stderr=log, **start_options(launch.owner))
+    finally:
+        os.close(log)
+    # It outlives this object and is reaped by its pid; an open return code would warn about a lost child.
+    process.returncode = 0
+    return process.pid
+
+
+async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
+    """Whether it accepts connections before the time is up; an error when it ended instead."""
+    pause = _SHORTEST_PAUSE
+    while True:
+        file = PidFile.read(launch.data)
+        if file is not None and file.pid == process.pid and file.status == READY:
+            return True
+        if process.has_ended():
+            raise reason(launch.log, launch.data)
+        if clock.monotonic() >= until:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.3, _LONGEST_PAUSE)
+
+
+async def stop(process: Postmaster) -> None:
+    for number, seconds in _STOPS:
+        process.signal(number)
+        if await process.ended(seconds):
+            return
+    raise EngineError(f"The compute's process {process.pid} does not end, not even when killed.")
+
+
+def _clear_away(data: Path) -> None:
+    """What a killed postmaster left: its children, and a pid file that may name a stranger by now."""
+    file = PidFile.read(data)
+    if file is None:
+        return
+    for pid in postmaster.orphans(data):
+        orphan = Postmaster.open(pid)
+        if orphan is not None:
+            with orphan:
+                orphan.signal(signal.SIGKILL)
+    if Path(f"/proc/{file.pid}").exists():
+        # Postgres takes the stranger for a postmaster and would never start. Its lock on shared
+        # memory, which does not depend on this file, still keeps two servers apart.
+        (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _ensure_sockets(folder: Path, owner: Identity) -> None:
+    """A fresh folder: locks of sockets that a crash left could name a stranger too."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    os.chown(folder, owner.uid, os.getegid())
+    folder.chmod(0o710)

@@ -1,0 +1,9 @@
+"""How slow work tells where it stands: a stage in words, and how much of it is done."""
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """For callers without a screen."""

@@ -1,0 +1,18 @@
+"""What the machine refuses, in words that may be shown."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bough.engine.port import EngineError
+
+
+@contextmanager
+def machine_refusals() -> Iterator[None]:
+    """An OSError becomes an EngineError; a full disk is not worth trying again."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise EngineError("The disk is full: free some space and try again.", transient=False) from error
+        raise EngineError(f"The machine refused: {error.strerror or type(error).__name__}.") from error

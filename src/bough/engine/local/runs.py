@@ -1,0 +1,55 @@
+"""Which computes were started and not stopped: a small file each, so that any later control finds them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bough.engine.local.durable import write_atomically
+from bough.ids import EndpointId, ProjectId, VolumeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    endpoint_id: EndpointId
+    project_id: ProjectId
+    volume_id: VolumeId
+    install: str
+    settings: str  # digest of the settings in force
+    pid: int | None  # as launched; the pid file in the volume is the truth
+
+
+class Runs:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, endpoint: EndpointId) -> Run | None:
+        try:
+            fields = json.loads(self._path(endpoint).read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError:  # a power cut left it empty; the compute is gone with the power
+            return None
+        return Run(
+            endpoint_id=EndpointId(fields["endpoint_id"]),
+            project_id=ProjectId(fields["project_id"]),
+            volume_id=VolumeId(fields["volume_id"]),
+            install=fields["install"],
+            settings=fields["settings"],
+            pid=fields["pid"],
+        )
+
+    def put(self, run: Run) -> None:
+        write_atomically(self._path(run.endpoint_id), json.dumps(asdict(run)))
+
+    def remove(self, endpoint: EndpointId) -> None:
+        self._path(endpoint).unlink(missing_ok=True)
+
+    def all(self) -> Iterator[Run]:
+        for path in self._folder.glob("*.json"):
+            run = self.get(EndpointId(path.stem))
+            if run is not None:
+                yield run
+
+    def _path(self, endpoint: EndpointId) -> Path:
+        return self._folder / f"{endpoint}.json"

@@ -1,0 +1,98 @@
+"""Who a compute runs as, and what it is given when it starts.
+
+As root each project has a user id of its own, so one tenant's code cannot touch another's files or
+processes. As an ordinary user everything runs as that user and there is no such wall.
+"""
+
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+from bough.config import Settings, running_as_root
+from bough.engine.local.uids import Uids
+from bough.engine.port import EngineError
+from bough.ids import ProjectId
+
+# Nothing of ours leaks into a compute: no secret, no library path, no locale.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The user and group that a project's files and processes belong to."""
+
+    uid: int
+    gid: int
+
+    @property
+    def is_ours(self) -> bool:
+        return self.uid == os.geteuid()
+
+
+class Sandbox:
+    def __init__(self, settings: Settings) -> None:
+        self.isolates = running_as_root()
+        self._uids = Uids(settings)
+
+    def ensure_ready(self) -> None:
+        if self.isolates:
+            self._uids.ensure_claimed()
+
+    def identity(self, project: ProjectId) -> Identity:
+        """The project's user; a new project gets one."""
+        if not self.isolates:
+            return ourselves()
+        uid = self._uids.ensure(project)
+        return Identity(uid, uid)
+
+    def release(self, project: ProjectId) -> None:
+        """The project has no file left, so its user may serve another."""
+        if self.isolates:
+            self._uids.release(project)
+
+
+def ourselves() -> Identity:
+    return Identity(os.geteuid(), os.getegid())
+
+
+def our_name() -> str:
+    """The name under which Postgres knows us when we come by its socket."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise EngineError(
+            f"The user id {os.geteuid()} has no name on this machine, so Postgres would not let us in: "
+            "run as a user that is listed in /etc/passwd.",
+            transient=False,
+        ) from None
+
+
+def initdb_identity() -> Identity:
+    """initdb wants a user with a name, and refuses root."""
+    if not running_as_root():
+        return ourselves()
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        raise EngineError("This machine has no user `nobody`, which initdb needs: add it.", transient=False) from None
+    return Identity(nobody.pw_uid, nobody.pw_gid)
+
+
+def start_options(identity: Identity) -> dict[str, Any]:
+    """Arguments of `subprocess.Popen` for a process that outlives us and inherits nothing.
+
+    No `preexec_fn`: it runs Python between fork and exec, which may deadlock under threads.
+    """
+    options: dict[str, Any] = {
+        "env": ENVIRONMENT,
+        "cwd": "/",
+        "stdin": subprocess.DEVNULL,
+        "close_fds": True,
+        "start_new_session": True,
+        "umask": 0o077,
+    }
+    if not identity.is_ours:
+        options |= {"user": identity.uid, "group": identity.gid, "extra_groups": []}
+    return options

@@ -1,0 +1,77 @@
+"""One template data folder an install: initdb once, then every new project is a clone of it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from bough.engine.local.durable import exclusive
+from bough.engine.local.installs import Install
+from bough.engine.local.progress import Progress, silent
+from bough.engine.local.sandbox import Identity, initdb_identity, ourselves, start_options
+from bough.engine.local.volumes.copying import chown_tree
+from bough.engine.local.volumes.making import being_made
+from bough.engine.port import EngineError
+from bough.postgres import MAINTENANCE_DATABASE, template
+from bough.postgres.conf import SEGMENT_MB
+
+_MAKING_SECONDS = 300
+
+
+class Templates:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def ensure(self, install: Install, progress: Progress = silent) -> Path:
+        """The data folder to clone. Two makers of the same one wait for each other."""
+        place = self._root / install.id
+        if place.exists():
+            return place
+        with exclusive(self._root / f"{install.id}.lock"):
+            if not place.exists():
+                progress(f"preparing Postgres {install.major}", 0, 1)
+                with being_made(place) as making:
+                    _make(install, making)
+                progress(f"preparing Postgres {install.major}", 1, 1)
+        return place
+
+
+def _make(install: Install, folder: Path) -> None:
+    maker = initdb_identity()
+    folder.mkdir(mode=0o700)
+    os.chown(folder, maker.uid, maker.gid)
+    arguments = template.initdb_arguments(install.major)
+    _run([install.program("initdb"), "--pgdata", str(folder), *arguments], maker, "", install)
+    _run(_single_user(install, folder), maker, _script(install.major), install)
+    (folder / "postmaster.opts").unlink(missing_ok=True)
+    if not maker.is_ours:
+        chown_tree(folder, ourselves())
+
+
+def _single_user(install: Install, folder: Path) -> list[str]:
+    """A server without sockets or helpers, that reads statements and ends with a checkpoint.
+
+    The WAL is kept to two segments here too, for every clone carries what the template has.
+    """
+    options = ["-c", "exit_on_error=on", "-c", f"min_wal_size={2 * SEGMENT_MB}MB", "-c", "search_path=pg_catalog"]
+    return [install.program("postgres"), "--single", "-D", str(folder), *options, MAINTENANCE_DATABASE]
+
+
+def _script(major: int) -> str:
+    """Single-user mode takes one statement a line."""
+    return "".join(f"{statement}\n" for statement in template.statements(major))
+
+
+def _run(command: list[str], identity: Identity, given: str, install: Install) -> None:
+    options = start_options(identity) | {"stdin": subprocess.PIPE}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:
+        try:
+            output, _ = process.communicate(given.encode(), timeout=_MAKING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise EngineError(f"Postgres {install.major} took too long to prepare: the machine is too busy.") from None
+    if process.returncode != 0:
+        lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
+        raise EngineError(
+            f"Postgres {install.major} ({install.id}) could not be prepared: {(lines or ['no output'])[-1][:300]}",
+            transient=False,
+        )

@@ -1,0 +1,205 @@
+"""A Home with an engine on real Postgres, and Computes in it, for tests that look under the hood."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from bough.config import Settings
+from bough.engine.local import postmaster
+from bough.engine.local.engine import LocalEngine
+from bough.engine.local.postmaster import PidFile
+from bough.engine.port import Address, Readiness
+from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
+from bough.postgres.secret import scram_verifier
+
+ROLE = "neondb_owner"
+DATABASE = "neondb"
+PASSWORD = "npg_abcdefghijklmnopqrstuvwx"
+VERIFIER = scram_verifier(PASSWORD)
+
+
+@contextmanager
+def home_folder(**changes: Any) -> Iterator[Settings]:
+    """Settings of a home that other users can pass; nothing of it is left on the machine at the end."""
+    path = Path(tempfile.mkdtemp(prefix="bough-engine-", dir="/tmp"))
+    path.chmod(0o711)
+    settings = Settings(home=path / "home", free_space_floor=0, **changes)
+    try:
+        yield settings
+    finally:
+        _end_computes(settings)
+        shutil.rmtree(settings.sockets, ignore_errors=True)
+        shutil.rmtree(path)
+        forget_uids(settings)
+
+
+def forget_uids(settings: Settings) -> None:
+    for claim in (settings.sockets.parent / "uids").glob("[0-9]*"):
+        if claim.readlink().is_relative_to(settings.home):
+            claim.unlink()
+
+
+def _end_computes(settings: Settings) -> None:
+    """Whatever still runs, also after a failed test; each is found by its own data folder."""
+    for data in (settings.home / "volumes").glob("*/data"):
+        live = postmaster.find(data)
+        if live is not None:
+            with live:
+                live.signal(signal.SIGINT)
+                while not live.has_ended():
+                    time.sleep(0.01)
+
+
+def is_process(pid: int) -> bool:
+    """Zombies count: somebody forgot them."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def spec_of(install: str, **changes: Any) -> ComputeSpec:
+    """A whole wish with the default names; ids of its own."""
+    wished = ComputeSpec(
+        project_id=ProjectId.new(),
+        branch_id=BranchId.new(),
+        endpoint_id=EndpointId.new(),
+        volume_id=VolumeId.new(),
+        install=install,
+        settings=compute_settings(0.25, logical_replication=False),
+        roles=(RoleSpec(name=ROLE, verifier=VERIFIER),),
+        databases=(DatabaseSpec(name=DATABASE, owner=ROLE),),
+    )
+    return replace(wished, **changes)
+
+
+def branch_of(spec: ComputeSpec) -> BranchSpec:
+    return BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=spec.install)
+
+
+@asynccontextmanager
+async def connected(address: Address, role: str = ROLE, database: str = DATABASE) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(
+        host=address.host, port=address.port, user=role, database=database, password="", timeout=10
+    )
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@dataclass
+class Compute:
+    """A compute in a home: its wish may change, its branch stays."""
+
+    home: "Home"
+    spec: ComputeSpec
+
+    @property
+    def volume(self) -> Path:
+        return self.home.settings.home / "volumes" / self.spec.volume_id
+
+    @property
+    def data(self) -> Path:
+        return self.volume / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.home.settings.logs / "computes" / f"{self.spec.endpoint_id}.log"
+
+    @property
+    def pid(self) -> int:
+        file = PidFile.read(self.data)
+        assert file is not None, "no postmaster"
+        return file.pid
+
+    async def run(self, **changes: Any) -> Readiness:
+        self.spec = replace(self.spec, **changes)
+        return await self.home.engine.ensure_running(self.spec)
+
+    async def suspend(self) -> None:
+        await self.home.engine.ensure_suspended(self.spec.endpoint_id)
+
+    async def absent(self) -> None:
+        await self.home.engine.ensure_absent(self.spec.project_id, self.spec.volume_id)
+
+    async def address(self) -> Address | None:
+        return await self.home.engine.address(self.spec.endpoint_id)
+
+    @asynccontextmanager
+    async def connect(self, role: str = ROLE, database: str = DATABASE) -> AsyncIterator[Any]:
+        address = await self.address()
+        assert address is not None, "the compute does not accept connections"
+        async with connected(address, role, database) as connection:
+            yield connection
+
+    async def value(self, sql: str, role: str = ROLE, database: str = DATABASE) -> Any:
+        async with self.connect(role, database) as connection:
+            return await connection.fetchval(sql)
+
+    async def kill(self) -> None:
+        """Kill the postmaster as the kernel does when memory runs out, and wait for its end."""
+        pid = self.pid
+        pidfd = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.to_thread(_wait_for, pidfd)
+        os.close(pidfd)
+
+
+def _wait_for(pidfd: int) -> None:
+    os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+
+
+class Home:
+    def __init__(self, settings: Settings, engine: LocalEngine) -> None:
+        self.settings = settings
+        self.engine = engine
+        self.computes: list[Compute] = []
+
+    def install(self, major: int = 17) -> str:
+        return self.engine.capabilities().installs[major]
+
+    async def branch(self, major: int = 17, **changes: Any) -> Compute:
+        """A branch with a volume; its compute was never started."""
+        compute = Compute(self, spec_of(self.install(major), **changes))
+        self.computes.append(compute)
+        await self.engine.ensure_branch(branch_of(compute.spec))
+        return compute
+
+    async def compute(self, major: int = 17, **changes: Any) -> Compute:
+        """A branch whose compute accepts connections."""
+        compute = await self.branch(major, **changes)
+        assert await compute.run() is Readiness.READY
+        return compute
+
+    async def standing(self, spec: ComputeSpec) -> Compute:
+        """A compute that is asked for again and again, and stays until the home goes."""
+        compute = Compute(self, spec)
+        await self.engine.ensure_branch(branch_of(spec))
+        assert await compute.run() is Readiness.READY
+        return compute
+
+    async def clear(self) -> None:
+        for compute in self.computes:
+            await compute.suspend()
+            await compute.absent()
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, settings: Settings) -> AsyncIterator["Home"]:
+        engine = LocalEngine(settings)
+        await engine.prepare()
+        home = cls(settings, engine)
+        try:
+            yield home
+        finally:
+            await home.clear()
+            await engine.close()

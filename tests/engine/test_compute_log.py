@@ -1,0 +1,55 @@
+"""What a compute's log says about a failed start, as one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from bough.engine.local.compute_log import MARK, reason
+
+DATA = Path("/home/volumes/vol-1/data")
+EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence", "transient"),
+    [
+        (
+            f'2026 [1] LOG:  starting\n2026 [1] FATAL:  "{DATA}" has wrong ownership\n2026 [1] HINT:  Look.\n',
+            'The compute could not start: "the data folder" has wrong ownership.',
+            False,
+        ),
+        (
+            '2026 [1] LOG:  invalid value for parameter "jit": "x"\n'
+            '2026 [1] FATAL:  configuration file "postgresql.conf" contains errors\n',
+            'The compute could not start: invalid value for parameter "jit": "x".',
+            False,
+        ),
+        (
+            "2026 [1] FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use\n",
+            "The compute could not start: pre-existing shared memory block (key 1, ID 2) is still in use.",
+            True,
+        ),
+        (
+            "postgres: could not find the database system\nExpected to find it elsewhere\n",
+            "The compute could not start: postgres: could not find the database system Expected to find it elsewhere.",
+            False,
+        ),
+        (
+            "2026 [1] LOG:  starting\n2026 [1] LOG:  database system is shut down\n",
+            "The compute's process was ended from outside.",
+            True,
+        ),
+        ("", "The compute's process was ended from outside.", True),
+    ],
+)
+def test_the_reason_of_the_last_start(tmp_path: Path, lines: str, sentence: str, transient: bool) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"{EARLIER}2026 {MARK}\n{lines}")
+    error = reason(log, DATA)
+    assert (error.public, error.transient) == (sentence, transient)
+
+
+def test_a_very_long_log_is_read_from_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(EARLIER * 10_000 + f"2026 {MARK}\nFATAL:  this one\n")
+    assert reason(log, DATA).public == "The compute could not start: this one."

@@ -1,0 +1,300 @@
+"""Computes: names, passwords, settings, crashes and clear words when one cannot start."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bough.engine.local import computes
+from bough.engine.local.compute_log import MARK
+from bough.engine.local.postmaster import READY, PidFile
+from bough.engine.port import EngineError, Readiness
+from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
+from bough.ids import EndpointId, VolumeId
+from bough.postgres import ADMIN, MAINTENANCE_DATABASE
+from bough.postgres.secret import scram_verifier
+from engine.homes import DATABASE, ROLE, VERIFIER, Compute, Home, branch_of
+from requires import require
+
+ODD_NAMES = [
+    ('say "hi"', "it's"),
+    ("größe", "数据库"),
+    ("r" * 63, "d" * 63),
+    ("é" * 31, "ü" * 31),
+    ("-- drop", "a;b\\c"),
+    ("/^.*$", "+all"),
+]
+
+
+def begin_to_stop(compute: Compute) -> None:
+    """Until its pid file says so, a signal is only on its way."""
+    os.kill(compute.pid, signal.SIGINT)
+    while (file := PidFile.read(compute.data)) is not None and file.status == READY:
+        time.sleep(0.001)
+
+
+async def verifier(compute: Compute, role: str) -> str:
+    sql = f"select rolpassword from pg_authid where rolname = '{role}'"
+    return str(await compute.value(sql, ADMIN, MAINTENANCE_DATABASE))
+
+
+async def test_the_default_names_are_taken_over_from_the_template(home: Home) -> None:
+    compute = await home.compute()
+    assert await compute.value("select current_user || '@' || current_database()") == f"{ROLE}@{DATABASE}"
+    assert await verifier(compute, ROLE) == VERIFIER
+
+
+@pytest.mark.parametrize(("role", "database"), ODD_NAMES)
+async def test_any_legal_name_works(home: Home, role: str, database: str) -> None:
+    compute = await home.compute(
+        roles=(RoleSpec(name=role, verifier=VERIFIER),), databases=(DatabaseSpec(name=database, owner=role),)
+    )
+    owner = "select pg_get_userbyid(datdba) from pg_database where datname = current_database()"
+    assert await compute.value(owner, role, database) == role
+    present = await compute.value("select array_agg(datname::text) from pg_database", role, database)
+    assert sorted(present) == sorted(["postgres", "template0", "template1", database])
+
+
+async def test_any_legal_name_works_on_an_older_version(home: Home) -> None:
+    """There the peer map names every role, each quoted its own way."""
+    require_system_15()
+    compute = await home.compute(
+        15,
+        roles=tuple(RoleSpec(name=role, verifier=VERIFIER) for role, _ in ODD_NAMES),
+        databases=tuple(DatabaseSpec(name=database, owner=role) for role, database in ODD_NAMES),
+    )
+    for role, database in ODD_NAMES:
+        assert await compute.value("select current_user::text", role, database) == role
+    assert await compute.value("show server_version_num", *ODD_NAMES[0]) >= "150000"
+
+
+async def test_a_new_role_gets_in_on_an_older_version_too(home: Home) -> None:
+    require_system_15()
+    compute = await home.compute(15)
+    pid = compute.pid
+    await compute.run(roles=(*compute.spec.roles, RoleSpec(name="second", verifier=VERIFIER)))
+    assert await compute.value("select current_user", "second") == "second"
+    assert compute.pid == pid
+
+
+async def test_a_password_changed_with_sql_survives(home: Home) -> None:
+    compute = await home.compute()
+    changed = scram_verifier("another")
+    await compute.value(f"alter role {ROLE} password '{changed}'")
+    await compute.suspend()
+    await compute.run()
+    assert await verifier(compute, ROLE) == changed
+    await compute.run(roles=(*compute.spec.roles, RoleSpec(name="second", verifier=VERIFIER)))
+    assert await verifier(compute, ROLE) == changed
+
+
+async def test_a_dropped_default_database_is_not_taken_over_later(home: Home) -> None:
+    """The template's spare names are ordinary names once somebody has used the volume."""
+    other = (RoleSpec(name="app", verifier=VERIFIER),)
+    compute = await home.compute(roles=other, databases=(DatabaseSpec(name="app", owner="app"),))
+    await compute.value("create database neondb", "app", "app")
+    await compute.run(databases=(*compute.spec.databases, DatabaseSpec(name="more", owner="app")))
+    present = await compute.value("select array_agg(datname::text) from pg_database", "app", "app")
+    assert {"neondb", "more", "app"} <= set(present)
+
+
+async def test_a_role_that_may_not_log_in_is_not_made_twice(home: Home) -> None:
+    compute = await home.compute()
+    await compute.value("create role sleeper nologin")
+    roles = (*compute.spec.roles, RoleSpec(name="sleeper", verifier=VERIFIER))
+    assert await compute.run(roles=roles) is Readiness.READY
+
+
+async def test_a_setting_that_can_be_reloaded_needs_no_restart(home: Home) -> None:
+    compute = await home.compute()
+    pid = compute.pid
+    await compute.run(settings={**compute.spec.settings, "work_mem": "7MB"})
+    assert await compute.value("show work_mem") == "7MB"
+    assert compute.pid == pid
+
+
+async def test_a_setting_that_cannot_restarts_the_compute_and_keeps_the_data(home: Home) -> None:
+    compute = await home.compute()
+    pid = compute.pid
+    await compute.value("create table kept as select 1 as one")
+    await compute.run(settings=compute_settings(0.25, logical_replication=True))
+    assert await compute.value("show wal_level") == "logical"
+    assert await compute.value("select one from kept") == 1
+    assert compute.pid != pid
+
+
+async def test_settings_changed_while_it_slept_are_there_at_the_wake(home: Home) -> None:
+    compute = await home.compute()
+    await compute.suspend()
+    await compute.run(settings=compute_settings(1, logical_replication=False))
+    assert await compute.value("show max_connections") == "450"
+
+
+async def test_a_wrong_setting_is_named(home: Home) -> None:
+    compute = await home.branch()
+    with pytest.raises(EngineError, match='invalid value for parameter "wal_level": "much"') as refused:
+        await compute.run(settings={**compute.spec.settings, "wal_level": "much"})
+    assert not refused.value.transient
+    await compute.run(settings=compute_settings(0.25, logical_replication=False))
+    right = compute.spec.settings
+    for wrong in ({"work_mem": "much"}, {"wal_level": "much"}, {"no_such": "on", "wal_level": "logical"}):
+        with pytest.raises(EngineError, match=f"cannot take its setting {next(iter(wrong))}") as refused:
+            await compute.run(settings={**right, **wrong})
+        assert not refused.value.transient
+    assert await compute.value("show work_mem") == "4MB"
+    assert await compute.run(settings=right) is Readiness.READY
+
+
+async def test_a_crash_loses_nothing_that_was_committed(home: Home) -> None:
+    compute = await home.compute()
+    await compute.value("create table kept as select generate_series(1, 1000) as n")
+    await compute.kill()
+    assert compute.spec.endpoint_id not in (await home.engine.observe()).running
+    assert await compute.address() is None
+    assert await compute.run() is Readiness.READY
+    assert await compute.value("select count(*) from kept") == 1000
+
+
+async def test_a_busy_backend_of_a_killed_postmaster_is_in_nobodys_way(home: Home) -> None:
+    compute = await home.compute()
+    async with compute.connect() as db:
+        busy = asyncio.ensure_future(db.fetchval("select count(*) from generate_series(1, 1000000000)"))
+        await asyncio.sleep(0.2)
+        await compute.kill()
+        assert await compute.run() is Readiness.READY
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+            await busy
+    assert await compute.value("select 1") == 1
+
+
+async def test_a_pid_file_that_names_a_stranger_is_in_nobodys_way(home: Home) -> None:
+    compute = await home.compute()
+    await compute.kill()
+    lines = (compute.data / "postmaster.pid").read_text().splitlines()
+    for stranger in (os.getpid(), 1):
+        (compute.data / "postmaster.pid").write_text("\n".join([str(stranger), *lines[1:]]))
+        assert compute.spec.endpoint_id not in (await home.engine.observe()).running
+        assert await compute.run() is Readiness.READY
+        await compute.kill()
+
+
+async def test_a_forged_pid_file_fools_nobody(home: Home) -> None:
+    """A tenant's code can write in its data folder, and root reads there."""
+    compute = await home.branch()
+    path = compute.data / "postmaster.pid"
+    forgeries: dict[str, Callable[[], object]] = {
+        "pipe": lambda: os.mkfifo(path),
+        "link": lambda: path.symlink_to("/etc/passwd"),
+        "garbage": lambda: path.write_text("9" * 5000),
+        "nobody": lambda: path.write_text("0\n"),
+    }
+    for forge in forgeries.values():
+        forge()
+        assert PidFile.read(compute.data) is None
+        assert await compute.address() is None
+        path.unlink()
+    path.mkdir()
+    assert PidFile.read(compute.data) is None
+
+
+async def test_a_slow_start_is_told_and_asked_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = await home.branch()
+    monkeypatch.setattr(computes, "READY_SECONDS", 0.0)
+    assert await compute.run() is Readiness.STARTING
+    monkeypatch.undo()
+    assert await compute.run() is Readiness.READY
+    assert await compute.value("select 1") == 1
+
+
+async def test_many_who_ask_at_once_start_one(home: Home) -> None:
+    compute = await home.branch()
+    answers = await asyncio.gather(*(compute.run() for _ in range(10)))
+    assert set(answers) == {Readiness.READY}
+    assert compute.log.read_text().count(MARK) == 1
+
+
+async def test_a_caller_who_leaves_does_not_start_a_second(home: Home) -> None:
+    compute = await home.branch()
+    asking = asyncio.ensure_future(compute.run())
+    await asyncio.sleep(0.005)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await compute.run() is Readiness.READY
+    assert await compute.value("select 1") == 1
+
+
+async def test_one_that_is_stopping_is_waited_for_and_started_again(home: Home) -> None:
+    compute = await home.compute()
+    pid = compute.pid
+    begin_to_stop(compute)
+    assert await compute.run() is Readiness.READY
+    assert compute.pid != pid
+    assert await compute.value("select 1") == 1
+
+
+async def test_an_endpoint_moves_to_another_volume(home: Home) -> None:
+    compute = await home.compute()
+    before = compute.data
+    await compute.value("create table old ()")
+    volume = VolumeId.new()
+    moved = await home.branch(project_id=compute.spec.project_id, volume_id=volume)
+    await compute.run(volume_id=volume)
+    assert await compute.value("select to_regclass('old')") is None
+    assert not (before / "postmaster.pid").exists()
+    assert moved.data == compute.data
+
+
+async def test_two_endpoints_do_not_share_a_volume(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = await home.compute()
+    other = Compute(home, compute.spec)
+    monkeypatch.setattr(computes, "READY_SECONDS", 0.1)
+    with pytest.raises(EngineError, match="Another endpoint's compute") as refused:
+        await other.run(endpoint_id=EndpointId.new())
+    assert refused.value.transient
+
+
+async def test_another_build_does_not_open_the_data(home: Home) -> None:
+    require_system_15()
+    compute = await home.branch()
+    with pytest.raises(EngineError, match="not opened by system-15"):
+        await compute.run(install="system-15")
+
+
+async def test_a_broken_data_folder_is_told_in_a_sentence(home: Home) -> None:
+    compute = await home.branch()
+    (compute.data / "global" / "pg_control").unlink()
+    with pytest.raises(EngineError, match=r"could not start: .*pg_control") as refused:
+        await compute.run()
+    assert not refused.value.transient
+    assert str(home.settings.home) not in refused.value.public
+
+
+async def test_a_data_folder_of_nothing_is_told_in_a_sentence(home: Home) -> None:
+    compute = await home.branch()
+    (compute.data / "PG_VERSION").write_text("")
+    with pytest.raises(EngineError, match=r"could not start: .*is not a valid data directory"):
+        await compute.run()
+
+
+async def test_the_template_is_not_what_branches_write_to(home: Home) -> None:
+    compute = await home.compute()
+    await compute.value("create table only_here ()")
+    other = await home.compute()
+    assert await other.value("select to_regclass('only_here')") is None
+    assert not (home.settings.home / "templates" / home.install() / "postmaster.pid").exists()
+
+
+async def test_a_branch_made_twice_at_once_is_made_once(home: Home) -> None:
+    compute = await home.branch()
+    await asyncio.gather(*(home.engine.ensure_branch(branch_of(compute.spec)) for _ in range(5)))
+    assert await compute.run() is Readiness.READY
+
+
+def require_system_15() -> None:
+    require("system-15", Path("/usr/lib/postgresql/15/bin/postgres").exists(), "this machine has no Postgres 15")

@@ -1,0 +1,133 @@
+"""Volumes: whole or absent, owned by their project, removed without a trace."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from bough.config import Settings, running_as_root
+from bough.engine.local.engine import LocalEngine
+from bough.engine.local.sandbox import Identity, ourselves
+from bough.engine.local.volumes.copying import copy_tree
+from bough.engine.local.volumes.detect import choose
+from bough.engine.local.volumes.making import being_made, drop
+from bough.engine.port import EngineError
+from bough.errors import SettingRefused
+from bough.ids import ProjectId
+from engine.homes import Home, branch_of, spec_of
+from requires import require_root
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_copy_has_every_file_folder_and_link(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "base" / "empty").mkdir(parents=True)
+    for number in range(50):
+        (source / "base" / str(number)).write_bytes(bytes([number]) * number * 1000)
+    (source / "link").symlink_to("base/7")
+    (source / "wal").symlink_to("base")
+    copy_tree(source, tmp_path / "copy", ourselves())
+    copied = tmp_path / "copy"
+    assert {path.relative_to(copied) for path in copied.rglob("*")} == {
+        path.relative_to(source) for path in source.rglob("*")
+    }
+    assert all((copied / "base" / str(n)).read_bytes() == bytes([n]) * n * 1000 for n in range(50))
+    assert copied.joinpath("link").readlink() == Path("base/7")
+    assert copied.joinpath("wal").readlink() == Path("base")
+    assert mode(copied / "base") == 0o700
+
+
+def test_a_copy_belongs_to_its_new_owner(tmp_path: Path) -> None:
+    require_root()
+    (tmp_path / "source" / "folder").mkdir(parents=True)
+    (tmp_path / "source" / "folder" / "file").touch()
+    copy_tree(tmp_path / "source", tmp_path / "copy", Identity(12345, 12345))
+    owners = {path.stat().st_uid for path in [tmp_path / "copy", *(tmp_path / "copy").rglob("*")]}
+    assert owners == {12345}
+
+
+def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), being_made(tmp_path / "thing") as making:
+        making.mkdir()
+        raise RuntimeError("the disk broke")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_crash_left_is_made_again_from_the_start(tmp_path: Path) -> None:
+    (tmp_path / "thing.making").mkdir()
+    (tmp_path / "thing.making" / "half").touch()
+    with being_made(tmp_path / "thing") as making:
+        making.mkdir()
+        (making / "whole").touch()
+    assert [path.name for path in (tmp_path / "thing").iterdir()] == ["whole"]
+
+
+def test_dropping_may_be_repeated_after_a_crash_in_its_middle(tmp_path: Path) -> None:
+    for name in ("thing", "thing.dropping"):
+        (tmp_path / name / "folder").mkdir(parents=True)
+    drop(tmp_path / "thing")
+    drop(tmp_path / "thing")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("storage", ["reflink", "btrfs"])
+def test_a_driver_that_is_not_there_is_refused(storage: str) -> None:
+    with pytest.raises(SettingRefused, match=f"'{storage}' is not available in this version"):
+        choose(Settings.model_validate({"storage": storage}))
+
+
+async def test_a_volume_is_closed_to_all_but_its_project(home: Home) -> None:
+    compute = await home.branch()
+    owner = compute.data.stat().st_uid
+    assert mode(compute.data) == 0o700
+    assert all(path.lstat().st_uid == owner for path in compute.data.rglob("*"))
+    assert not any(mode(path) & 0o077 for path in compute.data.rglob("*"))
+    assert not mode(compute.volume) & 0o007
+    assert owner in range(*home.settings.project_uids) if running_as_root() else owner == os.geteuid()
+
+
+async def test_a_project_cannot_write_what_is_ours(home: Home) -> None:
+    require_root()
+    compute = await home.compute()
+    for path in (compute.volume, compute.volume / "conf", *(compute.volume / "conf").iterdir()):
+        assert path.stat().st_uid == 0
+        assert not mode(path) & 0o022
+    assert mode(compute.volume / "volume.json") == 0o600
+
+
+async def test_leftovers_are_neither_seen_nor_kept(home: Home) -> None:
+    volumes = home.settings.home / "volumes"
+    for name in ("vol-half.making", "vol-gone.dropping"):
+        (volumes / name / "data").mkdir(parents=True)
+    seen = (await home.engine.observe()).volumes
+    assert not any("half" in volume or "gone" in volume for volume in seen)
+    again = LocalEngine(home.settings)
+    await again.prepare()
+    await again.close()
+    assert list(volumes.glob("*.*")) == []
+
+
+async def test_a_leftover_of_the_same_volume_is_redone(home: Home) -> None:
+    spec = spec_of(home.install())
+    making = home.settings.home / "volumes" / f"{spec.volume_id}.making"
+    making.mkdir()
+    (making / "data").touch()
+    await home.engine.ensure_branch(branch_of(spec))
+    assert not making.exists()
+    assert (home.settings.home / "volumes" / spec.volume_id / "data" / "PG_VERSION").read_text() == "17\n"
+    await home.engine.ensure_absent(spec.project_id, spec.volume_id)
+
+
+async def test_nothing_new_is_made_below_the_floor_of_free_space(home: Home) -> None:
+    there = await home.branch()
+    engine = LocalEngine(home.settings.model_copy(update={"free_space_floor": 1 << 60}))
+    await engine.prepare()
+    await engine.ensure_branch(branch_of(there.spec))
+    with pytest.raises(EngineError, match="less free space than free_space_floor") as refused:
+        await engine.ensure_branch(branch_of(spec_of(home.install(), project_id=ProjectId.new())))
+    assert not refused.value.transient
+    await engine.close()
