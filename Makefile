@@ -1,0 +1,66 @@
+# Four commands: up, test, check, bench. A machine needs Python 3.11 or later with venv, and make.
+#
+#   make up ARGS="--detach --api-port 9000"     options of `bough up`
+#   make test ARGS="--long tests/engine"        options of pytest
+#   make up PYTHON=/opt/python3.12/bin/python3  the Python that .venv is made with
+
+PYTHON ?= python3
+ARGS ?=
+
+bin := .venv/bin
+pip := $(bin)/python -m pip --disable-pip-version-check
+
+.PHONY: up test check bench
+
+up: .venv/run.stamp
+	@exec $(bin)/bough up $(ARGS)
+
+test: .venv/dev.stamp
+	@$(bin)/python -m pytest -n 2 $(ARGS)
+
+check: .venv/dev.stamp
+	@$(bin)/ruff format --check .
+	@$(bin)/ruff check .
+	@$(bin)/mypy
+	@$(bin)/lint-imports
+	@$(bin)/python -m bough.api.openapi --check
+
+bench: .venv/dev.stamp
+	@$(bin)/python -m bench $(ARGS)
+
+# The environment. A stamp says that it holds what the files say; it is void when .venv's Python is gone.
+ifneq ($(shell $(bin)/python -c 'print("here")' 2>/dev/null),here)
+$(shell rm -f .venv/run.stamp .venv/dev.stamp)
+endif
+
+.venv/run.stamp: requirements/run.txt pyproject.toml
+	@if ! $(bin)/python -c 'import pip' 2>/dev/null; then \
+	  $(find_python); \
+	  echo "Making the environment in .venv, once." >&2; \
+	  "$$python" -m venv --clear .venv; \
+	fi
+	@$(pip) install --require-hashes -r requirements/run.txt >&2
+	@$(pip) install --quiet --no-deps --no-build-isolation -e . >&2
+	@touch $@
+
+.venv/dev.stamp: .venv/run.stamp requirements/dev.txt
+	@$(pip) install --require-hashes -r requirements/dev.txt >&2
+	@touch $@
+
+# Sets $python to the first that will do, or ends with a sentence that says what is missing.
+define find_python
+set -e; python=; bare=; \
+for each in "$(PYTHON)" python3 python3.14 python3.13 python3.12 python3.11; do \
+  command -v "$$each" >/dev/null 2>&1 || continue; \
+  if ! "$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then continue; fi; \
+  bare="$$each"; \
+  if "$$each" -c 'import ensurepip, venv' 2>/dev/null; then python="$$each"; break; fi; \
+done; \
+if [ -z "$$python" ] && [ -n "$$bare" ]; then \
+  echo "bough: $$bare lacks the module venv; install it (Debian, Ubuntu: apt-get install python3-venv) and run make again." >&2; \
+  exit 1; \
+elif [ -z "$$python" ]; then \
+  echo "bough: Python 3.11 or later is needed and was not found; install it, or name it with make up PYTHON=/path/to/python3." >&2; \
+  exit 1; \
+fi
+endef

@@ -1,0 +1,33 @@
+"""Where a running platform is found."""
+
+from dataclasses import dataclass
+
+ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - names of "every address", not a bind
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    listen: str
+    api_port: int
+
+    @property
+    def host(self) -> str:
+        """An address a client on this machine can connect to."""
+        return ANY.get(self.listen, self.listen)
+
+    @property
+    def root(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.api_port}"
+
+    @property
+    def api_url(self) -> str:
+        return f"{self.root}/api/v2"
+
+    @property
+    def instant_url(self) -> str:
+        return f"{self.root}/api/v1"
+
+    @property
+    def console_url(self) -> str:
+        return f"{self.root}/"

@@ -1,0 +1,115 @@
+"""One process that the supervisor keeps alive.
+
+It is started with two inherited pipes: through one it says that it is ready or why not, the other
+closes when the supervisor dies. It has a session of its own, so Ctrl-C on the terminal reaches the
+supervisor alone.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bough.cli.admin import handshake
+from bough.errors import Unavailable
+
+FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0  # before the next start; doubling while it does not get ready
+STOP_LIMIT = 90.0  # seconds that an orderly stop may take
+
+# What `serve` handles. Blocked while it starts, so that none is lost before it listens.
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGQUIT})
+
+
+def own_command(*arguments: str) -> list[str]:
+    """Another process of this program. `-P`: a folder named `bough` where we stand is not it."""
+    return [sys.executable, "-P", "-m", "bough.cli.main", *arguments]
+
+
+class Child:
+    def __init__(self, name: str, arguments: Sequence[str], *, alive_fd: int, log_file: Path) -> None:
+        self.name = name
+        self.starts = 0
+        self._arguments = tuple(arguments)
+        self._alive_fd = alive_fd
+        self._log_file = log_file
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process and self._process.returncode is None else 0
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready; raise its sentence when it cannot."""
+        ready, write_end = os.pipe()
+        try:
+            self._process = await self._spawn(write_end)
+        finally:
+            os.close(write_end)
+        self.starts += 1
+        error = handshake.error_in(await _line_of(ready))
+        if error is not None:
+            code = await self._process.wait()
+            raise Unavailable(error or f"{self._died(code)} before it was ready; {self._log_file} says more.")
+
+    async def keep(self, changed: Callable[[str], None]) -> None:
+        """Start it again whenever it dies; `changed` hears a sentence each time."""
+        wait = FIRST_WAIT
+        while True:
+            if self._process is not None:
+                changed(self._died(await self._process.wait()))
+            await asyncio.sleep(wait)
+            try:
+                await self.start()
+            except Unavailable as error:
+                wait = min(wait * 2, LONGEST_WAIT)
+                changed(f"{self.name} could not start: {error.public}")
+            else:
+                wait = FIRST_WAIT
+                changed(f"{self.name} runs again")
+
+    async def stop(self, how: signal.Signals, hurry: asyncio.Event) -> None:
+        """Ask it to stop and wait; kill it when there is a hurry or it takes too long."""
+        if not self.pid or self._process is None:
+            return
+        self._process.send_signal(how)
+        ended = asyncio.create_task(self._process.wait())
+        hurried = asyncio.create_task(hurry.wait())
+        await asyncio.wait({ended, hurried}, timeout=STOP_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        if not ended.done():
+            self._process.kill()
+        await ended
+
+    async def _spawn(self, ready_fd: int) -> asyncio.subprocess.Process:
+        arguments = (*self._arguments, "--ready-fd", str(ready_fd), "--alive-fd", str(self._alive_fd))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            with self._log_file.open("ab") as log:
+                return await asyncio.create_subprocess_exec(
+                    *own_command(*arguments),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(ready_fd, self._alive_fd),
+                    start_new_session=True,
+                )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _died(self, code: int) -> str:
+        how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
+        return f"{self.name} ended {how}"
+
+
+async def _line_of(pipe_fd: int) -> bytes:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe_fd, "rb", 0)
+    )
+    try:
+        return await reader.readline()
+    finally:
+        transport.close()

@@ -1,0 +1,43 @@
+"""`bough doctor`."""
+
+import dataclasses
+
+import typer
+
+from bough import config
+from bough.cli import output
+from bough.cli.admin import checks, options, state
+from bough.cli.admin.finding import Finding, Verdict, fine
+
+
+def doctor(home: options.Home = None, json: options.Json = False) -> None:
+    """Check this machine, and say what mends it.
+
+    Every line is a check: ok, warning (the platform runs, with less than it could offer) or failed
+    (the platform cannot start). Exits with 1 when something failed.
+    """
+    settings = config.load({"home": home})
+    findings = [_unless_it_is_us(settings, check(settings)) for check in checks.CHECKS]
+    if json:
+        output.show_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        _show(findings)
+    if any(finding.verdict is Verdict.FAILED for finding in findings):
+        raise typer.Exit(1)
+
+
+def _unless_it_is_us(settings: config.Settings, finding: Finding) -> Finding:
+    """A platform that runs in this home is what the doctor was asked about, not an intruder."""
+    running = state.running(settings)
+    if finding.name == "instance" and running:
+        return fine("instance", f"the platform runs (pid {running.pid})")
+    return finding
+
+
+def _show(findings: list[Finding]) -> None:
+    rows: list[tuple[str, str, str]] = []
+    for finding in findings:
+        rows.append((finding.verdict.value, finding.name, finding.sentence))
+        if finding.mend:
+            rows.append(("", "", f"this mends it: {finding.mend}"))
+    output.table(rows)

@@ -1,0 +1,25 @@
+"""Computes that outlived the platform: after a crash nobody else is there to stop them."""
+
+import asyncio
+
+from bough.config import Settings
+
+
+def exist(settings: Settings) -> bool:
+    """Whether the engine has noted computes that it started and did not stop."""
+    return any((settings.home / "run").glob("*.json"))
+
+
+def stop(settings: Settings) -> int:
+    """Stop every compute of this home, whose lock we hold; the number that ran."""
+    return asyncio.run(_stop(settings)) if exist(settings) else 0
+
+
+async def _stop(settings: Settings) -> int:
+    from bough.engine.local.engine import LocalEngine  # noqa: PLC0415 - rarely needed, slow to import
+
+    engine = LocalEngine(settings)
+    running = (await engine.observe()).running
+    await asyncio.gather(*(engine.ensure_suspended(endpoint) for endpoint in running))
+    await engine.close()
+    return len(running)

@@ -1,0 +1,71 @@
+"""Checks of the machine and of who we are on it."""
+
+import os
+import pwd
+import sys
+from pathlib import Path
+
+from bough.cli import output
+from bough.cli.admin import ports, prepare, state
+from bough.cli.admin.finding import Finding, failed, fine, warning
+from bough.config import Settings, running_as_root
+
+OLDEST_PYTHON = (3, 11)
+
+
+def python(_settings: Settings) -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info < OLDEST_PYTHON:
+        return failed("python", f"Python {version} is too old; Bough needs 3.11 or later.")
+    return fine("python", f"Python {version}")
+
+
+def user(_settings: Settings) -> Finding:
+    uid = os.geteuid()
+    try:
+        return fine("user", f"{pwd.getpwuid(uid).pw_name} (user id {uid})")
+    except KeyError:
+        sentence = f"The user id {uid} has no entry in /etc/passwd, and Postgres does not run without one."
+        return failed("user", sentence, f"echo 'bough:x:{uid}:{os.getegid()}::/tmp:/bin/sh' >> /etc/passwd")
+
+
+def isolation(settings: Settings) -> Finding:
+    """Root gives every project a user id of its own, if this machine or container has them to give."""
+    if not running_as_root():
+        sentence = "Not started by root: all computes run as you, so projects are not isolated from one another."
+        return warning("isolation", sentence, f"sudo {output.program()} up")
+    first, last = settings.project_uids
+    if not _has_user_ids(first, last):
+        sentence = f"The user ids {first} to {last} (setting 'project_uids') do not exist in this container."
+        return failed("isolation", sentence, "export BOUGH_PROJECT_UIDS='[10000, 60000]'")
+    return fine("isolation", f"every project gets a user id of its own, from {first} to {last}")
+
+
+def _has_user_ids(first: int, last: int) -> bool:
+    """Root of a container owns only the ids that are mapped into it."""
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+    except OSError:
+        return True
+    spans = [[int(part) for part in line.split()] for line in lines]
+    return any(start <= first and last < start + length for start, _outside, length in spans)
+
+
+def postgres(settings: Settings) -> Finding:
+    missing = prepare.missing_versions(settings)
+    if not missing:
+        return fine("postgres", "Postgres " + ", ".join(str(version) for version in settings.postgres_versions))
+    problem = prepare.cannot_fetch()
+    if problem:
+        return failed("postgres", *problem)
+    return fine("postgres", f"Postgres {', '.join(str(version) for version in missing)} will be fetched")
+
+
+def free_ports(settings: Settings) -> Finding:
+    running = state.running(settings)
+    if running:
+        return fine("ports", f"{running.api_port} and {running.gateway_port}, used by this platform")
+    problem = ports.problem(settings)
+    if problem:
+        return failed("ports", problem.public)
+    return fine("ports", ports.plan(settings))

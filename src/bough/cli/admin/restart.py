@@ -1,0 +1,43 @@
+"""`bough restart`."""
+
+import os
+import signal
+import sys
+import time
+
+from bough import clock, config
+from bough.cli import output
+from bough.cli.admin import options, prepare, state
+from bough.cli.admin.addresses import Addresses
+from bough.errors import PreconditionFailed, Unavailable
+
+
+def restart(home: options.Home = None) -> None:
+    """Restart the platform; its computes keep running.
+
+    A new version of the program and changes of bough.toml take effect. Returns when the platform
+    is ready again.
+    """
+    settings = config.load({"home": home})
+    before = state.running(settings)
+    if before is None:
+        line = output.our_command("up", settings.home)
+        raise PreconditionFailed(f"Bough does not run in {settings.home}; `{line}` starts it.")
+    prepare.ensure_postgres(settings, show_progress=sys.stderr.isatty())  # bough.toml may ask for more versions
+    began = clock.monotonic()
+    os.kill(before.pid, signal.SIGHUP)
+    now = _wait_for_another(settings, before)
+    took = clock.monotonic() - began
+    output.say(f"Bough is ready again at {Addresses(now.listen, now.api_port).root} after {took:.1f} s.")
+
+
+def _wait_for_another(settings: config.Settings, before: state.State) -> state.State:
+    while True:
+        now = state.running(settings)
+        if now is None:
+            last = state.last(settings)
+            reason = last.sentence if last and last.started_at != before.started_at else ""
+            raise Unavailable(reason or f"Bough ended; {settings.logs / 'supervisor.log'} says why.")
+        if now.started_at != before.started_at and now.phase == "ready":
+            return now
+        time.sleep(0.05)

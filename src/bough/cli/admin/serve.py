@@ -1,0 +1,82 @@
+"""`bough serve`: the control process, started and watched by the supervisor.
+
+SIGTERM stops the platform with its computes. SIGQUIT, or the end of the supervisor, stops it and
+leaves the computes running.
+"""
+
+import asyncio
+import os
+import signal
+from typing import Annotated
+
+import typer
+
+from bough import config, log
+from bough.cli.admin import handshake, homes, lock, options
+from bough.cli.admin.child import STOP_SIGNALS
+from bough.errors import PlatformError, Unavailable
+
+
+def serve(
+    *,
+    ready_fd: Annotated[int, typer.Option(help="Pipe to tell when ready.")],
+    alive_fd: Annotated[int, typer.Option(help="Pipe that closes when the supervisor dies.")],
+    home: options.Home = None,
+    api_port: options.ApiPort = None,
+    gateway_port: options.GatewayPort = None,
+    domain: options.Domain = None,
+    storage: options.Storage = None,
+) -> None:
+    """Run the control process; `bough up` does this for you."""
+    flags = {
+        "home": home,
+        "api_port": api_port,
+        "gateway_port": gateway_port,
+        "domain": domain,
+        "storage": storage,
+    }
+    try:
+        _serve(config.load(flags), ready_fd, alive_fd)
+    except PlatformError as error:
+        handshake.tell_error(ready_fd, error.public)
+        raise
+
+
+def _serve(settings: config.Settings, ready_fd: int, alive_fd: int) -> None:
+    log.configure(settings.log_level, settings.log_file)
+    if lock.take(lock.control_file(settings), patience=homes.OLD_CONTROL_PATIENCE) is None:
+        raise Unavailable("Another control process still runs in this home.")
+    import uvloop  # noqa: PLC0415 - `serve --help` and refusals need none of this
+
+    try:
+        uvloop.run(_until_stopped(settings, ready_fd, alive_fd))
+    except OSError as error:
+        log.get().exception("control failed")
+        raise Unavailable(f"The platform could not run: {error}.") from error
+
+
+async def _until_stopped(settings: config.Settings, ready_fd: int, alive_fd: int) -> None:
+    from bough import app  # noqa: PLC0415 - the whole platform; a second to import
+
+    await app.serve(settings, ready=lambda: handshake.tell_ready(ready_fd), stopping=_stop_wish(alive_fd))
+
+
+def _stop_wish(alive_fd: int) -> asyncio.Future[bool]:
+    """Resolved when the process shall stop: True with its computes, False without them."""
+    loop = asyncio.get_running_loop()
+    wish: asyncio.Future[bool] = loop.create_future()
+
+    def want(computes_too: bool) -> None:
+        if not wish.done():
+            wish.set_result(computes_too)
+
+    def supervisor_spoke() -> None:
+        if not os.read(alive_fd, 1):
+            loop.remove_reader(alive_fd)
+            want(False)
+
+    loop.add_signal_handler(signal.SIGTERM, want, True)
+    loop.add_signal_handler(signal.SIGQUIT, want, False)
+    loop.add_reader(alive_fd, supervisor_spoke)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    return wish

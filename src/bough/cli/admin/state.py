@@ -1,0 +1,64 @@
+"""What the supervisor tells the other commands: `supervisor.json` in the home.
+
+It describes a running platform only while the pid in it holds the supervisor's lock.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from bough import clock
+from bough.cli.admin import lock
+from bough.config import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    pid: int
+    phase: str  # starting, ready, stopping, failed
+    listen: str
+    api_port: int
+    gateway_port: int
+    version: str
+    started_at: str
+    control_pid: int = 0
+    control_starts: int = 0
+    sentence: str = ""  # why it failed
+
+    @property
+    def since(self) -> datetime:
+        return datetime.fromisoformat(self.started_at)
+
+
+def _file(settings: Settings) -> Path:
+    return settings.home / "supervisor.json"
+
+
+def write(settings: Settings, state: State) -> None:
+    """Replace the file at once: a reader sees the old state or the new one."""
+    new = _file(settings).with_suffix(".new")
+    new.write_text(json.dumps(dataclasses.asdict(state)) + "\n")
+    new.replace(_file(settings))
+
+
+def last(settings: Settings) -> State | None:
+    """What the supervisor said last, whether it still runs or not."""
+    try:
+        return State(**json.loads(_file(settings).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def running(settings: Settings) -> State | None:
+    """The state of the platform that runs in this home, or None."""
+    state = last(settings)
+    return state if state and lock.holder(lock.supervisor_file(settings)) == state.pid else None
+
+
+def write_failure(settings: Settings, sentence: str) -> None:
+    """Leave the reason for whoever waits for us, when there was a state at all."""
+    before = last(settings)
+    if before:
+        write(settings, replace(before, phase="failed", sentence=sentence, started_at=clock.now().isoformat()))

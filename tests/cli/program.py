@@ -1,0 +1,147 @@
+"""The `bough` program as a person uses it: real processes, a home and ports of its own."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import world
+from bough.config import Settings
+
+Result = subprocess.CompletedProcess[str]
+
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME")
+NOBODY = 65534
+
+# The interpreter may live where another user cannot read: import first, become that user then.
+_AS_ANOTHER = """
+import os, sys
+import bough.cli.admin.up, bough.cli.admin.doctor, bough.cli.main as program
+os.setgroups([]); os.setgid(UID); os.setuid(UID)
+program.main()
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    certificates = {name: value for name, value in os.environ.items() if "CERT" in name or name.endswith("CA_BUNDLE")}
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return {**certificates, **kept, "COLUMNS": "100", **more}
+
+
+def free_port() -> int:
+    """A port nobody uses, below those that the kernel lends to outgoing connections."""
+    while True:
+        port = random.randrange(10_000, 30_000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+T = TypeVar("T")
+
+
+def until(seen: Callable[[], T | None], seconds: float = 30.0) -> T:
+    """What the function returns as soon as that is something; a failure when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not (value := seen()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return value
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
+    except FileNotFoundError:
+        return False
+
+
+@dataclass
+class Program:
+    home: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    foreground: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def run(self, *arguments: str, **variables: str) -> Result:
+        return subprocess.run(
+            [sys.executable, "-m", "bough.cli.main", *arguments],
+            env=environment(**self.variables, **variables),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def __call__(self, command: str, *arguments: str, **variables: str) -> Result:
+        """Run a command on this home."""
+        return self.run(command, "--home", str(self.home), *arguments, **variables)
+
+    def as_user(self, uid: int, command: str, *arguments: str) -> Result:
+        return subprocess.run(
+            [sys.executable, "-c", _AS_ANOTHER.replace("UID", str(uid)), command, "--home", str(self.home), *arguments],
+            env=environment(**self.variables),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def up(self, *arguments: str) -> dict[str, Any]:
+        """Start in the background; what `up --json` said."""
+        world.furnish(self.home)
+        done = self("up", "--detach", "--json", *self.ports(), *arguments)
+        assert done.returncode == 0, done.stderr
+        said: dict[str, Any] = json.loads(done.stdout)
+        return said
+
+    def up_here(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start in the foreground; returns at once."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bough.cli.main", "up", "--home", str(self.home), *self.ports(), *arguments],
+            env=environment(**self.variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.foreground.append(process)
+        return process
+
+    def ports(self) -> list[str]:
+        """Free ports at the first start, and the same ones after it."""
+        if not hasattr(self, "_ports"):
+            self._ports = ["--api-port", str(free_port()), "--gateway-port", str(free_port())]
+        return self._ports
+
+    def status(self) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(self("status", "--json").stdout)
+        return said
+
+    def supervisor(self) -> int:
+        return int((self.home / "supervisor.lock").read_text())
+
+    def running_again(self, old_control: int) -> dict[str, Any]:
+        """The status, when a control process other than the old one answers."""
+
+        def now_running() -> dict[str, Any] | None:
+            now = self.status()
+            return now if now["state"] == "running" and now["control_pid"] != old_control else None
+
+        return until(now_running)
+
+    def clean_up(self) -> None:
+        self("down")
+        for process in self.foreground:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+        shutil.rmtree(Settings(home=self.home).sockets, ignore_errors=True)

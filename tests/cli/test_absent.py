@@ -1,0 +1,41 @@
+"""Commands on a home where nothing runs."""
+
+import json
+
+from cli.program import Program
+
+
+def test_status_exits_with_3(bough: Program) -> None:
+    done = bough("status")
+    assert done.returncode == 3
+    assert done.stdout.startswith(f"Bough does not run in {bough.home}; `")
+    assert f"up --home {bough.home}` starts it." in done.stdout
+
+
+def test_status_as_json(bough: Program) -> None:
+    done = bough("status", "--json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout) == {"state": "stopped", "home": str(bough.home)}
+
+
+def test_down_has_nothing_to_do(bough: Program) -> None:
+    done = bough("down")
+    assert (done.returncode, done.stdout) == (0, f"Nothing runs in {bough.home}.\n")
+
+
+def test_restart_is_refused(bough: Program) -> None:
+    done = bough("restart")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"bough: Bough does not run in {bough.home}; `")
+
+
+def test_there_are_no_logs(bough: Program) -> None:
+    done = bough("logs")
+    assert done.returncode == 1
+    assert done.stderr.startswith("bough: There is no log yet in ")
+
+
+def test_looking_makes_nothing(bough: Program) -> None:
+    for command in ("status", "down", "restart", "doctor", "config", "logs"):
+        bough(command)
+    assert not bough.home.exists()

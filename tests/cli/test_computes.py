@@ -1,0 +1,113 @@
+"""What happens to computes when the platform ends in one way or another."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from cli.program import Program, environment, is_alive, until
+
+# Makes standard input our controlling terminal, then becomes the program.
+ON_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "bough.cli.main", *sys.argv[1:]])
+"""
+
+
+def computes(bough: Program) -> set[int]:
+    """The postmasters on this home's volumes."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (entry / "cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if arguments[1:2] == [b"-D"] and arguments[2].startswith(os.fsencode(bough.home / "volumes")):
+            found.add(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def compute(bough: Program) -> int:
+    """The pid of the compute of a project on a platform that runs in the background."""
+    said = bough.up()
+    request = urllib.request.Request(
+        f"{said['api_url']}/projects",
+        data=json.dumps({"project": {"name": "first"}}).encode(),
+        headers={"Authorization": f"Bearer {said['api_key']}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request):
+        pass
+    until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
+    return computes(bough).pop()
+
+
+def test_a_restart_leaves_them_alone_and_down_stops_them(bough: Program, compute: int) -> None:
+    assert bough("restart").returncode == 0
+    assert bough.status()["computes_running"] == 1
+    assert computes(bough) == {compute}
+    pid = bough.supervisor()
+    assert bough("down").stdout == f"Stopped the platform (pid {pid}) and 1 compute.\n"
+    assert computes(bough) == set()
+
+
+def test_they_survive_a_platform_that_is_killed_and_are_adopted(bough: Program, compute: int) -> None:
+    control = bough.status()["control_pid"]
+    os.kill(control, signal.SIGKILL)
+    bough.running_again(control)
+    os.kill(bough.supervisor(), signal.SIGKILL)
+    bough.up()
+    assert computes(bough) == {compute}
+
+
+def test_down_stops_those_that_a_killed_platform_left(bough: Program, compute: int) -> None:
+    os.kill(bough.supervisor(), signal.SIGKILL)
+    until(lambda: bough("status").returncode == 3)
+    assert "It did not stop its computes" in bough("status").stdout
+    assert bough("down").stdout == "Stopped 1 compute.\n"
+    assert not is_alive(compute)
+    assert bough("down").stdout.startswith("Nothing runs")
+
+
+def test_sigquit_leaves_them_running(bough: Program, compute: int) -> None:
+    supervisor = bough.supervisor()
+    os.kill(supervisor, signal.SIGQUIT)
+    until(lambda: not is_alive(supervisor))
+    assert is_alive(compute)
+
+
+def test_a_second_sigterm_does_not_wait_for_control(bough: Program, compute: int) -> None:
+    status = bough.status()
+    os.kill(status["control_pid"], signal.SIGSTOP)  # it will not stop by itself
+    os.kill(status["pid"], signal.SIGTERM)
+    time.sleep(0.5)
+    assert is_alive(status["pid"])
+    os.kill(status["pid"], signal.SIGTERM)
+    until(lambda: not is_alive(status["pid"]))
+    assert not is_alive(status["control_pid"])
+    assert not is_alive(compute), "the supervisor stops what control could not"
+
+
+def test_a_closed_terminal_window_means_ctrl_c(bough: Program) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_A_TERMINAL, "up", "--home", str(bough.home), *bough.ports()],
+        env=environment(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    until(lambda: bough("status").returncode == 0)
+    os.close(ours)
+    assert process.wait(timeout=30) == 0
+    assert bough("status").returncode == 3

@@ -1,0 +1,59 @@
+"""Help reads well and stays as it is written in `golden/`; WRITE_GOLDEN=1 writes it anew."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bough.cli.main import COMMANDS
+from cli.program import Program, environment
+
+GOLDEN = Path(__file__).with_name("golden")
+HEAVY = ("pydantic", "fastapi", "sqlalchemy", "structlog", "asyncio", "rich", "bough.config")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_as_written(bough: Program, command: str) -> None:
+    done = bough.run(*([command] if command else []), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    file = GOLDEN / f"{command or 'bough'}.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        file.write_text(done.stdout)
+    assert done.stdout == file.read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
+    function = getattr(importlib.import_module(f"bough.cli.admin.{command}"), command)
+    assert function.__doc__.splitlines()[0] == COMMANDS[command]
+
+
+def test_help_imports_nothing_slow() -> None:
+    program = f"import sys, bough.cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["statsu"], "No such command 'statsu'. Did you mean 'status'"),
+        (["up", "--hom", "/tmp"], "No such option: --hom"),
+        (["up", "--api-port", "many"], "'--api-port': Input should be a valid integer"),
+    ],
+)
+def test_a_slip_is_answered_in_a_line(bough: Program, arguments: list[str], words: str) -> None:
+    done = bough.run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_version(bough: Program) -> None:
+    assert bough.run("version").stdout.startswith("bough 0.")
+    assert bough.run("--version").stdout.startswith("bough 0.")

@@ -1,0 +1,86 @@
+"""A port that was asked for is that port or a refusal; a chosen one is kept for ever."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bough.cli.admin import ports
+from bough.config import Settings
+from bough.errors import PlatformError, Taken
+from cli.program import free_port
+
+
+@contextmanager
+def taken(port: int) -> Iterator[None]:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen(1)
+        yield
+
+
+@pytest.fixture
+def usual(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Usual ports that nothing else on this machine may hold."""
+    here = {"api_port": free_port(), "gateway_port": free_port()}
+    monkeypatch.setattr(ports, "USUAL", here)
+    return here
+
+
+def test_the_usual_ports_are_taken_and_kept(folder: Path, usual: dict[str, int]) -> None:
+    settings = Settings(home=folder)
+    assert ports.resolve(settings) == ports.Ports(**usual)
+    assert json.loads((folder / "ports.json").read_text()) == usual
+
+
+def test_the_first_start_avoids_a_taken_port_and_keeps_its_choice(folder: Path, usual: dict[str, int]) -> None:
+    settings = Settings(home=folder)
+    with taken(usual["api_port"]):
+        chosen = ports.resolve(settings)
+    assert chosen.api_port != usual["api_port"]
+    assert chosen.gateway_port == usual["gateway_port"]
+    assert ports.resolve(settings) == chosen, "the usual port is free again, but the choice stays"
+
+
+def test_a_kept_port_that_is_taken_is_refused(folder: Path, usual: dict[str, int]) -> None:
+    settings = Settings(home=folder)
+    ports.resolve(settings)
+    with taken(usual["gateway_port"]), pytest.raises(Taken, match=r"kept since the first start.*--gateway-port N"):
+        ports.resolve(settings)
+
+
+def test_a_port_asked_for_is_not_kept(folder: Path, usual: dict[str, int]) -> None:
+    asked = free_port()
+    assert ports.resolve(Settings(home=folder, api_port=asked)).api_port == asked
+    assert ports.resolve(Settings(home=folder)).api_port == usual["api_port"]
+
+
+def test_a_taken_port_asked_for_is_refused(folder: Path, usual: dict[str, int]) -> None:
+    asked = free_port()
+    settings = Settings(home=folder, api_port=asked)
+    with taken(asked), pytest.raises(Taken, match=rf"Port {asked} \(asked for\) is taken"):
+        ports.resolve(settings)
+    assert not (folder / "ports.json").exists(), "a refused start chooses nothing"
+
+
+def test_one_port_cannot_serve_both(folder: Path) -> None:
+    asked = free_port()
+    with pytest.raises(Taken, match="cannot share"):
+        ports.resolve(Settings(home=folder, api_port=asked, gateway_port=asked))
+
+
+def test_an_address_that_is_not_ours_is_refused(folder: Path) -> None:
+    with pytest.raises(PlatformError, match=r"192\.0\.2\.1 cannot be listened on.*'listen'"):
+        ports.resolve(Settings(home=folder, listen="192.0.2.1", api_port=free_port()))
+
+
+def test_a_reserved_port_is_taken_for_others(folder: Path) -> None:
+    asked = free_port()
+    settings = Settings(home=folder, gateway_port=asked)
+    with ports.reserve("127.0.0.1", asked):
+        assert isinstance(ports.problem(settings), Taken)
+    assert ports.problem(settings) is None
