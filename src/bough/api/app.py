@@ -37,6 +37,7 @@ def bare_app() -> FastAPI:
             RequestValidationError: errors.validation_error,
             HTTPException: errors.http_error,
             Replay: _replay,
+            Exception: errors.crash,
         },
     )
     described = APIRouter(prefix=PREFIX, responses={"default": {"model": errors.GeneralError, "description": "Error"}})

@@ -1,16 +1,19 @@
 """The API's own description: as JSON, and as a page to read that needs no internet and no script."""
 
+import re
 from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from bough.api import openapi
 
 router = APIRouter(prefix="/api/v2")
 _templates = Environment(loader=PackageLoader("bough.api"), autoescape=select_autoescape(), trim_blocks=True)
+_templates.filters["marked"] = lambda text: Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
 _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "X-Frame-Options": "DENY"}
 
 

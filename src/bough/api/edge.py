@@ -5,18 +5,24 @@ Nothing a caller sends makes a stack trace or an answer without the error body.
 
 import re
 import uuid
+from http import HTTPMethod, HTTPStatus
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bough import clock, log
 from bough.api import errors, metrics
 
 _GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_METHODS = frozenset(HTTPMethod)  # others are the caller's invention, and a label each would fill the memory
 logger = log.get(room="api")
 
 
-class BodyTooLarge(Exception):
-    pass
+class BodyTooLarge(HTTPException):
+    """One of the framework's errors, because it takes any other for a body it cannot parse."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request body is over {limit} bytes.")
 
 
 class Edge:
@@ -34,38 +40,32 @@ class Edge:
         with log.bound(request_id=request_id):
             try:
                 await self._app(scope, self._limited(scope, receive), answer.send)
-            except BodyTooLarge:
-                await answer.refuse(scope, 413, f"The request body is over {self._body_limit} bytes.")
             except Exception as error:
                 logger.error("request_crashed", method=scope["method"], path=scope["path"], exc_info=error)
-                await answer.refuse(scope, 500, "An internal error happened. The log has it under this request id.")
+                await answer.refuse(scope, 500, errors.CRASHED)
             self._record(scope, answer.status, clock.monotonic() - began)
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self._body_limit:
-                return _refusing
-        received = 0
+        announced, received = _announced(scope), 0
 
         async def limited() -> Message:
             nonlocal received
+            if announced > self._body_limit:
+                raise BodyTooLarge(self._body_limit)
             message = await receive()
             received += len(message.get("body", b""))
             if received > self._body_limit:
-                raise BodyTooLarge
+                raise BodyTooLarge(self._body_limit)
             return message
 
         return limited
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unknown")
-        metrics.REQUESTS.labels(scope["method"], route, status).inc()
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        metrics.REQUESTS.labels(method, route, status).inc()
         metrics.REQUEST_SECONDS.labels(route).observe(seconds)
         logger.info("request", method=scope["method"], path=scope["path"], status=status, ms=round(seconds * 1000, 1))
-
-
-async def _refusing() -> Message:
-    raise BodyTooLarge
 
 
 class _Answer:
@@ -91,6 +91,15 @@ class _Answer:
 
 async def _nothing() -> Message:
     return {"type": "http.disconnect"}
+
+
+def _announced(scope: Scope) -> int:
+    """How long the caller says the body is. Twenty digits are enough to know that it is too long."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    for name, value in headers:
+        if name == b"content-length" and value.isdigit():
+            return int(value.lstrip(b"0")[:20] or b"0")
+    return 0
 
 
 def _request_id(scope: Scope) -> str:

@@ -28,9 +28,12 @@ STATUS = {
 }
 
 _HTTP_SENTENCES = {
+    400: "The body could not be read. Send JSON in UTF-8.",
     404: "There is no such path in this API. The paths are listed at /api/v2/docs.",
     405: "This path does not take this method. The methods are listed at /api/v2/docs.",
 }
+
+CRASHED = "An internal error happened. The log has it under this request id."
 
 
 class GeneralError(BaseModel):
@@ -67,6 +70,11 @@ async def http_error(request: Request, error: Exception) -> Response:
     response = body(_request_id(request), error.status_code, message)
     response.headers.update(error.headers or {})
     return response
+
+
+async def crash(request: Request, _error: Exception) -> Response:
+    """The framework would answer in plain text. It raises the error again, so the edge logs it."""
+    return body(_request_id(request), 500, CRASHED)
 
 
 def _sentence(error: RequestValidationError) -> str:

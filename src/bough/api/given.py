@@ -69,7 +69,7 @@ async def principal(request: Request, given: PartsGiven, _documented: Annotated[
     except Unauthenticated:
         given.limiter.take_address(address)
         raise
-    given.limiter.take(found.key_id, request.scope["route"].path)
+    given.limiter.take(found.key_id, f"{request.method} {request.scope['route'].path}")
     given.key_use.note(found.key_id, address)
     return found
 

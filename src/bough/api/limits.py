@@ -53,7 +53,7 @@ class Limiter:
             self._make_room(now)
             bucket = self._buckets[name] = Bucket(size, per_second, size, now)
         if wait := bucket.take(now):
-            raise RateExceeded(f"Too many requests: the limit is {limit}. Try again in {wait:.1f} s.", wait)
+            raise RateExceeded(f"Too many requests: the limit is {limit}. Try again in {max(wait, 0.1):.1f} s.", wait)
 
     def _make_room(self, now: float) -> None:
         if len(self._buckets) < _MOST_BUCKETS:

@@ -63,6 +63,9 @@ def _old(node: Any) -> Any:
         node["additionalProperties"] = next(iter(node.pop("patternProperties").values()))
     if isinstance(node.get("propertyNames"), dict) and node.get("type") == "object":
         del node["propertyNames"]
+    if "$ref" in node and len(node) > 1:
+        reference = {"$ref": node.pop("$ref")}
+        node = {**node, **_one(reference)}
     return node
 
 

@@ -2,8 +2,10 @@
 
 import base64
 import binascii
+import re
 from datetime import UTC, datetime, timedelta
 
+from bough import ids
 from bough.errors import Invalid
 from bough.store.page import Place
 
@@ -22,6 +24,8 @@ def place_of(cursor: str | None) -> Place | None:
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
         micros, _, row_id = raw.partition("/")
+        if not re.fullmatch(ids.PATTERN, row_id):
+            raise ValueError(row_id)
         return Place(_EPOCH + int(micros) * _MICROSECOND, row_id)
     except (binascii.Error, ValueError, OverflowError):
         raise Invalid("The cursor is not one that this API gave. Start again without a cursor.") from None

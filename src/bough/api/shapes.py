@@ -20,15 +20,16 @@ def clean(text: str) -> str:
 
 
 def _check_clean(value: Any) -> None:
-    if isinstance(value, str):
-        clean(value)
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            _check_clean(name)
-            _check_clean(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_clean(inner)
+    """Without recursion: how deep a body is nested is the caller's choice."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            clean(each)
+        elif isinstance(each, dict):
+            waiting += (*each.keys(), *each.values())
+        elif isinstance(each, list):
+            waiting += each
 
 
 Text = Annotated[str, AfterValidator(clean)]

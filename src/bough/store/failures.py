@@ -8,7 +8,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from bough.errors import Unavailable
 
-
 _DATABASE: tuple[type[Exception], ...] = (OperationalError, InterfaceError, PoolTimeout)
 
 

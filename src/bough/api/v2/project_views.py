@@ -66,7 +66,7 @@ class ProjectOwner(View):
     email: str
     name: str
     branches_limit: int
-    subscription_type: Literal["UNKNOWN", "free_v3"]
+    subscription_type: Literal["UNKNOWN", "free_v2"]
 
 
 class ProjectView(_Shared):

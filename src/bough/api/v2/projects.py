@@ -179,7 +179,8 @@ async def list_projects(
             organizations = await rows.organizations.named(caller.organizations)
         known = {organization.id: organization for organization in organizations}
         if recoverable:
-            page = await rows.projects.page_recoverable(known, clock.now(), search=search, limit=limit, after=place)
+            reached = known if caller.project_id is None else {}  # a project key recovers nothing
+            page = await rows.projects.page_recoverable(reached, clock.now(), search=search, limit=limit, after=place)
         else:
             page = await rows.projects.page(known, search=search, limit=limit, after=place, only=caller.project_id)
     shown = [

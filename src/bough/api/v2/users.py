@@ -41,7 +41,7 @@ class BillingAccount(View):
 
     state: Literal["active"] = "active"
     payment_source: PaymentSource = PaymentSource(type="none")
-    subscription_type: Literal["UNKNOWN", "free_v3"]
+    subscription_type: Literal["UNKNOWN", "free_v2"]
     payment_method: Literal["none"] = "none"
     quota_reset_at_last: datetime
     name: str
@@ -121,8 +121,9 @@ class OrganizationsResponse(View):
     organizations: list[OrganizationView]
 
 
-def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v3"]:
-    return "free_v3" if plan == "free" else "UNKNOWN"
+def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v2"]:
+    """Out of those that older clients know too; they stop at any other."""
+    return "free_v2" if plan == "free" else "UNKNOWN"
 
 
 @router.get("/auth", response_model=AuthDetails)
