@@ -35,15 +35,27 @@ API = "/api/v2"
 ENDED = {"finished", "failed", "cancelled", "skipped"}
 
 
+# In memory where that is possible: most of a test's time would be the disk's.
+_ROOT = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+
+
 @contextmanager
-def short_folder() -> Iterator[Path]:
+def short_folder(mode: int = 0o711) -> Iterator[Path]:
     """A folder that other users can pass through, with a short path for sockets."""
-    path = Path(tempfile.mkdtemp(prefix="bough-", dir="/tmp"))
-    path.chmod(0o711)
+    path = Path(tempfile.mkdtemp(prefix="bough-", dir=_ROOT))
+    path.chmod(mode)
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        forget_uids(path)
+
+
+def forget_uids(folder: Path) -> None:
+    """The host's note of which user ids the homes in a folder lent."""
+    for claim in Path("/run/bough/uids").glob("[0-9]*"):
+        if claim.readlink().is_relative_to(folder):
+            claim.unlink(missing_ok=True)
 
 
 def settings_for(folder: Path, **changes: Any) -> Settings:
@@ -54,7 +66,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
 @cache
 def _prepared_templates() -> Path:
     """Templates made once for all homes of this run: initdb is the slowest part of a first start."""
-    folder = Path(tempfile.mkdtemp(prefix="bough-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="bough-", dir=_ROOT))
     folder.chmod(0o711)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     engine = LocalEngine(settings_for(folder))

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -22,6 +21,7 @@ from bough.engine.port import Address, Readiness
 from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.secret import scram_verifier
+from world import short_folder
 
 ROLE = "neondb_owner"
 DATABASE = "neondb"
@@ -32,22 +32,13 @@ VERIFIER = scram_verifier(PASSWORD)
 @contextmanager
 def home_folder(**changes: Any) -> Iterator[Settings]:
     """Settings of a home that other users can pass; nothing of it is left on the machine at the end."""
-    path = Path(tempfile.mkdtemp(prefix="bough-engine-", dir="/tmp"))
-    path.chmod(0o711)
-    settings = Settings(home=path / "home", free_space_floor=0, **changes)
-    try:
-        yield settings
-    finally:
-        _end_computes(settings)
-        shutil.rmtree(settings.sockets, ignore_errors=True)
-        shutil.rmtree(path)
-        forget_uids(settings)
-
-
-def forget_uids(settings: Settings) -> None:
-    for claim in (settings.sockets.parent / "uids").glob("[0-9]*"):
-        if claim.readlink().is_relative_to(settings.home):
-            claim.unlink()
+    with short_folder() as path:
+        settings = Settings(home=path / "home", free_space_floor=0, **changes)
+        try:
+            yield settings
+        finally:
+            _end_computes(settings)
+            shutil.rmtree(settings.sockets, ignore_errors=True)
 
 
 def _end_computes(settings: Settings) -> None:

@@ -32,6 +32,7 @@ def bare_app() -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         exception_handlers={
             PlatformError: errors.platform_error,
             RequestValidationError: errors.validation_error,

@@ -61,6 +61,14 @@ PartsGiven = Annotated[Parts, Depends(parts)]
 
 
 async def principal(request: Request, given: PartsGiven, _documented: Annotated[Any, Depends(bearer)]) -> Principal:
+    return await _authenticated(request, given)
+
+
+async def _authenticated(request: Request, given: Parts) -> Principal:
+    """The caller, found and counted once a request."""
+    known: Principal | None = getattr(request.state, "principal", None)
+    if known is not None:
+        return known
     address = request.client.host if request.client else ""
     try:
         token = _token(request)
@@ -71,6 +79,7 @@ async def principal(request: Request, given: PartsGiven, _documented: Annotated[
         raise
     given.limiter.take(found.key_id, f"{request.method} {request.scope['route'].path}")
     given.key_use.note(found.key_id, address)
+    request.state.principal = found
     return found
 
 
@@ -116,16 +125,17 @@ async def _once(request: Request, given: Parts, caller: Principal) -> Once | Non
 
 
 class OnceRoute(APIRoute):
-    """Keeps the answer to a POST that carried an Idempotency-Key."""
+    """Knows the caller before it reads a body, and keeps the answer to a POST that carried an Idempotency-Key."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def handle_once(request: Request) -> Response:
+            given = parts(request)
+            await _authenticated(request, given)
             response = await handle(request)
             once: Once | None = getattr(request.state, "once", None)
             if once is not None and once.reserved:
-                given = parts(request)
                 await once.keep(given.store, given.vault, response.status_code, bytes(response.body).decode())
             return response
 

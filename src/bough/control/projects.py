@@ -189,7 +189,7 @@ class Projects:
         return replace(
             before,
             name=change.name or before.name,
-            settings={**before.settings, **change.settings},
+            settings=_merged(before.settings, change.settings),
             default_endpoint_settings=endpoint_settings,
             history_retention_seconds=_history(
                 change.history_retention_seconds, before.history_retention_seconds, plan
@@ -219,6 +219,15 @@ class Projects:
 
 def _wish(action: OperationAction, endpoint: Endpoint) -> Wish:
     return Wish(action, endpoint.project_id, endpoint.branch_id, endpoint.id)
+
+
+def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Inside a group of settings, too, what is not said stays as it was."""
+    merged = dict(before)
+    for name, value in change.items():
+        known = before.get(name)
+        merged[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def _endpoint_settings(given: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

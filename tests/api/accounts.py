@@ -1,0 +1,67 @@
+"""What tests write straight into the store: accounts and keys, which have no route yet, and work that is over."""
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bough import clock
+from bough.api.given import Parts
+from bough.domain.api_key import KeyKind
+from bough.domain.operation import OperationStatus
+from bough.domain.organization import Member, MemberRole, Organization
+from bough.domain.user import User
+from bough.ids import OrganizationId, ProjectId, UserId
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user and their personal organization."""
+
+    user: User
+    organization: Organization
+
+
+async def add_account(parts: Parts, plan: str = "unlimited") -> Account:
+    now = clock.now()
+    user_id = UserId(uuid.uuid4())
+    email = f"{user_id}@example.com"
+    user = User(id=user_id, email=email, name="Ada", last_name="Lin", plan=plan, created_at=now, updated_at=now)
+    org_id = OrganizationId.new()
+    organization = Organization(
+        id=org_id, name="Ada", handle=org_id, plan=plan, personal_for=user_id, created_at=now, updated_at=now
+    )
+    member = Member(org_id=org_id, user_id=user_id, role=MemberRole.ADMIN, joined_at=now)
+    async with parts.store.transaction() as rows:
+        await rows.users.add(user)
+        await rows.organizations.add(organization)
+        await rows.organizations.add_member(member)
+    return Account(user, organization)
+
+
+async def add_key(parts: Parts, account: Account, kind: KeyKind = KeyKind.PERSONAL, **columns: Any) -> str:
+    """The token of a new key of the account."""
+    new = parts.keys.new()
+    async with parts.store.transaction() as rows:
+        await rows.api_keys.add(
+            {
+                "kind": kind,
+                "name": f"{kind} key",
+                "prefix": new.prefix,
+                "digest": new.digest,
+                "user_id": account.user.id,
+                "org_id": None if kind is KeyKind.PERSONAL else account.organization.id,
+                "created_at": clock.now(),
+                "last_used_from": "",
+                **columns,
+            }
+        )
+    return new.token
+
+
+async def end_work(parts: Parts, project_id: str) -> None:
+    """The rows say that the project's work is done; no machine has seen it."""
+    now = clock.now()
+    async with parts.store.transaction() as rows:
+        for operation in await rows.operations.open_of(ProjectId(project_id)):
+            ended = replace(operation, status=OperationStatus.FINISHED, ended_at=now, updated_at=now)
+            await rows.operations.save(ended)

@@ -1,0 +1,137 @@
+"""Who is let in: a known, living key, on every route, and nobody else."""
+
+from typing import Any
+
+import pytest
+
+from api.callers import Caller
+from api.front import Front
+from api.routes import built, path_to
+from bough.domain.api_key import KeyKind
+from compat.contract import Operation
+
+BODIES: dict[Operation, Any] = {
+    Operation("POST", "/projects"): {"project": {}},
+    Operation("PATCH", "/projects/{project_id}"): {"project": {}},
+    Operation("POST", "/api_keys"): {"key_name": "mine"},
+}
+QUERIES = {Operation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
+
+# What a good key gets on each route when the project or the key it names does not exist.
+AUTHORIZATION_CASES = {
+    Operation("GET", "/projects"): 200,
+    Operation("POST", "/projects"): 201,
+    Operation("GET", "/projects/{project_id}"): 404,
+    Operation("PATCH", "/projects/{project_id}"): 404,
+    Operation("DELETE", "/projects/{project_id}"): 404,
+    Operation("POST", "/projects/{project_id}/recover"): 404,
+    Operation("GET", "/projects/{project_id}/connection_uri"): 404,
+    Operation("GET", "/projects/{project_id}/operations"): 404,
+    Operation("GET", "/projects/{project_id}/operations/{operation_id}"): 404,
+    Operation("GET", "/api_keys"): 200,
+    Operation("POST", "/api_keys"): 200,
+    Operation("DELETE", "/api_keys/{key_id}"): 404,
+    Operation("GET", "/auth"): 200,
+    Operation("GET", "/users/me"): 200,
+    Operation("GET", "/users/me/organizations"): 200,
+    Operation("GET", "/regions"): 200,
+}
+
+
+def test_no_route_lacks_an_authorization_case() -> None:
+    assert set(built()) == set(AUTHORIZATION_CASES)
+
+
+@pytest.mark.parametrize("operation", sorted(AUTHORIZATION_CASES), ids=" ".join)
+async def test_every_route_asks_for_a_key(front: Front, caller: Caller, operation: Operation) -> None:
+    path = path_to(operation) + QUERIES.get(operation, "")
+    async with front.client() as nobody, front.client("bough_key_" + "x" * 55) as forger:
+        for client in (nobody, forger):
+            answer = await client.request(operation.method, path, json=BODIES.get(operation))
+            assert answer.status_code == 401, answer.text
+            assert answer.headers["www-authenticate"] == "Bearer"
+    answer = await caller.client.request(operation.method, path, json=BODIES.get(operation))
+    assert answer.status_code == AUTHORIZATION_CASES[operation], answer.text
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"project": 7}', b" " * 2_000_000])
+async def test_nobodys_body_is_read_before_they_are_known(front: Front, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    async with Front(front.platform, rate_per_minute_and_address=1).client() as nobody:
+        statuses = [(await nobody.post("/projects", content=body, headers=headers)).status_code for _ in range(2)]
+    assert statuses == [401, 429]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpwYXNz",
+        "Token {}",
+        "{}",
+        "Bearer {}x",
+        "Bearer {} extra",
+        "Bearer Bearer {}",
+        "Bearer caf\u00e9",
+        "Bearer " + "x" * 8000,
+    ],
+)
+async def test_other_headers_do_not_open_the_door(front: Front, caller: Caller, header: str) -> None:
+    value = header.format(caller.token).encode("latin-1")
+    async with front.client() as client:
+        answer = await client.get("/auth", headers={b"Authorization": value})
+    assert answer.status_code == 401
+    assert answer.json()["message"]
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
+async def test_the_scheme_is_read_without_case(front: Front, caller: Caller, scheme: str) -> None:
+    async with front.client() as client:
+        assert (await client.get("/auth", headers={"Authorization": f"{scheme} {caller.token}"})).status_code == 200
+
+
+async def test_the_public_part_of_a_key_opens_nothing(front: Front, caller: Caller) -> None:
+    public, secret = caller.token[:22], caller.token[22:]
+    for token in (public, public + "A" * len(secret), public + secret[:-1], public + secret.swapcase()):
+        async with front.client(token) as client:
+            assert (await client.get("/auth")).status_code == 401
+
+
+async def test_a_revoked_key_stops_at_once(front: Front, caller: Caller) -> None:
+    made = (await caller.client.post("/api_keys", json={"key_name": "short-lived"})).json()
+    async with front.client(made["key"]) as client:
+        assert (await client.get("/auth")).status_code == 200
+        assert (await caller.client.delete(f"/api_keys/{made['id']}")).status_code == 200
+        assert (await client.get("/auth")).status_code == 401
+
+
+async def test_a_key_can_revoke_itself(caller: Caller) -> None:
+    (own,) = (await caller.client.get("/api_keys")).json()
+    assert (await caller.client.delete(f"/api_keys/{own['id']}")).json()["revoked"] is True
+    assert (await caller.client.get("/auth")).status_code == 401
+
+
+async def test_an_organization_key_reaches_its_projects_but_no_person(front: Front, caller: Caller) -> None:
+    project_id = await caller.has()
+    async with front.client(await caller.gets_key(KeyKind.ORGANIZATION)) as client:
+        assert (await client.get(f"/projects/{project_id}")).status_code == 200
+        auth = (await client.get("/auth")).json()
+        assert (auth["auth_method"], auth["account_id"]) == ("api_key_org", caller.organization.id)
+        for path in ("/users/me", "/users/me/organizations", "/api_keys"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()["message"]) == (404, "not allowed for organization API keys")
+
+
+async def test_a_project_key_edits_its_project_and_nothing_else(front: Front, caller: Caller) -> None:
+    own, other, gone = await caller.has(name="own"), await caller.has(name="other"), await caller.has(name="gone")
+    await caller.client.delete(f"/projects/{gone}")
+    async with front.client(await caller.gets_key(KeyKind.PROJECT, own)) as client:
+        assert [each["id"] for each in (await client.get("/projects")).json()["projects"]] == [own]
+        assert (await client.get("/projects", params={"recoverable": True})).json()["projects"] == []
+        assert (await client.patch(f"/projects/{own}", json={"project": {"name": "mine"}})).status_code == 200
+        assert (await client.get(f"/projects/{other}")).status_code == 404
+        assert (await client.delete(f"/projects/{own}")).status_code == 403
+        assert (await client.post("/projects", json={"project": {}})).status_code == 403
+        assert (await client.post(f"/projects/{gone}/recover")).status_code == 404

@@ -1,0 +1,62 @@
+"""The API's description of itself: a page to read without internet, and the same for machines."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from api.front import Front
+from api.routes import built
+
+COMMITTED = Path(__file__).parents[2] / "openapi" / "v2.json"
+
+
+class _Page(HTMLParser):
+    """What a browser would fetch, and where the page's links lead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.tags: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        given = dict(attrs)
+        if given.get("id"):
+            self.ids.add(str(given["id"]))
+        if tag == "a":
+            self.links.append(str(given.get("href")))
+        elif "href" in given or "src" in given:
+            self.fetched.append(tag)
+
+
+async def test_the_page_needs_no_internet_and_no_script(front: Front) -> None:
+    async with front.client() as client:
+        answer = await client.get("/docs")
+    assert answer.status_code == 200
+    page = _Page(answer.text)
+    assert page.fetched == []
+    assert not {"script", "img", "link", "iframe"} & page.tags
+    assert not re.search(r"https?://|//cdn|@import|url\(", answer.text)
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+async def test_the_page_tells_every_route_and_its_links_lead_somewhere(front: Front) -> None:
+    async with front.client() as client:
+        text = (await client.get("/docs")).text
+    page = _Page(text)
+    for operation in built():
+        assert f"/api/v2{operation.path}</code>" in text
+    assert [link for link in page.links if link.startswith("#") and link[1:] not in page.ids] == []
+    assert "openapi.json" in page.links
+
+
+async def test_machines_get_what_is_committed(front: Front) -> None:
+    async with front.client() as client:
+        answer = await client.get("/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == json.loads(COMMITTED.read_text())

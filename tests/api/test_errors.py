@@ -1,0 +1,128 @@
+"""Every failure has the same body, a request id, and the words of its kind."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from api.callers import Caller
+from api.front import Front
+from bough.api.errors import STATUS
+from bough.errors import Kind, PlatformError
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def _check_body(answer: httpx2.Response, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    body: dict[str, Any] = answer.json()
+    assert set(body) == {"request_id", "code", "message"}
+    assert body["request_id"] == answer.headers["x-request-id"]
+    assert body["message"].rstrip().endswith((".", ")"))
+    return body
+
+
+def _every_error(kind: type[PlatformError] = PlatformError) -> Iterator[type[PlatformError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _every_error(each)
+
+
+def test_every_kind_has_a_status() -> None:
+    assert set(STATUS) == set(Kind)
+    assert len(set(STATUS.values())) == len(STATUS)
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_each_kind_leaves_with_its_status_and_the_same_body(
+    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    class Happened(PlatformError):
+        code = "SOME_CODE"
+        retry_after = 1.2
+
+    def fail(*_: Any) -> None:
+        Happened.kind = kind
+        raise Happened("A sentence for people.")
+
+    monkeypatch.setattr(front.parts.limiter, "take", fail)
+    answer = await caller.at(front, crashes=True).get("/auth")
+    body = _check_body(answer, STATUS[kind])
+    assert (body["code"], body["message"]) == ("SOME_CODE", "A sentence for people.")
+    assert answer.headers["retry-after"] == "2"
+    assert ("www-authenticate" in answer.headers) == (kind is Kind.UNAUTHENTICATED)
+
+
+async def test_what_nobody_foresaw_is_a_500_that_tells_nothing(
+    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("a private cause")
+
+    monkeypatch.setattr(front.parts.limiter, "take", fail)
+    answer = await caller.at(front, crashes=True).get("/auth")
+    assert "private" not in answer.text
+    _check_body(answer, 500)
+
+
+@pytest.mark.parametrize("given", ["abc-123", "x" * 128, "~!@#$%^&*()"])
+async def test_a_request_id_is_echoed(caller: Caller, given: str) -> None:
+    good = await caller.client.get("/auth", headers={"X-Request-ID": given})
+    assert good.headers["x-request-id"] == given
+    bad = await caller.client.get("/projects/no-such-project", headers={"X-Request-ID": given})
+    assert _check_body(bad, 404)["request_id"] == given
+
+
+@pytest.mark.parametrize("given", [b"", b"x" * 129, b"two words", b"caf\xe9", b"line\tfeed"])
+async def test_an_unfit_request_id_is_replaced(caller: Caller, given: bytes) -> None:
+    answer = await caller.client.get("/auth", headers={b"X-Request-ID": given})
+    assert UUID.fullmatch(answer.headers["x-request-id"])
+
+
+async def test_request_ids_are_made_and_differ(caller: Caller) -> None:
+    answers = [await caller.client.get("/auth") for _ in range(3)]
+    made = {answer.headers["x-request-id"] for answer in answers}
+    assert len(made) == 3
+    assert all(UUID.fullmatch(each) for each in made)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nowhere", "/projects/", "/projects/a/b/c/d", "/../v3", "/projects/%00", "/%ff%fe"]
+)
+async def test_an_unknown_path_is_404(caller: Caller, path: str) -> None:
+    answer = await caller.client.get(path)
+    assert answer.status_code in (400, 404)
+    _check_body(answer, answer.status_code)
+
+
+async def test_a_strangers_project_and_an_absent_one_are_told_apart_by_nobody(caller: Caller, stranger: Caller) -> None:
+    project_id = await caller.has()
+    requests: list[tuple[str, str, Any]] = [
+        ("GET", "", None),
+        ("PATCH", "", {"project": {"name": "mine now"}}),
+        ("DELETE", "", None),
+        ("POST", "/recover", None),
+        ("GET", "/operations", None),
+        ("GET", "/connection_uri?role_name=neondb_owner&database_name=neondb", None),
+    ]
+    for method, rest, body in requests:
+        theirs = await stranger.client.request(method, f"/projects/{project_id}{rest}", json=body)
+        absent = await stranger.client.request(method, f"/projects/no-such-project{rest}", json=body)
+        assert _check_body(theirs, 404)["message"] == _check_body(absent, 404)["message"]
+        assert theirs.json()["message"].startswith(
+            "The requested project could not be found, or you don't have access to it"
+        )
+    assert (await caller.project(project_id))["name"] == project_id
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/projects"), ("POST", "/regions"), ("DELETE", "/users/me")])
+async def test_a_wrong_method_is_405_and_tells_the_right_ones(caller: Caller, method: str, path: str) -> None:
+    answer = await caller.client.request(method, path)
+    _check_body(answer, 405)
+    assert "GET" in answer.headers["allow"]
+
+
+def test_every_error_class_has_a_kind_with_a_status() -> None:
+    assert all(error.kind in STATUS for error in _every_error())

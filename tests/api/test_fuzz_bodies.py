@@ -1,0 +1,113 @@
+"""Bodies that nobody would write by hand: whatever comes, the answer is ours and never a 500."""
+
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from api.callers import Caller
+
+BOUNDED = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+text = st.text(st.characters(codec="utf-8"), max_size=80) | st.sampled_from(["\0", "'; drop table", "%", "\\", "🌿"])
+numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=True, allow_infinity=True)
+anything = st.recursive(
+    st.none() | st.booleans() | numbers | text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
+    max_leaves=12,
+)
+plausible: dict[str, Any] = {
+    "name": st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60),
+    "pg_version": st.sampled_from([17, 17, 17, 14, 19]),
+    "store_passwords": st.booleans(),
+    "history_retention_seconds": st.integers(0, 2_592_000),
+    "autoscaling_limit_min_cu": st.floats(0.25, 1),
+    "autoscaling_limit_max_cu": st.floats(0.5, 70),
+    "region_id": st.sampled_from(["aws-us-east-2", "aws-us-east-2", "moon"]),
+    "branch": st.fixed_dictionaries({}, optional={"name": st.text("ab c.", min_size=1), "role_name": st.text("a.-é")}),
+    "settings": st.fixed_dictionaries(
+        {},
+        optional={
+            "quota": st.fixed_dictionaries({}, optional={"active_time_seconds": st.integers(0, 2**63 - 1)}),
+            "allowed_ips": st.fixed_dictionaries({"ips": st.lists(st.ip_addresses().map(str), max_size=3)}),
+            "block_public_connections": st.booleans(),
+        },
+    ),
+    "default_endpoint_settings": st.fixed_dictionaries(
+        {},
+        optional={
+            "suspend_timeout_seconds": st.sampled_from([-1, 0, 59, 60, 604_800]),
+            "pg_settings": st.dictionaries(st.sampled_from(["work_mem", "a.b"]), text, max_size=3),
+        },
+    ),
+}
+
+
+@st.composite
+def almost_good(draw: st.DrawFn) -> dict[str, Any]:
+    """Fields that mostly pass, often with one of them spoiled."""
+    asked: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=plausible))
+    if draw(st.booleans()):
+        asked[draw(st.sampled_from(sorted(plausible)))] = draw(anything)
+    return asked
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value).encode()  # NaN and lone surrogates pass, as careless clients send them
+
+
+async def _check(caller: Caller, method: str, path: str, body: bytes, fine: set[int]) -> dict[str, Any] | None:
+    answer = await caller.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    if answer.status_code in fine:
+        good: dict[str, Any] = answer.json()
+        return good
+    assert answer.status_code in (400, 422), answer.text
+    assert set(answer.json()) == {"request_id", "code", "message"}
+    return None
+
+
+@BOUNDED
+@given(body=anything)
+async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
+    for method, path in (("POST", "/projects"), ("POST", "/api_keys"), ("PATCH", "/projects/quiet-sea-12345678")):
+        await _check(caller, method, path, _bytes(body), {200, 201, 404})
+
+
+@BOUNDED
+@given(asked=almost_good())
+async def test_almost_good_projects(caller: Caller, asked: dict[str, Any]) -> None:
+    made = await _check(caller, "POST", "/projects", _bytes({"project": asked}), {201})
+    if made is not None:
+        event("created")
+        shown = await caller.project(made["project"]["id"])
+        assert shown["name"] == (asked.get("name") or shown["id"])
+        assert shown["settings"] == made["project"]["settings"]
+
+
+@BOUNDED
+@given(asked=almost_good())
+async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> None:
+    projects = (await caller.client.get("/projects")).json()["projects"]
+    project_id = projects[0]["id"] if projects else await caller.has()
+    changed = await _check(caller, "PATCH", f"/projects/{project_id}", _bytes({"project": asked}), {200})
+    if changed is not None:
+        event("changed")
+        assert (await caller.project(project_id))["updated_at"] == changed["project"]["updated_at"]
+
+
+@BOUNDED
+@given(raw=st.binary(max_size=200))
+async def test_any_bytes_as_a_body(caller: Caller, raw: bytes) -> None:
+    await _check(caller, "POST", "/projects", raw, set())
+
+
+@BOUNDED
+@given(query=st.dictionaries(st.sampled_from(["cursor", "limit", "search", "org_id", "timeout", "recoverable"]), text))
+async def test_any_query(caller: Caller, query: dict[str, str]) -> None:
+    answer = await caller.client.get("/projects", params=query)
+    assert answer.status_code in (200, 400, 404), answer.text

@@ -1,0 +1,57 @@
+"""Health for load balancers and people, numbers for Prometheus; both without a key."""
+
+import re
+
+import bough
+from api.callers import Caller
+from api.front import Front
+
+ROOT = "http://bough"
+
+
+def _number(text: str, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
+
+
+async def test_health_needs_no_key_and_counts(front: Front, caller: Caller) -> None:
+    async with front.client() as client:
+        before = (await client.get(f"{ROOT}/healthz")).json()
+        await caller.creates()
+        after = (await client.get(f"{ROOT}/healthz")).json()
+    assert (after["status"], after["version"]) == ("ok", bough.__version__)
+    assert after["projects"] == before["projects"] + 1
+    assert after["operations_open"] == before["operations_open"] + 2
+    assert after["computes_running"] == 0
+
+
+async def test_metrics_count_requests_by_route(front: Front, caller: Caller) -> None:
+    name = 'bough_http_requests_total{method="GET",route="/projects/{project_id}",status="404"}'
+    async with front.client() as client:
+        before = await client.get(f"{ROOT}/metrics")
+        for project_id in ("one", "two", "three"):
+            await caller.client.get(f"/projects/{project_id}")
+        after = await client.get(f"{ROOT}/metrics")
+    assert after.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert _number(after.text, name) == _number(before.text, name) + 3
+    assert 'bough_state{thing="operations_open"}' in after.text
+    assert "bough_http_request_seconds_bucket" in after.text
+
+
+async def test_callers_cannot_invent_labels(front: Front, caller: Caller) -> None:
+    await caller.client.request("BREW", "/projects")
+    await caller.client.get("/a-path-of-my-own")
+    async with front.client() as client:
+        text = (await client.get(f"{ROOT}/metrics")).text
+    assert "BREW" not in text
+    assert "a-path-of-my-own" not in text
+    assert 'method="other"' in text
+    assert 'route="unknown"' in text
+
+
+async def test_metrics_tell_no_secret(front: Front, caller: Caller) -> None:
+    made = await caller.creates(name="private-name")
+    async with front.client() as client:
+        text = (await client.get(f"{ROOT}/metrics")).text
+    for private in (caller.token, made["project"]["id"], "private-name", made["roles"][0]["password"]):
+        assert private not in text

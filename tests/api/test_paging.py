@@ -1,0 +1,130 @@
+"""Cursors: pages that neither hide a row nor show one twice while rows come and go."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from api.callers import Caller
+from bough import clock
+from bough.domain.operation import OperationAction
+from bough.ids import ProjectId
+from bough.operations.action import Wish
+
+
+async def _page(caller: Caller, path: str = "/projects", **query: Any) -> tuple[list[str], str | None]:
+    """The ids on a page, and the cursor of the next one."""
+    answer = await caller.client.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    rows = body["projects" if path == "/projects" else "operations"]
+    return [row["id"] for row in rows], body.get("pagination", {}).get("cursor")
+
+
+async def _all(caller: Caller, path: str = "/projects", **query: Any) -> list[str]:
+    ids, cursor = await _page(caller, path, **query)
+    while cursor is not None:
+        more, cursor = await _page(caller, path, cursor=cursor, **query)
+        assert more, "a cursor led to an empty page"
+        ids += more
+    return ids
+
+
+async def test_pages_are_newest_first_and_end_without_a_cursor(caller: Caller) -> None:
+    made = [await caller.has(name=f"p{number}") for number in range(7)]
+    newest_first = made[::-1]
+    assert await _all(caller, limit=3) == newest_first
+    assert await _all(caller, limit=1) == newest_first
+    assert await _page(caller, limit=7) == (newest_first, None)
+    assert await _page(caller) == (newest_first, None)
+    first, cursor = await _page(caller, limit=6)
+    assert (first, cursor is not None) == (newest_first[:6], True)
+
+
+async def test_an_empty_account_has_an_empty_page(caller: Caller) -> None:
+    assert await _page(caller) == ([], None)
+
+
+async def test_ten_rows_are_a_page_unless_asked_otherwise(caller: Caller) -> None:
+    made = [await caller.has() for _ in range(11)]
+    ids, cursor = await _page(caller)
+    assert ids == made[:0:-1]
+    assert await _page(caller, cursor=cursor) == ([made[0]], None)
+
+
+async def test_rows_that_come_and_go_disturb_no_page(caller: Caller) -> None:
+    made = [await caller.has() for _ in range(9)]
+    seen, cursor = await _page(caller, limit=3)
+    await caller.has(name="newcomer")
+    for gone in (made[8], made[6], made[5], made[2]):  # shown, the cursor's own row, the next one, a later one
+        assert (await caller.client.delete(f"/projects/{gone}")).status_code == 200
+    while cursor is not None:
+        more, cursor = await _page(caller, limit=3, cursor=cursor)
+        seen += more
+    assert seen == [made[8], made[7], made[6], made[4], made[3], made[1], made[0]]
+
+
+async def test_rows_of_the_same_moment_are_all_shown(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = clock.now()
+    with monkeypatch.context() as frozen:
+        frozen.setattr(clock, "now", lambda: moment)
+        made = [(await caller.creates())["project"]["id"] for _ in range(5)]
+    assert await _all(caller, limit=2) == sorted(made, reverse=True)
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "401", "ten", "1.5", "", "99999999999999999999"])
+async def test_a_limit_out_of_bounds_is_refused(caller: Caller, limit: str) -> None:
+    answer = await caller.client.get("/projects", params={"limit": limit})
+    assert answer.status_code == 400
+    assert "limit" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("limit", [1, 400])
+async def test_the_bounds_themselves_are_fine(caller: Caller, limit: int) -> None:
+    assert (await caller.client.get("/projects", params={"limit": limit})).status_code == 200
+
+
+def _cursor(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+BAD_CURSORS = [
+    "x",
+    "not a cursor",
+    "====",
+    "é",
+    "🌿",
+    _cursor("no slash"),
+    _cursor("/id"),
+    _cursor("soon/id"),
+    _cursor("9" * 40 + "/id"),
+    _cursor("-" + "9" * 40 + "/id"),
+    _cursor("9" * 5000 + "/id"),
+    _cursor("1/é"),
+    _cursor("1/a\0b"),
+    "A" * 10_000,
+]
+
+
+@pytest.mark.parametrize("cursor", BAD_CURSORS)
+async def test_a_cursor_that_is_not_ours_is_refused(caller: Caller, cursor: str) -> None:
+    project_id = await caller.has()
+    for path in ("/projects", f"/projects/{project_id}/operations"):
+        answer = await caller.client.get(path, params={"cursor": cursor})
+        assert answer.status_code == 400, answer.text
+        assert "cursor" in answer.json()["message"]
+
+
+async def test_operations_have_pages_too(caller: Caller) -> None:
+    made = (await caller.creates())["project"]["id"]
+    platform = caller.front.platform
+    async with platform.store.transaction() as rows:
+        endpoint = (await rows.endpoints.of_project(ProjectId(made)))[0]
+        wish = Wish(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        await platform.parts.queue.enqueue(rows, [wish] * 5, "test")
+    path = f"/projects/{made}/operations"
+    every, cursor = await _page(caller, path)
+    assert (len(every), cursor) == (7, None)
+    assert await _all(caller, path, limit=2) == every
+    for limit in (0, 1001):
+        assert (await caller.client.get(path, params={"limit": limit})).status_code == 400

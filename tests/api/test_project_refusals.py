@@ -1,0 +1,93 @@
+"""Projects that are refused: with a sentence that says what to change, and without a trace."""
+
+import pytest
+
+from api.callers import Caller, Json, open_account
+from api.front import Front
+
+SENTENCES: list[tuple[Json, str]] = [
+    ({"region_id": "moon-far-side"}, "no region 'moon-far-side' here. Regions: aws-us-east-2"),
+    ({"region_id": ""}, "no region"),
+    ({"autoscaling_limit_min_cu": 2, "autoscaling_limit_max_cu": 1}, "is larger than autoscaling_limit_max_cu"),
+    ({"autoscaling_limit_max_cu": 65}, "over the 64 CU that the plan allows"),
+    ({"default_endpoint_settings": {"suspend_timeout_seconds": 1}}, "suspend_timeout_seconds is 1"),
+    ({"default_endpoint_settings": {"suspend_timeout_seconds": 59}}, "use 0 for the default, -1 for never"),
+    ({"default_endpoint_settings": {"suspend_timeout_seconds": -2}}, "suspend_timeout_seconds"),
+    ({"default_endpoint_settings": {"suspend_timeout_seconds": 604801}}, "suspend_timeout_seconds"),
+    ({"default_endpoint_settings": {"pg_settings": {"no good": "1"}}}, "pg_settings"),
+    ({"default_endpoint_settings": {"pg_settings": {"a" * 64: "1"}}}, "pg_settings"),
+    ({"settings": {"allowed_ips": {"ips": ["not an address"]}}}, "'not an address' is not an IP address"),
+    ({"settings": {"allowed_ips": {"ips": ["10.0.0.0/33"]}}}, "10.0.0.0/33"),
+    ({"settings": {"allowed_ips": {"ips": ["10.0.0.1-::1"]}}}, "10.0.0.1-::1"),
+    ({"settings": {"allowed_ips": {"ips": [""]}}}, "allowed_ips"),
+    ({"settings": {"maintenance_window": {"weekdays": [1]}}}, "maintenance_window"),
+    ({"settings": {"maintenance_window": {"weekdays": [8], "start_time": "01:00", "end_time": "02:00"}}}, "weekdays"),
+    ({"settings": {"maintenance_window": {"weekdays": [0], "start_time": "01:00", "end_time": "02:00"}}}, "weekdays"),
+    ({"settings": {"maintenance_window": {"weekdays": [1], "start_time": "25:00", "end_time": "02:00"}}}, "HH:MM"),
+    ({"settings": {"maintenance_window": {"weekdays": [1], "start_time": "1:00", "end_time": "02:00"}}}, "HH:MM"),
+    ({"settings": {"preload_libraries": {"enabled_libraries": ["../evil"]}}}, "enabled_libraries"),
+    ({"branch": {"name": ""}}, "branch.name"),
+    ({"branch": {"name": "n" * 257}}, "branch.name"),
+    ({"branch": {"role_name": ""}}, "role needs a name"),
+    ({"branch": {"role_name": "r" * 64}}, "longer than 63 bytes"),
+    ({"branch": {"role_name": "é" * 32}}, "longer than 63 bytes"),
+    ({"branch": {"role_name": "bell\x07"}}, "control character"),
+    ({"branch": {"database_name": ""}}, "database needs a name"),
+    ({"branch": {"database_name": "d" * 64}}, "longer than 63 bytes"),
+    ({"branch": {"database_name": "line\nfeed"}}, "control character"),
+]
+
+
+@pytest.mark.parametrize(("fields", "sentence"), SENTENCES)
+async def test_a_bad_wish_is_refused_with_a_reason(caller: Caller, fields: Json, sentence: str) -> None:
+    assert sentence in await caller.refused(**fields)
+    assert await caller.names() == []
+
+
+@pytest.mark.parametrize("name", ["postgres", "public", "none", "pg_monitor", "bough_admin", "Postgres", "PG_x"])
+async def test_role_names_of_ours_and_of_postgres_are_reserved(caller: Caller, name: str) -> None:
+    assert "is reserved" in await caller.refused(branch={"role_name": name})
+
+
+@pytest.mark.parametrize("name", ["postgres", "template0", "template1", "pg_x", "bough_x", "TEMPLATE1", "replication"])
+async def test_database_names_of_ours_and_of_postgres_are_reserved(caller: Caller, name: str) -> None:
+    assert "is reserved" in await caller.refused(branch={"database_name": name})
+
+
+async def test_a_version_that_is_not_installed_is_refused(front: Front, caller: Caller) -> None:
+    installed = front.parts.engine.capabilities().installs
+    absent = next(version for version in range(14, 19) if version not in installed)
+    sentence = await caller.refused(pg_version=absent)
+    assert f"Postgres {absent} is not installed here; available: " in sentence
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, 60, 604800])
+async def test_the_bounds_of_the_suspend_timeout_are_fine(caller: Caller, timeout: int) -> None:
+    made = await caller.creates(default_endpoint_settings={"suspend_timeout_seconds": timeout})
+    assert made["endpoints"][0]["suspend_timeout_seconds"] == timeout
+
+
+async def test_the_plan_limits_history_and_size(caller: Caller, stranger: Caller) -> None:
+    assert (await caller.creates(history_retention_seconds=2_592_000))["project"][
+        "history_retention_seconds"
+    ] == 2592000
+    sentence = await stranger.refused(422, history_retention_seconds=7 * 86400 + 1)
+    assert "the plan allows up to 604800" in sentence
+    assert "8 CU that the plan allows" in await stranger.refused(autoscaling_limit_max_cu=8.25)
+
+
+async def test_the_plan_limits_the_number_of_projects(front: Front) -> None:
+    plans = {**front.settings.model_dump()["plans"], "free": {"projects": 2}}
+    caller = await open_account(Front(front.platform, plans=plans), plan="free")
+    for _ in range(2):
+        await caller.creates()
+    answer = await caller.client.post("/projects", json={"project": {}})
+    assert (answer.status_code, answer.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")
+    assert "2 projects" in answer.json()["message"]
+    gone = (await caller.client.get("/projects")).json()["projects"][0]["id"]
+    await caller.sees_work_end(gone)
+    await caller.client.delete(f"/projects/{gone}")
+    await caller.creates()
+    await caller.sees_work_end(gone)
+    recovery = await caller.client.post(f"/projects/{gone}/recover")
+    assert (recovery.status_code, recovery.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")

@@ -1,0 +1,58 @@
+"""Someone who reads every answer and compares it with the contract.
+
+As an event hook of an HTTP client it fails the test at the faulty answer; as a layer around an
+application it collects faults, for clients that are not ours.
+"""
+
+import httpx2
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from compat.contract import Answer, Contract, Operation
+
+
+class Watch:
+    def __init__(self, contract: Contract | None) -> None:
+        self._contract = contract
+        self.seen: set[tuple[Operation, int]] = set()
+        self.faults: list[str] = []
+
+    async def hook(self, response: httpx2.Response) -> None:
+        """For `event_hooks={"response": [watch.hook]}`."""
+        await response.aread()
+        request = response.request
+        content_type = response.headers.get("content-type", "")
+        faults = self.read(
+            Answer(request.method, request.url.path, response.status_code, content_type, response.content)
+        )
+        assert not faults, "\n".join(faults)
+
+    def read(self, answer: Answer) -> list[str]:
+        if self._contract is None:
+            return []
+        if operation := self._contract.operation_of(answer.method, answer.path):
+            self.seen.add((operation, answer.status))
+        return self._contract.faults(answer)
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The application, with every answer read on its way out."""
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            parts: list[Message] = []
+
+            async def note(message: Message) -> None:
+                parts.append(message)
+                await send(message)
+
+            await app(scope, receive, note)
+            self.faults += self.read(_answer(scope, parts))
+
+        return watched
+
+
+def _answer(scope: Scope, parts: list[Message]) -> Answer:
+    headers = {name.lower(): value.decode("latin-1") for name, value in parts[0]["headers"]}
+    body = b"".join(part.get("body", b"") for part in parts[1:])
+    return Answer(scope["method"], scope["path"], parts[0]["status"], headers.get(b"content-type", ""), body)
