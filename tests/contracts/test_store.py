@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bough.domain.endpoint import EndpointState
+from bough.domain.organization import Organization
 from bough.domain.user import OPERATOR
 from bough.errors import SettingRefused, Unavailable
-from bough.ids import ProjectId
+from bough.ids import OrganizationId, ProjectId
 from bough.store.page import Place
 from bough.store.postgres import PostgresStore
 from bough.store.queries import Duplicate
@@ -174,3 +175,24 @@ async def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_serv
     with pytest.raises(SettingRefused, match="UTF8"):
         await store.open()
     await store.close()
+
+
+async def test_a_page_over_several_organizations_is_one_order(store: Store) -> None:
+    other = Organization(
+        id=OrganizationId.new(),
+        name="Other",
+        handle="other",
+        plan="free",
+        personal_for=None,
+        created_at=NOON,
+        updated_at=NOON,
+    )
+    async with store.transaction() as rows:
+        await rows.organizations.add(other)
+        for minute in range(6):
+            await rows.projects.add(a_project(minute, org_id=other.id if minute % 2 else ORGANIZATION))
+    async with store.read() as rows:
+        first = await rows.projects.page([ORGANIZATION, other.id], search="", limit=4, after=None)
+        second = await rows.projects.page([ORGANIZATION, other.id], search="", limit=4, after=first.next)
+    shown = [[seen.project.name for seen in page.rows] for page in (first, second)]
+    assert shown == [["project 5", "project 4", "project 3", "project 2"], ["project 1", "project 0"]]

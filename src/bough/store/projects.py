@@ -96,27 +96,31 @@ class Projects(Queries):
         only: ProjectId | None = None,
     ) -> Page[SeenProject]:
         """Those that live, of these organizations; `only` one when a key reaches no other."""
-        live = _SEEN.where(projects.c.org_id.in_(org_ids), projects.c.deleted_at.is_(None))
+        live = _SEEN.where(projects.c.deleted_at.is_(None))
         if only is not None:
             live = live.where(projects.c.id == only)
-        return await self._page(live, search, limit, after)
+        return await self._page(live, org_ids, search, limit, after)
 
     async def page_recoverable(
         self, org_ids: Collection[OrganizationId], now: datetime, *, search: str, limit: int, after: Place | None
     ) -> Page[SeenProject]:
         deleted = _SEEN.where(
-            projects.c.org_id.in_(org_ids),
             projects.c.deleted_at.is_not(None),
             projects.c.recoverable_until > now,
             projects.c.purged_at.is_(None),
         )
-        return await self._page(deleted, search, limit, after)
+        return await self._page(deleted, org_ids, search, limit, after)
 
-    async def _page(self, rows: sa.Select[Any], search: str, limit: int, after: Place | None) -> Page[SeenProject]:
+    async def _page(
+        self, rows: sa.Select[Any], org_ids: Collection[OrganizationId], search: str, limit: int, after: Place | None
+    ) -> Page[SeenProject]:
+        """One walk along the index for each organization: none of them is sorted or counted whole."""
         if search:
             rows = rows.where(projects.c.search_key.like(_containing(search), escape="\\"))
-        found = await self._all(newest_first(rows, projects, limit=limit, after=after))
-        return page_of([_seen(row) for row in found], limit)
+        rows = newest_first(rows, projects, limit=limit, after=after)
+        found = [_seen(row) for org_id in org_ids for row in await self._all(rows.where(projects.c.org_id == org_id))]
+        found.sort(key=lambda seen: (seen.created_at, seen.id), reverse=True)
+        return page_of(found, limit)
 
     async def count_in(self, org_id: OrganizationId) -> int:
         return int(

@@ -36,6 +36,8 @@ def _partial(name: str, where: str, *columns: str) -> sa.Index:
     return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
 
 
+_RECOVERABLE = "deleted_at is not null and purged_at is null"
+
 users = sa.Table(
     "users",
     metadata,
@@ -113,7 +115,8 @@ projects = sa.Table(
     _moment("purged_at", nullable=True),
     # A page is one walk along an index, whatever the size of the table.
     _partial("ix_projects_live", "deleted_at is null", "org_id", "created_at", "id"),
-    _partial("ix_projects_deleted", "deleted_at is not null", "org_id", "created_at", "id"),
+    _partial("ix_projects_deleted", _RECOVERABLE, "org_id", "created_at", "id"),
+    _partial("ix_projects_past_recovery", _RECOVERABLE, "recoverable_until"),
 )
 
 volumes = sa.Table(

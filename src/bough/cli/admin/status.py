@@ -52,6 +52,7 @@ def _facts(settings: config.Settings, seen: state.State) -> dict[str, Any]:
         "api_url": addresses.api_url,
         "gateway_port": seen.gateway_port,
         "home": str(settings.home),
+        "sockets": str(settings.sockets),
         "version": seen.version,
         "uptime_seconds": int((clock.now() - seen.since).total_seconds()),
         "control_restarts": max(0, seen.control_starts - 1),

@@ -95,8 +95,16 @@ def upgrade() -> None:
         "projects",
         ["org_id", "created_at", "id"],
         unique=False,
-        sqlite_where=sa.text("deleted_at is not null"),
-        postgresql_where=sa.text("deleted_at is not null"),
+        sqlite_where=sa.text("deleted_at is not null and purged_at is null"),
+        postgresql_where=sa.text("deleted_at is not null and purged_at is null"),
+    )
+    op.create_index(
+        "ix_projects_past_recovery",
+        "projects",
+        ["recoverable_until"],
+        unique=False,
+        sqlite_where=sa.text("deleted_at is not null and purged_at is null"),
+        postgresql_where=sa.text("deleted_at is not null and purged_at is null"),
     )
     op.create_index(
         "ix_projects_live",
