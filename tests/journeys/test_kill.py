@@ -112,6 +112,7 @@ def _serves(pid: int, where: Path) -> bool:
         return False
 
 
+@pytest.mark.timeout(1800)
 async def test_killing_control_at_any_moment_loses_and_orphans_nothing(program: Program, long: bool) -> None:
     dice = random.Random(20261115)
     said = program.up()
