@@ -1,0 +1,169 @@
+"""Reading a page of projects costs the same whether the store holds 1,000 or 20,000 of them.
+
+Two platforms run at the same time, one with a small and one with a large store, each control
+process on one and the same core; the load comes from the other core and turns from one to the next
+within every round. A bare route of FastAPI, loaded in the same way, says what any answer costs.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import httpx2
+
+from bench import bare, load, machine, population, program
+from bench.load import Answers, Target
+from bench.machine import Cores
+from bench.program import Program
+from bench.promise import Figure, Promise, percentile, ratio
+
+SMALL, LARGE = 1_000, 20_000
+ROUNDS = 7
+CONNECTIONS = 16
+SLICES, SLICE_SECONDS = 4, 0.25  # the servers take turns within a round, so that noise falls on all of them
+QUIET_SECONDS, WARM_SECONDS = 1.0, 0.5
+MOST_GROWTH = 1.15  # how far apart two equal costs may lie on a noisy machine
+
+FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE = "first of 1,000", "first of 20,000", "middle of 20,000", "bare route"
+
+
+@dataclass(slots=True)
+class Server:
+    """A target with the process behind it and what was measured of it, round by round."""
+
+    target: Target
+    pid: int
+    per_second: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)  # microseconds of CPU an answer
+    p50: list[float] = field(default_factory=list)  # milliseconds
+    p99: list[float] = field(default_factory=list)
+    load_share: list[float] = field(default_factory=list)  # how busy the load kept its own core, of 1
+    _busy: Answers = field(default_factory=lambda: Answers(0.0))  # of the round under way
+    _used: float = 0.0  # seconds of CPU in it
+
+    def begin_round(self) -> None:
+        self._busy = Answers(0.0)
+        self._used = 0.0
+
+    def slice(self) -> None:
+        """Many connections, for what the server can do."""
+        before = machine.cpu_seconds(self.pid)
+        self._busy += load.ask(self.target, connections=CONNECTIONS, seconds=SLICE_SECONDS)
+        self._used += machine.cpu_seconds(self.pid) - before
+
+    def end_round(self) -> None:
+        """One connection, for how long an answer takes."""
+        quiet = load.ask(self.target, connections=1, seconds=QUIET_SECONDS).latencies
+        self.p50.append(percentile(quiet, 0.50) * 1e3)
+        self.p99.append(percentile(quiet, 0.99) * 1e3)
+        self.per_second.append(self._busy.per_second)
+        self.load_share.append(self._busy.own_cpu / self._busy.seconds)
+        self.cpu.append(self._used / len(self._busy.latencies) * 1e6)
+
+    def figure(self, what: str, unit: str, samples: Sequence[float]) -> Figure:
+        return Figure(name=f"{self.target.name}: {what}", unit=unit, samples=tuple(samples))
+
+    @property
+    def reads(self) -> Figure:
+        return self.figure("answers a second", "/s", self.per_second)
+
+    @property
+    def cost(self) -> Figure:
+        return self.figure("CPU an answer", "µs", self.cpu)
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return (
+            self.reads,
+            self.cost,
+            self.figure("p50", "ms", self.p50),
+            self.figure("p99", "ms", self.p99),
+        )
+
+
+def measure() -> Promise:
+    cores = Cores.of_this_machine()
+    with _servers() as servers:
+        for server in servers.values():
+            machine.pin(server.pid, cores.server)
+        with machine.pinned(cores.load):
+            for server in servers.values():
+                load.ask(server.target, connections=CONNECTIONS, seconds=WARM_SECONDS)
+            for _ in range(ROUNDS):
+                _one_round(list(servers.values()))
+    return _promise(servers, cores)
+
+
+def _one_round(servers: list[Server]) -> None:
+    for server in servers:
+        server.begin_round()
+    for _ in range(SLICES):
+        for server in servers:
+            server.slice()
+    for server in servers:
+        server.end_round()
+
+
+@contextmanager
+def _servers() -> Iterator[dict[str, Server]]:
+    with ExitStack() as stack:
+        small, large = (stack.enter_context(_filled(count)) for count in (SMALL, LARGE))
+        port = program.free_port()
+        bare_pid = stack.enter_context(bare.running(port))
+        middle = f"/api/v2/projects?cursor={_middle(large)}"
+        yield {
+            FIRST_SMALL: Server(_target(FIRST_SMALL, small, "/api/v2/projects"), small.control_pid),
+            FIRST_LARGE: Server(_target(FIRST_LARGE, large, "/api/v2/projects"), large.control_pid),
+            MIDDLE_LARGE: Server(_target(MIDDLE_LARGE, large, middle), large.control_pid),
+            BARE: Server(Target(name=BARE, port=port, path="/bare"), bare_pid),
+        }
+
+
+@contextmanager
+def _filled(count: int) -> Iterator[Program]:
+    with program.running() as platform:
+        population.fill(platform.settings, count)
+        yield platform
+
+
+def _target(name: str, platform: Program, path: str) -> Target:
+    return Target(name=name, port=platform.port, path=path, key=platform.key)
+
+
+def _middle(platform: Program) -> str:
+    """The cursor at half of the large store, reached by following cursors as a client does."""
+    cursor, page = "", 400
+    with platform.client() as client:
+        for _ in range(LARGE // 2 // page):
+            cursor = _next(client, {"limit": str(page), **({"cursor": cursor} if cursor else {})})
+    return cursor
+
+
+def _next(client: httpx2.Client, parameters: dict[str, str]) -> str:
+    answer = client.get("/projects", params=parameters).raise_for_status()
+    return str(answer.json()["pagination"]["cursor"])
+
+
+def _promise(servers: dict[str, Server], cores: Cores) -> Promise:
+    small, large, middle, plain = (servers[name] for name in (FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE))
+    busiest = max(share for server in servers.values() for share in server.load_share)
+    return Promise(
+        name="api_reads",
+        sentence=f"A page of GET /projects costs the same with {SMALL:,} and with {LARGE:,} projects in the store.",
+        figures=tuple(figure for server in servers.values() for figure in server.figures),
+        ratios=(
+            ratio("answers a second, 1,000 to 20,000 projects", small.reads, large.reads, below=MOST_GROWTH),
+            ratio("CPU an answer, 20,000 to 1,000 projects", large.cost, small.cost, below=MOST_GROWTH),
+            ratio("answers a second, first to middle page", large.reads, middle.reads, below=MOST_GROWTH),
+            ratio("answers a second, bare route to a page", plain.reads, large.reads),
+        ),
+        how=(
+            f"`bough up` twice, SQLite stores, rate limits raised; every server pinned to core {cores.server}, "
+            f"the load to core {cores.load}",
+            f"GET /api/v2/projects, the default page of 10, keep-alive; {ROUNDS} rounds, the servers in turn",
+            f"answers and CPU: {CONNECTIONS} connections, {SLICES} turns of {SLICE_SECONDS} s; "
+            f"p50, p99: 1 connection for {QUIET_SECONDS} s",
+            f"the load kept its core at most {busiest:.0%} busy",
+        ),
+        baseline=bare.CONFIGURATION,
+    )

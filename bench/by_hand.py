@@ -1,0 +1,107 @@
+"""The baseline of a new project: a Postgres made by hand, with `initdb` and `postgres` themselves.
+
+The binaries, the choices of initdb and the settings are those of our computes.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from bough.config import default_cache
+from bough.control.defaults import MAX_CU
+from bough.engine.local import installs
+from bough.engine.local.postmaster import READY, PidFile
+from bough.engine.local.sandbox import initdb_identity, start_options
+from bough.engine.spec import compute_settings
+from bough.postgres import ADMIN, MAINTENANCE_DATABASE, conf, template
+
+MAJOR = 17
+SETTINGS = conf.text(compute_settings(MAX_CU, logical_replication=False))
+_CHOICES = [word for word in template.initdb_arguments(MAJOR) if not word.startswith("--auth")]
+LOOK = 0.001  # seconds between two looks at the pid file
+
+
+def _program(name: str) -> str:
+    return installs.preferred(installs.found(default_cache()).values())[MAJOR].program(name)
+
+
+def configuration() -> tuple[str, ...]:
+    """The exact commands and settings, line by line."""
+    return (
+        " ".join([_program("initdb"), "-D", "DATA", "--auth=trust", *_CHOICES])
+        + " (on ext4 in a folder with chattr +T)",
+        f"{_program('postgres')} -D DATA -c unix_socket_directories=SOCKETS, ready when DATA/postmaster.pid says so",
+        f'asyncpg: connect to SOCKETS as {ADMIN}, "select 1"',
+        "DATA/postgresql.conf: " + ", ".join(SETTINGS.splitlines()),
+    )
+
+
+class Postgres:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._options = start_options(initdb_identity())
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def initdb(self) -> None:
+        command = [_program("initdb"), "-D", str(self._data), "--auth=trust", *_CHOICES]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True, **self._options)
+        (self._data / "postgresql.conf").write_text(SETTINGS)
+
+    def start(self) -> None:
+        """Until it accepts connections."""
+        command = [_program("postgres"), "-D", str(self._data), "-c", f"unix_socket_directories={self._folder}"]
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL, **self._options)
+        while (file := PidFile.read(self._data)) is None or file.status != READY:
+            if self._process.poll() is not None:
+                raise RuntimeError("the Postgres that was made by hand ended")
+            time.sleep(LOOK)
+
+    async def connect(self) -> Any:
+        return await asyncpg.connect(
+            host=str(self._folder), user=ADMIN, database=MAINTENANCE_DATABASE, password="", ssl=False
+        )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait()
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder for several, removed at the end.
+
+    ext4 is slow to make files near many that were just deleted, and a bench that ran before this one
+    deletes many. The attribute T puts what is made here elsewhere, so that the baseline never pays for it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="bough-bench-", dir="/tmp"))
+    folder.chmod(0o711)
+    if chattr := shutil.which("chattr"):
+        subprocess.run([chattr, "+T", str(folder)], stderr=subprocess.DEVNULL, check=False)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def postgres(workplace: Path) -> Iterator[Postgres]:
+    """Nothing of it is made yet; at the end it is stopped."""
+    folder = Path(tempfile.mkdtemp(dir=workplace))
+    owner = initdb_identity()
+    os.chown(folder, owner.uid, owner.gid)
+    made = Postgres(folder)
+    try:
+        yield made
+    finally:
+        made.stop()

@@ -1,0 +1,162 @@
+"""A store that looks used: projects with all the rows that creating them would have left.
+
+They are written straight into the tables. Nothing runs for them: their endpoints sleep.
+"""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough import clock
+from bough.config import Settings
+from bough.control import defaults
+from bough.domain import branch, database, role
+from bough.domain.branch import BranchState
+from bough.domain.endpoint import EndpointState, EndpointType
+from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.user import OPERATOR
+from bough.ids import BranchId, EndpointId, LineageId, OperationId, ProjectId, VolumeId
+from bough.postgres.secret import scram_verifier
+from bough.store.tables import metadata
+
+Row = dict[str, Any]
+ORGANIZATION = "org-operator"
+APART = timedelta(seconds=37)  # between two creations
+INSTALL = "embedded-17"
+_STEPS = {OperationAction.CREATE_TIMELINE: "make_volume publish", OperationAction.START_COMPUTE: "launch publish"}
+
+
+def fill(settings: Settings, count: int) -> None:
+    """Add so many projects to the store of a home, older than anything in it."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    verifier = scram_verifier(secrets.token_hex(16))
+    oldest = clock.now() - timedelta(days=1) - count * APART
+    for number in range(count):
+        for name, row in _project(number, oldest + number * APART, verifier):
+            rows[name].append(row)
+    engine = sa.create_engine(f"sqlite:///{settings.store_file}", connect_args={"timeout": 60})
+    with engine.begin() as connection:
+        for table in metadata.sorted_tables:
+            if rows[table.name]:
+                connection.execute(sa.insert(table), rows[table.name])
+    with engine.connect() as connection:  # readers shall find the rows in the file, not in its log
+        connection.exec_driver_sql("pragma wal_checkpoint(truncate)")
+    engine.dispose()
+
+
+def _project(number: int, at: datetime, verifier: str) -> Iterator[tuple[str, Row]]:
+    """Table and row, parents before children."""
+    project_id, volume, lineage, root = ProjectId.new(), VolumeId.new(), LineageId.new(), BranchId.new()
+    name = f"customer {number} / {project_id}"
+    times: Row = {"created_at": at, "updated_at": at}
+    of_project: Row = {"project_id": project_id, "created_at": at}
+    yield "projects", _project_row(project_id, name) | times
+    yield "volumes", of_project | {"id": volume}
+    yield "lineages", of_project | {"id": lineage, "volume_id": volume}
+    yield "branches", _branch_row(root, volume, number) | of_project | times
+    yield "branch_lineages", {"branch_id": root, "position": 0, "lineage_id": lineage}
+    yield "roles", _role_row(root, verifier) | times
+    yield (
+        "databases",
+        {"branch_id": root, "name": database.DEFAULT_NAME, "owner_name": role.DEFAULT_NAME} | times,
+    )
+    endpoint = EndpointId.new()
+    yield "endpoints", _endpoint_row(endpoint, root, at) | of_project | times
+    for action, target in ((OperationAction.CREATE_TIMELINE, None), (OperationAction.START_COMPUTE, endpoint)):
+        yield "operations", _operation_row(action, root, target, at) | of_project | times
+
+
+def _project_row(project_id: ProjectId, name: str) -> Row:
+    return {
+        "id": project_id,
+        "org_id": ORGANIZATION,
+        "created_by": OPERATOR,
+        "name": name,
+        "search_key": f"{name}\n{project_id}".casefold(),
+        "region_id": "aws-us-east-2",
+        "pg_version": 17,
+        "install": INSTALL,
+        "provisioner": defaults.PROVISIONER,
+        "settings": defaults.PROJECT_SETTINGS,
+        "default_endpoint_settings": {
+            "autoscaling_limit_min_cu": defaults.MIN_CU,
+            "autoscaling_limit_max_cu": defaults.MAX_CU,
+            "suspend_timeout_seconds": defaults.SUSPEND_TIMEOUT,
+        },
+        "store_passwords": True,
+        "history_retention_seconds": defaults.HISTORY_SECONDS,
+        "creation_source": defaults.CREATION_SOURCE,
+    }
+
+
+def _branch_row(branch_id: BranchId, volume: VolumeId, number: int) -> Row:
+    return {
+        "id": branch_id,
+        "name": branch.DEFAULT_NAME,
+        "state": BranchState.READY,
+        "state_changed_at": clock.now(),
+        "volume_id": volume,
+        "is_default": True,
+        "is_protected": False,
+        "creation_source": defaults.CREATION_SOURCE,
+        "init_source": defaults.INIT_SOURCE,
+        "annotations": {},
+        "logical_size": 7_500_000 + number * 8192,
+        "created_by": OPERATOR,
+    }
+
+
+def _role_row(branch_id: BranchId, verifier: str) -> Row:
+    return {
+        "branch_id": branch_id,
+        "name": role.DEFAULT_NAME,
+        "verifier": verifier,
+        "sealed_password": secrets.token_urlsafe(56),
+        "is_protected": False,
+    }
+
+
+def _endpoint_row(endpoint_id: EndpointId, branch_id: BranchId, at: datetime) -> Row:
+    return {
+        "id": endpoint_id,
+        "branch_id": branch_id,
+        "type": EndpointType.READ_WRITE,
+        "state": EndpointState.IDLE,
+        "min_cu": defaults.MIN_CU,
+        "max_cu": defaults.MAX_CU,
+        "settings": {},
+        "pooler_enabled": False,
+        "disabled": False,
+        "passwordless_access": True,
+        "suspend_timeout_seconds": defaults.SUSPEND_TIMEOUT,
+        "provisioner": defaults.PROVISIONER,
+        "creation_source": defaults.CREATION_SOURCE,
+        "last_active": at,
+        "started_at": at,
+        "suspended_at": at,
+    }
+
+
+def _operation_row(action: OperationAction, branch_id: BranchId, endpoint: EndpointId | None, at: datetime) -> Row:
+    steps = tuple(_STEPS[action].split())
+    return {
+        "id": OperationId.new(),
+        "branch_id": branch_id,
+        "endpoint_id": endpoint,
+        "action": action,
+        "status": OperationStatus.FINISHED,
+        "parameters": {},
+        "step": steps[-1],
+        "steps_done": steps,
+        "undoing": False,
+        "failures": 0,
+        "due_at": at,
+        "fence": 1,
+        "request_id": "bench",
+        "started_at": at,
+        "ended_at": at,
+    }

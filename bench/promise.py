@@ -1,0 +1,87 @@
+"""What a bench file gives back: a promise, the figures behind it, and whether it was kept.
+
+A sample is one round's measurement. Figures and ratios are medians over rounds, shown with the
+smallest and the largest sample; a ratio is made round by round, so that a noisy moment of the
+machine falls on both of its sides.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+FEWEST_ROUNDS = 5
+
+
+class Verdict(StrEnum):
+    KEPT = "kept"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """Something measured, in a unit. With `below`, the median has to stay under it."""
+
+    name: str
+    unit: str
+    samples: tuple[float, ...]
+    below: float | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def smallest(self) -> float:
+        return min(self.samples)
+
+    @property
+    def largest(self) -> float:
+        return max(self.samples)
+
+    @property
+    def kept(self) -> bool:
+        return self.below is None or self.median < self.below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that is so or is not."""
+
+    name: str
+    true: bool
+
+    @property
+    def kept(self) -> bool:
+        return self.true
+
+
+def ratio(name: str, over: Figure, under: Figure, below: float | None = None) -> Figure:
+    """How many times `under` goes into `over`, round by round."""
+    pairs = zip(over.samples, under.samples, strict=True)
+    return Figure(name=name, unit="x", samples=tuple(one / other for one, other in pairs), below=below)
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """The sample that `share` of all samples are not above."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    name: str
+    sentence: str  # what is promised, in words
+    figures: tuple[Figure, ...]
+    ratios: tuple[Figure, ...]
+    facts: tuple[Fact, ...] = ()
+    how: tuple[str, ...]  # how ours was measured, line by line
+    baseline: tuple[str, ...]  # the baseline's exact command and configuration, line by line
+
+    @property
+    def verdict(self) -> Verdict:
+        parts: tuple[Figure | Fact, ...] = (*self.figures, *self.ratios, *self.facts)
+        rounds = [len(figure.samples) for figure in (*self.figures, *self.ratios)]
+        if min(rounds) < FEWEST_ROUNDS:
+            raise ValueError(f"{self.name}: a promise needs {FEWEST_ROUNDS} rounds, and one figure has {min(rounds)}")
+        return Verdict.KEPT if all(part.kept for part in parts) else Verdict.BROKEN

@@ -1,0 +1,103 @@
+"""Control restarts in under 3 s with 1,000 projects, and the 20 computes that run do not notice.
+
+The time is that of the whole command `bough restart`, which returns when the platform is ready; the
+next thing done is a request. A session that was opened before the first restart asks after each.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from bench import population, program
+from bench.program import Program
+from bench.promise import Fact, Figure, Promise, ratio
+
+PROJECTS, RUNNING = 1_000, 20
+ROUNDS = 5
+LIMIT = 3.0
+
+
+@dataclass(slots=True)
+class Restarts:
+    """Of one platform, in seconds."""
+
+    platform: Program
+    whole: list[float] = field(default_factory=list)
+    said: list[float] = field(default_factory=list)  # by the command: from the signal until ready
+
+    def one(self) -> None:
+        began = time.monotonic()
+        words = self.platform.command("restart")
+        with self.platform.client() as client:
+            client.get("/projects").raise_for_status()
+        self.whole.append(time.monotonic() - began)
+        self.said.append(float(re.findall(r"after ([0-9.]+) s", words)[0]))
+
+
+def measure() -> Promise:
+    with ExitStack() as stack:
+        full = Restarts(stack.enter_context(program.running()))
+        empty = Restarts(stack.enter_context(program.running()))
+        first = _populate(full.platform)
+        before = full.platform.postmasters()
+        untouched = [len(before) == RUNNING]
+        session = stack.enter_context(asyncio.Runner())
+        is_open = _open_session(session, full.platform, first)
+        for _ in range(ROUNDS):
+            full.one()
+            untouched.append(full.platform.postmasters() == before and is_open())
+            empty.one()
+    return _promise(full, empty, all(untouched))
+
+
+def _populate(platform: Program) -> dict[str, Any]:
+    """The projects that run are made by the API, the others as rows; the first that was made."""
+    with platform.client() as client:
+        made = [program.create_project(client, f"running {number}") for number in range(RUNNING)]
+        for each in made:
+            program.finished(client, each, pause=0.05)
+    population.fill(platform.settings, PROJECTS - RUNNING)
+    return made[0]
+
+
+def _open_session(runner: asyncio.Runner, platform: Program, made: dict[str, Any]) -> Callable[[], bool]:
+    """A client's session in a compute, and how to find out whether it still answers."""
+    connection = runner.run(platform.connect(made))
+
+    def is_open() -> bool:
+        try:
+            return bool(runner.run(connection.fetchval("select 1")) == 1)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return False
+
+    return is_open
+
+
+def _promise(full: Restarts, empty: Restarts, untouched: bool) -> Promise:
+    ours = Figure(name=f"{PROJECTS:,} projects, {RUNNING} running", unit="s", samples=tuple(full.whole), below=LIMIT)
+    bare = Figure(name="empty store", unit="s", samples=tuple(empty.whole))
+    return Promise(
+        name="restart",
+        sentence=f"Control is ready again in under {LIMIT:g} s with {PROJECTS:,} projects, {RUNNING} of them running; "
+        "computes are untouched.",
+        figures=(
+            ours,
+            Figure(name="… of it from the signal until ready", unit="s", samples=tuple(full.said)),
+            bare,
+        ),
+        ratios=(ratio("full to empty store", ours, bare),),
+        facts=(
+            Fact(name=f"the {RUNNING} postmasters and an open session are the same after every one", true=untouched),
+        ),
+        how=(
+            f"`bough restart --home H`, from its start until it returned and GET /projects answered; {ROUNDS} rounds",
+            f"{RUNNING} projects made by POST /projects, {PROJECTS - RUNNING} written into the store",
+        ),
+        baseline=("`bough restart --home H` of a second platform with an empty store, right after it in each round",),
+    )
