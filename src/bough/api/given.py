@@ -52,9 +52,14 @@ class Replay(Exception):
         self.body = body
 
 
-def parts(request: Request) -> Parts:
+def parts_of(request: Request) -> Parts:
     found: Parts = request.app.state.parts
     return found
+
+
+async def parts(request: Request) -> Parts:
+    """Async, because the framework takes a thread for anything that is not."""
+    return parts_of(request)
 
 
 PartsGiven = Annotated[Parts, Depends(parts)]
@@ -131,7 +136,7 @@ class OnceRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_once(request: Request) -> Response:
-            given = parts(request)
+            given = parts_of(request)
             await _authenticated(request, given)
             response = await handle(request)
             once: Once | None = getattr(request.state, "once", None)

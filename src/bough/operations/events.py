@@ -4,7 +4,7 @@ import asyncio
 
 
 class Pulse:
-    """Wakes everyone who waits now. Whoever comes later waits for the next."""
+    """Wakes everyone who waits. Take `next()` before you look, and no beat in between is missed."""
 
     def __init__(self) -> None:
         self._next: asyncio.Event = asyncio.Event()
@@ -13,9 +13,12 @@ class Pulse:
         self._next.set()
         self._next = asyncio.Event()
 
-    async def wait(self, timeout: float) -> None:
+    def next(self) -> asyncio.Event:
+        return self._next
+
+    async def wait(self, timeout: float, beat: asyncio.Event | None = None) -> None:
         try:
-            await asyncio.wait_for(self._next.wait(), timeout)
+            await asyncio.wait_for((beat or self._next).wait(), timeout)
         except TimeoutError:
             pass
 

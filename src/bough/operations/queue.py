@@ -31,6 +31,7 @@ class Queue:
         """A transaction in which no open operation conflicts with `touch`."""
         deadline = clock.monotonic() + self._hold_seconds
         while True:
+            ended = self._events.ended.next()
             async with self._store.transaction() as rows:
                 obstacle = await _obstacle(rows, touch)
                 if obstacle is None:
@@ -42,7 +43,7 @@ class Queue:
                     f"The project already has a conflicting operation in progress ({obstacle.action} "
                     f"{obstacle.id} is {obstacle.status}). Nothing was changed; try again in a moment."
                 )
-            await self._events.ended.wait(min(remaining, _LOOK_AGAIN))
+            await self._events.ended.wait(min(remaining, _LOOK_AGAIN), ended)
         self._events.enqueued.beat()
 
     async def enqueue(self, rows: Rows, wishes: Sequence[Wish], request_id: str) -> list[Operation]:

@@ -60,12 +60,13 @@ class Runner:
             await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _begin_next(self) -> None:
+        enqueued = self._events.enqueued.next()
         if len(self._running) < self._workers and (operation := await self._lease_next()):
             task = asyncio.create_task(self._work(operation))
             self._running.add(task)
             task.add_done_callback(self._over)
         else:
-            await self._events.enqueued.wait(await self._until_due())
+            await self._events.enqueued.wait(await self._until_due(), enqueued)
 
     async def run_until_idle(self) -> None:
         """Run everything that is due or becomes due while it lasts; for tools and tests."""

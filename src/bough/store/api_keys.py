@@ -12,6 +12,12 @@ from bough.store.queries import Queries
 from bough.store.rebuild import rebuild
 from bough.store.tables import api_keys, members
 
+_CALLER = (
+    sa.select(api_keys, members.c.org_id.label("member_of"))
+    .outerjoin(members, members.c.user_id == api_keys.c.user_id)
+    .where(api_keys.c.prefix == sa.bindparam("prefix"), api_keys.c.revoked_at.is_(None))
+)
+
 
 class ApiKeys(Queries):
     async def add(self, columns: Mapping[str, Any]) -> ApiKey:
@@ -22,11 +28,7 @@ class ApiKeys(Queries):
 
     async def caller(self, prefix: str) -> tuple[ApiKey, frozenset[OrganizationId]] | None:
         """A living key with its user's organizations, in one question: every request asks it."""
-        rows = await self._all(
-            sa.select(api_keys, members.c.org_id.label("member_of"))
-            .outerjoin(members, members.c.user_id == api_keys.c.user_id)
-            .where(api_keys.c.prefix == prefix, api_keys.c.revoked_at.is_(None))
-        )
+        rows = await self._all(_CALLER, prefix=prefix)
         if not rows:
             return None
         return rebuild(ApiKey, rows[0]), frozenset(OrganizationId(row["member_of"]) for row in rows if row["member_of"])

@@ -6,10 +6,17 @@ import sqlalchemy as sa
 
 from bough.domain.operation import Operation, OperationStatus
 from bough.ids import EndpointId, OperationId, ProjectId
-from bough.store.page import Page, Place, newest_first, page_of
+from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import endpoints, operations
+
+_ONE = sa.select(operations).where(operations.c.id == sa.bindparam("id"))
+_own = sa.select(operations).where(operations.c.project_id == sa.bindparam("project_id"))
+_FIRST_PAGE = newest_first(_own, operations, later=False)
+_LATER_PAGE = newest_first(_own, operations, later=True)
+_before = operations.alias("before")
+_BLOCKED = sa.exists().where(_before.c.id == operations.c.after, _before.c.ended_at.is_(None))
 
 
 class LostLease(Exception):
@@ -21,7 +28,7 @@ class Operations(Queries):
         await self._insert(operations, columns_of(operation))
 
     async def get(self, operation_id: OperationId) -> Operation | None:
-        row = await self._one(sa.select(operations).where(operations.c.id == operation_id))
+        row = await self._one(_ONE, id=operation_id)
         return rebuild(Operation, row) if row else None
 
     async def open_of(self, project_id: ProjectId) -> list[Operation]:
@@ -54,21 +61,19 @@ class Operations(Queries):
         return [rebuild(Operation, row) for row in rows]
 
     async def page(self, project_id: ProjectId, *, limit: int, after: Place | None) -> Page[Operation]:
-        own = sa.select(operations).where(operations.c.project_id == project_id)
-        rows = await self._all(newest_first(own, operations, limit=limit, after=after))
+        statement = _LATER_PAGE if after else _FIRST_PAGE
+        rows = await self._all(statement, project_id=project_id, **placed(limit, after))
         return page_of([rebuild(Operation, row) for row in rows], limit)
 
     async def next_due(self, now: datetime) -> Operation | None:
         """The operation that has waited longest, may run now and is held by nobody."""
-        before = operations.alias("before")
-        blocked = sa.exists().where(before.c.id == operations.c.after, before.c.ended_at.is_(None))
         row = await self._one(
             sa.select(operations)
             .where(
                 operations.c.ended_at.is_(None),
                 operations.c.due_at <= now,
                 sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < now),
-                ~blocked,
+                ~_BLOCKED,
             )
             .order_by(operations.c.due_at, operations.c.created_at)
             .limit(1)
@@ -77,10 +82,10 @@ class Operations(Queries):
         return rebuild(Operation, row) if row else None
 
     async def next_moment(self) -> datetime | None:
-        """When the next unleased operation becomes due."""
+        """When the next operation that nobody holds and nothing blocks becomes due."""
         moment: datetime | None = await self._value(
             sa.select(operations.c.due_at)
-            .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None))
+            .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None), ~_BLOCKED)
             .order_by(operations.c.due_at)
             .limit(1)
         )

@@ -10,6 +10,9 @@ from bough.store.queries import Queries
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import members, organizations
 
+_ONE = sa.select(organizations).where(organizations.c.id == sa.bindparam("id"))
+_NAMED = sa.select(organizations).where(organizations.c.id.in_(sa.bindparam("ids", expanding=True)))
+
 
 class Organizations(Queries):
     async def add(self, organization: Organization) -> None:
@@ -19,7 +22,7 @@ class Organizations(Queries):
         await self._insert(members, columns_of(member))
 
     async def get(self, org_id: OrganizationId) -> Organization | None:
-        row = await self._one(sa.select(organizations).where(organizations.c.id == org_id))
+        row = await self._one(_ONE, id=org_id)
         return rebuild(Organization, row) if row else None
 
     async def personal(self, user_id: UserId) -> Organization:
@@ -38,5 +41,5 @@ class Organizations(Queries):
         return [rebuild(Organization, row) for row in rows]
 
     async def named(self, org_ids: Collection[OrganizationId]) -> list[Organization]:
-        rows = await self._all(sa.select(organizations).where(organizations.c.id.in_(org_ids)))
+        rows = await self._all(_NAMED, ids=list(org_ids))
         return [rebuild(Organization, row) for row in rows]

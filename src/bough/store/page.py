@@ -26,14 +26,23 @@ class Page(Generic[T]):
     next: Place | None  # None: this was the last page
 
 
-def newest_first(statement: sa.Select[Any], table: sa.Table, *, limit: int, after: Place | None) -> sa.Select[Any]:
-    """One row more than asked for, so that we know whether another page follows."""
-    if after is not None:
-        statement = statement.where(
-            sa.tuple_(table.c.created_at, table.c.id)
-            < sa.tuple_(sa.literal(after.created_at, table.c.created_at.type), sa.literal(after.id, sa.Text()))
+def newest_first(statement: sa.Select[Any], table: sa.Table, *, later: bool) -> sa.Select[Any]:
+    """A statement for pages, to be built once; `later`: for those after the first. `placed` gives its values."""
+    if later:
+        place = (
+            sa.bindparam("after_created_at", type_=table.c.created_at.type),
+            sa.bindparam("after_id", type_=sa.Text()),
         )
-    return statement.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
+        statement = statement.where(sa.tuple_(table.c.created_at, table.c.id) < sa.tuple_(*place))
+    return statement.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(
+        sa.bindparam("row_limit", type_=sa.Integer())
+    )
+
+
+def placed(limit: int, after: Place | None) -> dict[str, Any]:
+    """One row more than asked for, so that we know whether another page follows."""
+    place = {} if after is None else {"after_created_at": after.created_at, "after_id": after.id}
+    return {"row_limit": limit + 1, **place}
 
 
 def page_of(rows: list[T], limit: int) -> Page[T]:

@@ -3,16 +3,18 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
-from bough.store.page import Page, Place, newest_first, page_of
+from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import api_keys, branches, endpoints, projects
+from bough.store.types import Moment
 
 
 def _search_key(project: Project) -> str:
@@ -59,6 +61,26 @@ _LAST_ACTIVE = (
     .label("last_seen_active")
 )
 _SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE)
+_NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
+_ONE = sa.select(projects).where(*_NAMED)
+_ONE_SEEN = _SEEN.where(*_NAMED)
+_LIVE = (projects.c.deleted_at.is_(None),)
+_RECOVERABLE = (
+    projects.c.deleted_at.is_not(None),
+    projects.c.recoverable_until > sa.bindparam("now", type_=Moment()),
+    projects.c.purged_at.is_(None),
+)
+
+
+@cache
+def _page(*, recoverable: bool, only: bool, search: bool, later: bool) -> sa.Select[Any]:
+    """A page of one organization: one walk along its index."""
+    rows = _SEEN.where(projects.c.org_id == sa.bindparam("org_id"), *(_RECOVERABLE if recoverable else _LIVE))
+    if only:
+        rows = rows.where(projects.c.id == sa.bindparam("only"))
+    if search:
+        rows = rows.where(projects.c.search_key.like(sa.bindparam("search"), escape="\\"))
+    return newest_first(rows, projects, later=later)
 
 
 def _seen(row: Mapping[str, Any]) -> SeenProject:
@@ -75,11 +97,11 @@ class Projects(Queries):
 
     async def get(self, project_id: ProjectId) -> Project | None:
         """Also a deleted one; a purged one is gone."""
-        row = await self._one(sa.select(projects).where(projects.c.id == project_id, projects.c.purged_at.is_(None)))
+        row = await self._one(_ONE, id=project_id)
         return rebuild(Project, row) if row else None
 
     async def seen(self, project_id: ProjectId) -> SeenProject | None:
-        row = await self._one(_SEEN.where(projects.c.id == project_id, projects.c.purged_at.is_(None)))
+        row = await self._one(_ONE_SEEN, id=project_id)
         return _seen(row) if row else None
 
     async def lock(self, project_id: ProjectId) -> None:
@@ -96,29 +118,26 @@ class Projects(Queries):
         only: ProjectId | None = None,
     ) -> Page[SeenProject]:
         """Those that live, of these organizations; `only` one when a key reaches no other."""
-        live = _SEEN.where(projects.c.deleted_at.is_(None))
-        if only is not None:
-            live = live.where(projects.c.id == only)
-        return await self._page(live, org_ids, search, limit, after)
+        statement = _page(recoverable=False, only=only is not None, search=bool(search), later=after is not None)
+        return await self._pages(statement, org_ids, limit, after, search=_containing(search), only=only)
 
     async def page_recoverable(
         self, org_ids: Collection[OrganizationId], now: datetime, *, search: str, limit: int, after: Place | None
     ) -> Page[SeenProject]:
-        deleted = _SEEN.where(
-            projects.c.deleted_at.is_not(None),
-            projects.c.recoverable_until > now,
-            projects.c.purged_at.is_(None),
-        )
-        return await self._page(deleted, org_ids, search, limit, after)
+        statement = _page(recoverable=True, only=False, search=bool(search), later=after is not None)
+        return await self._pages(statement, org_ids, limit, after, search=_containing(search), now=now)
 
-    async def _page(
-        self, rows: sa.Select[Any], org_ids: Collection[OrganizationId], search: str, limit: int, after: Place | None
+    async def _pages(
+        self,
+        statement: sa.Select[Any],
+        org_ids: Collection[OrganizationId],
+        limit: int,
+        after: Place | None,
+        **values: Any,
     ) -> Page[SeenProject]:
-        """One walk along the index for each organization: none of them is sorted or counted whole."""
-        if search:
-            rows = rows.where(projects.c.search_key.like(_containing(search), escape="\\"))
-        rows = newest_first(rows, projects, limit=limit, after=after)
-        found = [_seen(row) for org_id in org_ids for row in await self._all(rows.where(projects.c.org_id == org_id))]
+        """One page of each organization, put in one order: none of them is sorted or counted whole."""
+        values |= placed(limit, after)
+        found = [_seen(row) for org_id in org_ids for row in await self._all(statement, org_id=org_id, **values)]
         found.sort(key=lambda seen: (seen.created_at, seen.id), reverse=True)
         return page_of(found, limit)
 

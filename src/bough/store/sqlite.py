@@ -22,8 +22,8 @@ class SqliteStore:
 
     def __init__(self, path: Path, readers: int = 4) -> None:
         self.path = path
-        self._writer = _engine(path, 1, "BEGIN IMMEDIATE")
-        self._readers = _engine(path, readers, None).execution_options(isolation_level="AUTOCOMMIT")
+        self._writer = _writer(path)
+        self._readers = _readers(path, readers)
         self._writing = asyncio.Lock()
 
     async def open(self) -> None:
@@ -53,9 +53,37 @@ class SqliteStore:
                 yield Rows(connection)
 
 
-def _engine(path: Path, size: int, begin: str | None) -> AsyncEngine:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{path}", pool_size=size, max_overflow=0, pool_timeout=30)
+def _writer(path: Path) -> AsyncEngine:
+    engine = create_async_engine(_url(path), pool_size=1, max_overflow=0, pool_timeout=30)
+    _prepare_connections(engine)
 
+    @sa.event.listens_for(engine.sync_engine, "begin")
+    def start(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _readers(path: Path, size: int) -> AsyncEngine:
+    """Connections that are in no transaction, so there is nothing to begin, roll back or reset."""
+    engine = create_async_engine(
+        _url(path),
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=30,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        pool_reset_on_return=None,
+    )
+    _prepare_connections(engine)
+    return engine
+
+
+def _url(path: Path) -> str:
+    return f"sqlite+aiosqlite:///{path}"
+
+
+def _prepare_connections(engine: AsyncEngine) -> None:
     @sa.event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves: the driver's own comes too late
@@ -63,11 +91,3 @@ def _engine(path: Path, size: int, begin: str | None) -> AsyncEngine:
         for pragma in _PRAGMAS:
             cursor.execute(f"pragma {pragma}")
         cursor.close()
-
-    if begin is not None:
-
-        @sa.event.listens_for(engine.sync_engine, "begin")
-        def start(connection: sa.Connection) -> None:
-            connection.exec_driver_sql(begin)
-
-    return engine

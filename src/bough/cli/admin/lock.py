@@ -36,8 +36,7 @@ def take(path: Path, patience: float = 1.0) -> int | None:
 
 def sign(fd: int) -> None:
     """Write our pid into the lock we hold; it may have been taken for us by the process that started us."""
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    os.pwrite(fd, f"{os.getpid():>10}\n".encode(), 0)  # always as wide: a reader never meets half of it
 
 
 def holder(path: Path) -> int | None:

@@ -4,8 +4,10 @@ Computes run under other users when we are root, so every folder on the way to t
 be traversable, while only the leaves may be opened.
 """
 
+import fcntl
 import os
 import stat
+from array import array
 from pathlib import Path
 
 from bough.config import Settings, running_as_root
@@ -14,6 +16,8 @@ from bough.ids import EndpointId
 
 LONGEST_SOCKET_PATH = 107  # bytes; the kernel's limit, and Postgres refuses to start over it
 SOCKET_NAME = ".s.PGSQL.5432"
+
+_GET_FLAGS, _SET_FLAGS, _TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
 
 
 class Folders:
@@ -34,6 +38,7 @@ class Folders:
             _ensure_folder(self.sockets.parent / "uids", 0o700)
         for folder in (self.home, self.volumes, self.templates, self.sockets):
             _ensure_folder(folder, passage)
+        _spread(self.volumes)
         for folder in (self.runs, self.uids, self.logs.parent, self.logs):
             _ensure_folder(folder, 0o700)
         _check_ours(self.sockets)
@@ -71,6 +76,24 @@ def _check_ours(path: Path) -> None:
     seen = path.lstat()
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
         raise EngineError(f"The socket folder {path} belongs to somebody else: remove it.", transient=False)
+
+
+def _spread(folder: Path) -> None:
+    """Tell ext4 that what is inside are trees of their own, to be laid out apart.
+
+    Otherwise it looks for room among the files just deleted, and a clone takes several times as long.
+    Other file systems do not know the flag, and need none.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        flags = array("i", [0])
+        fcntl.ioctl(descriptor, _GET_FLAGS, flags)
+        flags[0] |= _TOP_FOLDER
+        fcntl.ioctl(descriptor, _SET_FLAGS, flags)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
 
 
 def _ensure_folder(path: Path, mode: int) -> None:
