@@ -4,11 +4,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 import world
 from bough.config import Settings, default_cache
 from bough.engine.local import fetch
+
+
+# A slow machine is not a defect: what matters is the answer, never how long it took.
+hypothesis.settings.register_profile(
+    "bough", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("bough")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
