@@ -11,7 +11,6 @@ import world
 from bough.config import Settings, default_cache
 from bough.engine.local import fetch
 
-
 # A slow machine is not a defect: what matters is the answer, never how long it took.
 hypothesis.settings.register_profile(
     "bough", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True

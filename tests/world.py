@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from bough.domain.operation import Operation
 from bough.domain.user import OPERATOR
 from bough.engine.local import installs
 from bough.engine.local.engine import LocalEngine
+from bough.engine.local.uids import forget_shared_memory
 from bough.ids import EndpointId, OrganizationId, ProjectId
 
 API = "/api/v2"
@@ -52,10 +53,12 @@ def short_folder(mode: int = 0o711) -> Iterator[Path]:
 
 
 def forget_uids(folder: Path) -> None:
-    """The host's note of which user ids the homes in a folder lent."""
+    """The host's note of which user ids the homes in a folder lent, and what those left in memory."""
     for claim in Path("/run/bough/uids").glob("[0-9]*"):
-        if claim.readlink().is_relative_to(folder):
-            claim.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # other tests tidy their own beside us
+            if claim.readlink().is_relative_to(folder):
+                forget_shared_memory(int(claim.name))
+                claim.unlink(missing_ok=True)
 
 
 def settings_for(folder: Path, **changes: Any) -> Settings:

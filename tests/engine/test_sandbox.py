@@ -1,5 +1,6 @@
 """A user id for every project: lent once on a host, given back with the last volume."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_two_homes_never_lend_the_same(two_homes: list[Settings]) -> None:
     assert ours.ensure(ProjectId.new()) == 310_000
     assert theirs.ensure(ProjectId.new()) == 310_001
     assert ours.ensure(ProjectId.new()) == 310_002
+
+
+def test_a_released_one_leaves_nothing_in_shared_memory(two_homes: list[Settings]) -> None:
+    uids, project = Uids(two_homes[0]), ProjectId.new()
+    left = Path(f"/dev/shm/PostgreSQL.test-{project}")
+    left.touch(mode=0o600)
+    os.chown(left, uids.ensure(project), 0)
+    uids.release(project)
+    assert not left.exists()
 
 
 def test_a_released_one_is_lent_again(two_homes: list[Settings]) -> None:

@@ -168,6 +168,7 @@ def wait_for(said: dict[str, Any], operation: dict[str, Any]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.timeout(900)
 def test_from_a_fresh_clone_to_a_first_query(new_user: NewUser) -> None:
     began = time.monotonic()
     said = new_user.up()

@@ -7,7 +7,7 @@ one step. The host keeps who lends which id, so that two homes never lend the sa
 import os
 import pwd
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bough.config import Settings
@@ -38,6 +38,7 @@ class Uids:
             self._known.pop(project, None)
             if uid is None:
                 return
+            forget_shared_memory(uid)
             (self._home / str(uid)).unlink(missing_ok=True)
             (self._host / str(uid)).unlink(missing_ok=True)
 
@@ -88,6 +89,14 @@ class Uids:
     def _alone(self) -> Iterator[None]:
         with exclusive(self._host / ".lock"):
             yield
+
+
+def forget_shared_memory(uid: int) -> None:
+    """What a killed Postgres left; the next who gets the id must not find it."""
+    for segment in Path("/dev/shm").glob("PostgreSQL.*"):  # noqa: S108 - where POSIX shared memory is
+        with suppress(FileNotFoundError):
+            if segment.lstat().st_uid == uid:
+                segment.unlink()
 
 
 def _is_somebody(uid: int) -> bool:
