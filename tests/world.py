@@ -20,17 +20,14 @@ import asyncpg
 import httpx2
 
 from bough import app
-from bough.access.principal import Principal
 from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
-from bough.domain.api_key import KeyKind
 from bough.domain.operation import Operation
-from bough.domain.user import OPERATOR
 from bough.engine.local import installs
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.uids import forget_shared_memory
-from bough.ids import EndpointId, OrganizationId, ProjectId
+from bough.ids import EndpointId, ProjectId
 
 API = "/api/v2"
 ENDED = {"finished", "failed", "cancelled", "skipped"}
@@ -146,14 +143,10 @@ class Platform:
         async with self.connect(endpoint, parameters["role"], parameters["database"]) as connection:
             return await connection.fetchval(sql)
 
-    def desk(self, request_id: str = "test") -> Desk:
+    async def desk(self, request_id: str = "test") -> Desk:
         """The operator's desk, for calling control without HTTP."""
-        principal = Principal(
-            kind=KeyKind.PERSONAL,
-            key_id=1,
-            user_id=OPERATOR,
-            organizations=frozenset({OrganizationId("org-operator")}),
-        )
+        async with self.store.read() as rows:
+            principal = await self.parts.keys.principal(rows, self.key)
         parts = self.parts
         return Desk(
             principal=principal,

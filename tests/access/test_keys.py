@@ -10,11 +10,12 @@ from bough.access.keys import NAME, Keys
 from bough.access.principal import Principal, Right
 from bough.access.vault import Vault, secret_file
 from bough.domain.api_key import KeyKind
+from bough.domain.organization import Organization
 from bough.domain.user import OPERATOR
 from bough.errors import NotFound, PreconditionFailed, Unauthenticated
-from bough.ids import OrganizationId
+from bough.ids import OrganizationId, UserId
 from bough.store.sqlite import SqliteStore
-from stores import ORGANIZATION, a_project
+from stores import NOON, ORGANIZATION, a_project
 from world import Platform
 
 
@@ -39,8 +40,24 @@ async def test_only_the_whole_token_is_a_key(platform: Platform) -> None:
                 await platform.parts.keys.principal(rows, wrong)
 
 
+def _organization(org_id: OrganizationId, personal_for: UserId | None = None) -> Organization:
+    return Organization(
+        id=org_id,
+        name=org_id,
+        handle=org_id,
+        plan="free",
+        personal_for=personal_for,
+        created_at=NOON,
+        updated_at=NOON,
+    )
+
+
 def _principal(kind: KeyKind, **more: object) -> Principal:
-    fields: dict[str, object] = {"organizations": frozenset({ORGANIZATION}), "project_id": None, **more}
+    fields: dict[str, object] = {
+        "organizations": {ORGANIZATION: _organization(ORGANIZATION)},
+        "project_id": None,
+        **more,
+    }
     return Principal(kind=kind, key_id=1, user_id=OPERATOR, **fields)  # type: ignore[arg-type]
 
 
@@ -56,6 +73,16 @@ def test_each_kind_of_key_reaches_what_it_should() -> None:
     assert not scoped.may(Right.READ, other)
     with pytest.raises(NotFound, match="not allowed for organization API keys"):
         _principal(KeyKind.ORGANIZATION).check_is_user()
+
+
+def test_a_caller_acts_in_its_own_organization_unless_it_names_another() -> None:
+    team, own = _organization(OrganizationId("org-team")), _organization(ORGANIZATION, personal_for=OPERATOR)
+    person = _principal(KeyKind.PERSONAL, organizations={team.id: team, own.id: own})
+    assert person.organization(None) == own
+    assert person.organization(team.id) == team
+    assert _principal(KeyKind.ORGANIZATION, organizations={team.id: team}).organization(None) == team
+    with pytest.raises(NotFound, match="organization"):
+        person.organization(OrganizationId("org-foreign"))
 
 
 def test_what_is_sealed_opens_for_its_purpose_and_key_only() -> None:

@@ -24,10 +24,9 @@ async def test_the_operator_and_its_organization_are_there_from_the_first(store:
     async with store.read() as rows:
         user = await rows.users.get(OPERATOR)
         organizations = await rows.organizations.of_user(OPERATOR)
-        personal = await rows.organizations.personal(OPERATOR)
     assert user is not None
     assert [organization.id for organization in organizations] == [ORGANIZATION]
-    assert personal.personal_for == OPERATOR
+    assert organizations[0].personal_for == OPERATOR
 
 
 async def test_what_is_written_is_read_back_whole(store: Store) -> None:

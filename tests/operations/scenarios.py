@@ -29,7 +29,7 @@ class Scene:
 
 async def _rows_only(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
     """A project as rows, with nothing made and nothing queued."""
-    made = await Projects(platform.desk()).create(NewProject())
+    made = await Projects(await platform.desk()).create(NewProject())
     async with platform.store.transaction() as rows:
         for operation in made.operations:
             ended = replace(operation, status="cancelled", ended_at=clock.now())  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ import string
 from dataclasses import dataclass
 
 from bough.access.principal import Principal
-from bough.domain.api_key import ApiKey, KeyKind
+from bough.domain.api_key import ApiKey
+from bough.domain.organization import Organization
 from bough.errors import Unauthenticated
-from bough.ids import OrganizationId
 from bough.store.store import Rows
 
 NAME = "bough_key_"
@@ -54,8 +54,11 @@ class Keys:
         return hmac.new(self._secret, token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-def _principal(key: ApiKey, member_of: frozenset[OrganizationId]) -> Principal:
-    reached = member_of if key.kind is KeyKind.PERSONAL else frozenset(filter(None, [key.org_id]))
+def _principal(key: ApiKey, reached: list[Organization]) -> Principal:
     return Principal(
-        kind=key.kind, key_id=key.id, user_id=key.user_id, organizations=reached, project_id=key.project_id
+        kind=key.kind,
+        key_id=key.id,
+        user_id=key.user_id,
+        organizations={organization.id: organization for organization in reached},
+        project_id=key.project_id,
     )

@@ -6,10 +6,9 @@ A stranger gets the same "not found" as someone who mistyped an id.
 from bough.access.principal import Principal, Right
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
-from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.errors import Denied, NotFound
-from bough.ids import BranchId, EndpointId, OrganizationId, ProjectId
+from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.store import Rows
 
 
@@ -38,16 +37,4 @@ async def endpoint(rows: Rows, held: Project, endpoint_id: EndpointId) -> Endpoi
     found = await rows.endpoints.get(endpoint_id)
     if found is None or found.project_id != held.id:
         raise NotFound.thing("endpoint")
-    return found
-
-
-async def organization(rows: Rows, principal: Principal, org_id: OrganizationId | None) -> Organization:
-    """The named organization, or without a name the one the caller acts in."""
-    if org_id is None:
-        org_id = (await rows.organizations.personal(principal.user_id)).id
-        if org_id not in principal.organizations:
-            org_id = next(iter(principal.organizations))
-    found = await rows.organizations.get(org_id) if org_id in principal.organizations else None
-    if found is None:
-        raise NotFound.thing("organization")
     return found

@@ -1,9 +1,11 @@
 """The caller: which kind of key it holds and what that key reaches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bough.domain.api_key import KeyKind
+from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.errors import NotFound
 from bough.ids import OrganizationId, ProjectId, UserId
@@ -20,7 +22,7 @@ class Principal:
     kind: KeyKind
     key_id: int
     user_id: UserId  # who holds a personal key, or made the others
-    organizations: frozenset[OrganizationId]  # those the key reaches
+    organizations: Mapping[OrganizationId, Organization]  # those the key reaches
     project_id: ProjectId | None = None  # the only project of a project key
 
     def may(self, right: Right, project: Project) -> bool:
@@ -29,6 +31,17 @@ class Principal:
         if self.kind is KeyKind.PROJECT:
             return project.id == self.project_id and right is not Right.DELETE
         return True
+
+    def organization(self, org_id: OrganizationId | None) -> Organization:
+        """The named organization, or without a name the one the caller acts in: a person's own comes first."""
+        if org_id is not None:
+            found = self.organizations.get(org_id)
+        else:
+            reached = sorted(self.organizations.values(), key=lambda each: each.personal_for != self.user_id)
+            found = reached[0] if reached else None
+        if found is None:
+            raise NotFound.thing("organization")
+        return found
 
     def check_is_user(self) -> None:
         if self.kind is not KeyKind.PERSONAL:

@@ -78,7 +78,7 @@ class Projects:
             raise Denied("A project-scoped API key cannot create projects.")
         project_id = ProjectId.new()
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=project_id)) as rows:
-            organization = await lookup.organization(rows, self._desk.principal, wish.org_id)
+            organization = self._desk.principal.organization(wish.org_id)
             await self._check_room(rows, organization)
             project = self._planned(project_id, wish, organization)
             await rows.projects.add(project)
@@ -104,7 +104,7 @@ class Projects:
     async def change(self, held: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=held.id)) as rows:
             before = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
-            organization = await lookup.organization(rows, self._desk.principal, before.org_id)
+            organization = self._desk.principal.organization(before.org_id)
             after = self._changed(before, change, self._desk.plan_of(organization))
             await rows.projects.save(after)
             operations: list[Operation] = []
@@ -133,7 +133,7 @@ class Projects:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.DELETE, deleted=True)
             now = clock.now()
             check_recoverable(project, now)
-            organization = await lookup.organization(rows, self._desk.principal, project.org_id)
+            organization = self._desk.principal.organization(project.org_id)
             await self._check_room(rows, organization)
             recovered = replace(project, deleted_at=None, recoverable_until=None, updated_at=now)
             await rows.projects.save(recovered)

@@ -7,15 +7,20 @@ from typing import Any
 import sqlalchemy as sa
 
 from bough.domain.api_key import ApiKey, KeyKind
-from bough.ids import OrganizationId, UserId
+from bough.domain.organization import Organization
+from bough.ids import UserId
 from bough.store.queries import Queries
 from bough.store.rebuild import rebuild
-from bough.store.tables import api_keys, members
+from bough.store.tables import api_keys, members, organizations
 
+_REACHED = tuple(column.label(f"org_{column.name}") for column in organizations.c)
+_membership = sa.and_(members.c.user_id == api_keys.c.user_id, api_keys.c.kind == KeyKind.PERSONAL)
 _CALLER = (
-    sa.select(api_keys, members.c.org_id.label("member_of"))
-    .outerjoin(members, members.c.user_id == api_keys.c.user_id)
+    sa.select(*(column.label(f"key_{column.name}") for column in api_keys.c), *_REACHED)
+    .outerjoin(members, _membership)
+    .outerjoin(organizations, organizations.c.id == sa.func.coalesce(api_keys.c.org_id, members.c.org_id))
     .where(api_keys.c.prefix == sa.bindparam("prefix"), api_keys.c.revoked_at.is_(None))
+    .order_by(organizations.c.created_at, organizations.c.id)
 )
 
 
@@ -26,12 +31,13 @@ class ApiKeys(Queries):
         assert row is not None
         return rebuild(ApiKey, row)
 
-    async def caller(self, prefix: str) -> tuple[ApiKey, frozenset[OrganizationId]] | None:
-        """A living key with its user's organizations, in one question: every request asks it."""
+    async def caller(self, prefix: str) -> tuple[ApiKey, list[Organization]] | None:
+        """A living key with the organizations it reaches, in one question: every request asks it."""
         rows = await self._all(_CALLER, prefix=prefix)
         if not rows:
             return None
-        return rebuild(ApiKey, rows[0]), frozenset(OrganizationId(row["member_of"]) for row in rows if row["member_of"])
+        reached = [rebuild(Organization, row, "org_") for row in rows if row["org_id"] is not None]
+        return rebuild(ApiKey, rows[0], "key_"), reached
 
     async def by_prefix(self, prefix: str) -> ApiKey | None:
         """Also a revoked one."""

@@ -11,12 +11,12 @@ _Converters = tuple[tuple[str, Callable[[Any], Any] | None], ...]
 _known: dict[type[Any], _Converters] = {}
 
 
-def rebuild(kind: type[T], row: Mapping[str, Any]) -> T:
-    """Build `kind` from its columns; ids and enums get their own types back."""
+def rebuild(kind: type[T], row: Mapping[str, Any], prefix: str = "") -> T:
+    """Build `kind` from its columns, which may have a prefix; ids and enums get their own types back."""
     converters = _known.get(kind)
     if converters is None:
         converters = _known[kind] = _converters(kind)
-    return kind(**{name: _typed(convert, row[name]) for name, convert in converters})
+    return kind(**{name: _typed(convert, row[prefix + name]) for name, convert in converters})
 
 
 def columns_of(thing: Any) -> dict[str, Any]:

@@ -16,7 +16,3 @@ class Users(Queries):
     async def get(self, user_id: UserId) -> User | None:
         row = await self._one(sa.select(users).where(users.c.id == user_id))
         return rebuild(User, row) if row else None
-
-    async def by_email(self, email: str) -> User | None:
-        row = await self._one(sa.select(users).where(users.c.email == email))
-        return rebuild(User, row) if row else None

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field, StrictInt
 
 from bough import clock
-from bough.access import lookup
 from bough.api.given import (
     DeletableProject,
     DeskGiven,
@@ -172,12 +171,10 @@ async def list_projects(
 ) -> Response:
     """The projects the caller can reach, newest first; with `recoverable` the deleted ones."""
     place = place_of(cursor)
+    known = caller.organizations
+    if org_id is not None:
+        known = {OrganizationId(org_id): caller.organization(OrganizationId(org_id))}
     async with given.store.read() as rows:
-        if org_id is not None:
-            organizations = [await lookup.organization(rows, caller, OrganizationId(org_id))]
-        else:
-            organizations = await rows.organizations.named(caller.organizations)
-        known = {organization.id: organization for organization in organizations}
         if recoverable:
             reached = known if caller.project_id is None else {}  # a project key recovers nothing
             page = await rows.projects.page_recoverable(reached, clock.now(), search=search, limit=limit, after=place)
@@ -229,8 +226,8 @@ async def recover_project(project: RecoverableProject, desk: DeskGiven) -> Respo
 async def _shown(desk: Desk, project: Project) -> ProjectView:
     async with desk.store.read() as rows:
         seen = await rows.projects.seen(project.id)
-        organization = await lookup.organization(rows, desk.principal, project.org_id)
         user = await rows.users.get(project.created_by)
+    organization = desk.principal.organization(project.org_id)
     plan = desk.plan_of(organization)
     measured = unmeasured(project) if seen is None else SeenProject(project, seen.storage_bytes, seen.last_active)
     return ProjectView.of(measured, plan, desk.hosts, owner_of(user, organization, plan) if user else None)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from bough.access import lookup
 from bough.api.given import PartsGiven, PrincipalGiven
 from bough.api.shapes import IdText, View, show
 from bough.ids import OrganizationId
@@ -30,8 +29,7 @@ async def get_active_regions(
 ) -> Response:
     """The regions a project can be created in."""
     if org_id is not None:
-        async with given.store.read() as rows:
-            await lookup.organization(rows, caller, OrganizationId(org_id))
+        caller.organization(OrganizationId(org_id))
     shown = [
         RegionView(
             region_id=region.id,
