@@ -46,6 +46,7 @@ def short_folder(mode: int = 0o711) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(Settings(home=path / "home").sockets, ignore_errors=True)
         forget_uids(path)
 
 
