@@ -16,7 +16,6 @@ class Kind(StrEnum):
     CAPACITY = "capacity"  # the plan or the machine refuses
     TAKEN = "taken"  # a name or id is in use
     PRECONDITION = "precondition"  # the thing is not in a state that allows it
-    TOO_LARGE = "too_large"  # the request body is over the limit
     RULE = "rule"  # understood, but a rule or limit refuses it
     LOCKED = "locked"  # other work is in the way; always safe to retry
     RATE = "rate"  # too many requests
@@ -72,10 +71,6 @@ class Taken(PlatformError):
 
 class PreconditionFailed(PlatformError):
     kind = Kind.PRECONDITION
-
-
-class TooLarge(PlatformError):
-    kind = Kind.TOO_LARGE
 
 
 class RuleBroken(PlatformError):

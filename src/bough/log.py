@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 bind = structlog.contextvars.bind_contextvars
-clear = structlog.contextvars.clear_contextvars
 bound = structlog.contextvars.bound_contextvars
 
 _SECRET_NAMES = re.compile(r"password|secret|token|authorization|api_key|verifier|connection_uri", re.IGNORECASE)

@@ -137,7 +137,6 @@ async def test_a_forgotten_branch_leaves_no_row(store: Store) -> None:
     async with store.read() as rows:
         assert await rows.branches.every_of(project.id) == []
         assert await rows.endpoints.get(endpoint.id) is None
-        assert await rows.branches.all_volumes() == []
         assert await rows.projects.get(project.id) is None
         assert await rows.projects.past_recovery(NOON + timedelta(days=1), 10) == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bough.domain.operation import ENDED, OPEN, REACH, OperationAction, OperationStatus, Reach, Touch, conflict
+from bough.domain.operation import REACH, OperationAction, Reach, Touch, conflict
 from bough.ids import BranchId, EndpointId, ProjectId
 
 HERE, ELSEWHERE = ProjectId("here"), ProjectId("elsewhere")
@@ -45,8 +45,3 @@ def test_touches_conflict_both_ways_or_not_at_all(one: Touch, other: Touch, expe
 
 def test_every_action_says_how_far_it_reaches() -> None:
     assert set(REACH) == set(OperationAction)
-
-
-def test_every_status_is_open_or_ended() -> None:
-    assert set(OperationStatus) == ENDED | OPEN
-    assert not ENDED & OPEN

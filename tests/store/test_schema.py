@@ -1,14 +1,18 @@
 """Migrations: they end where the tables say, keep a backup, and refuse what they do not know."""
 
+import asyncio
 import sqlite3
+import uuid
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 import stores
+from bough.domain.user import OPERATOR
 from bough.errors import PreconditionFailed
 from bough.store import schema
 from bough.store.postgres import PostgresStore
@@ -85,3 +89,31 @@ async def test_the_store_file_is_ours_alone(tmp_path: Path) -> None:
 def test_every_revision_has_its_number_and_follows_the_one_before() -> None:
     known = schema.revisions()
     assert known == [f"{number:04}" for number in range(1, len(known) + 1)]
+
+
+async def test_a_migration_that_is_cut_leaves_nothing_and_is_made_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: object) -> None:
+        raise RuntimeError("cut here")
+
+    store = SqliteStore(tmp_path / "store.db")
+    with monkeypatch.context() as during, pytest.raises(RuntimeError, match="cut here"):
+        during.setattr(op, "bulk_insert", cut)
+        await store.open()
+    await store.close()
+    again = SqliteStore(tmp_path / "store.db")
+    await again.open()
+    async with again.read() as rows:
+        assert await rows.users.get(OPERATOR) is not None
+    await again.close()
+
+
+async def test_two_controls_that_start_together_migrate_once(postgres_server: PostgresServer) -> None:
+    url = await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    both = [PostgresStore(url), PostgresStore(url)]
+    await asyncio.gather(*(store.open() for store in both))
+    for store in both:
+        async with store.read() as rows:
+            assert await rows.users.get(OPERATOR) is not None
+        await store.close()

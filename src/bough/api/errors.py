@@ -19,7 +19,6 @@ STATUS = {
     Kind.CAPACITY: 406,
     Kind.TAKEN: 409,
     Kind.PRECONDITION: 412,
-    Kind.TOO_LARGE: 413,
     Kind.RULE: 422,
     Kind.LOCKED: 423,
     Kind.RATE: 429,

@@ -36,7 +36,6 @@ class OperationStatus(StrEnum):
 ENDED = frozenset(
     {OperationStatus.FINISHED, OperationStatus.FAILED, OperationStatus.CANCELLED, OperationStatus.SKIPPED}
 )
-OPEN = frozenset(OperationStatus) - ENDED
 
 
 class Reach(StrEnum):

@@ -9,7 +9,6 @@ from bough.errors import Invalid, NotFound
 from bough.ids import OrganizationId, ProjectId, UserId
 
 MAX_HISTORY_SECONDS = 2_592_000
-MIN_CU = 0.25
 SUSPEND_DEFAULT = 0  # the platform's default
 SUSPEND_NEVER = -1
 SUSPEND_SHORTEST = 60

@@ -61,9 +61,6 @@ class Branches(Queries):
     async def set_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))
 
-    async def all_volumes(self) -> list[Volume]:
-        return [rebuild(Volume, row) for row in await self._all(sa.select(volumes))]
-
     async def forget(self, branch_id: BranchId) -> None:
         """Remove every row of a branch, its volume's and lineages' too."""
         volume = sa.select(branches.c.volume_id).where(branches.c.id == branch_id)

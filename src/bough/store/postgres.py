@@ -14,6 +14,7 @@ from bough.store.failures import store_failures
 from bough.store.store import Rows
 
 _LEADER = 0x626F756768  # "bough": the advisory lock of whoever runs the standing tasks
+_MIGRATING = _LEADER + 1  # and of whoever brings the schema up to date
 
 
 class PostgresStore:
@@ -33,6 +34,8 @@ class PostgresStore:
         try:
             async with self._engine.connect() as connection:
                 await _check_encoding(connection)
+                # Two controls that start together migrate one after the other; the lock ends with the migration.
+                await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
                 await schema.upgrade(connection, backup=None)
         except (OSError, DBAPIError) as error:
             raise Unavailable(f"The store does not answer at the address in 'store_url': {_cause(error)}") from error

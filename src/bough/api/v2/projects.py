@@ -28,13 +28,13 @@ from bough.api.v2.project_views import ProjectListItem, ProjectView, owner_of, u
 from bough.api.v2.roles import RoleView
 from bough.control.desk import Desk
 from bough.control.projects import CreatedProject, NewProject, ProjectChange, Projects
-from bough.domain.project import Project
+from bough.domain.project import MAX_HISTORY_SECONDS, Project
 from bough.ids import OrganizationId
 from bough.store.projects import SeenProject
 
 router = APIRouter(tags=["Project"], route_class=OnceRoute)
 
-History = Annotated[StrictInt, Field(ge=0, le=2_592_000)]
+History = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_SECONDS)]
 
 
 class NewBranchBody(Body):

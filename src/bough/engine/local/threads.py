@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
