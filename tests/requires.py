@@ -34,3 +34,12 @@ def require_node() -> str:
     require("node", npm is not None, "this test needs Node.js with npm on PATH")
     assert npm is not None
     return npm
+
+
+def require_cow() -> None:
+    present = os.geteuid() == 0 and all(map(shutil.which, ("mkfs.xfs", "mkfs.btrfs")))
+    require(
+        "cow",
+        present and Path("/dev/loop-control").exists(),
+        "this test needs root, mkfs.xfs, mkfs.btrfs and loop devices for copy-on-write images",
+    )

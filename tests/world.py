@@ -24,9 +24,9 @@ from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
 from bough.domain.operation import Operation
-from bough.engine.local import installs
+from bough.engine.local import cgroups, installs
 from bough.engine.local.engine import LocalEngine
-from bough.engine.local.uids import forget_shared_memory
+from bough.engine.local.traces import forget_files
 from bough.ids import EndpointId, ProjectId
 
 API = "/api/v2"
@@ -47,7 +47,15 @@ def short_folder(mode: int = 0o711) -> Iterator[Path]:
     finally:
         shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(Settings(home=path / "home").sockets, ignore_errors=True)
+        forget_groups(Settings(home=path / "home"))
         forget_uids(path)
+
+
+def forget_groups(settings: Settings) -> None:
+    """Limits of computes that a test ended without the engine."""
+    groups = cgroups.found(settings)
+    for name in groups.names():
+        groups.remove(name)
 
 
 def forget_uids(folder: Path) -> None:
@@ -55,12 +63,19 @@ def forget_uids(folder: Path) -> None:
     for claim in Path("/run/bough/uids").glob("[0-9]*"):
         with suppress(FileNotFoundError):  # other tests tidy their own beside us
             if claim.readlink().is_relative_to(folder):
-                forget_shared_memory(int(claim.name))
+                forget_files(int(claim.name))
                 claim.unlink(missing_ok=True)
 
 
 def settings_for(folder: Path, **changes: Any) -> Settings:
-    given: dict[str, Any] = {"home": folder / "home", "free_space_floor": 0, "hold_seconds": 0.2, **changes}
+    """Small and quiet: a warm pool, say, is for the tests that are about it."""
+    given: dict[str, Any] = {
+        "home": folder / "home",
+        "free_space_floor": 0,
+        "hold_seconds": 0.2,
+        "warm_pool": 0,
+        **changes,
+    }
     return Settings.model_validate(given)
 
 
@@ -161,7 +176,8 @@ class Platform:
         )
 
     async def stop_computes(self) -> None:
-        for endpoint in (await self.engine.observe()).running:
+        seen = await self.engine.observe()
+        for endpoint in seen.running | seen.spare:
             await self.engine.ensure_suspended(endpoint)
 
 

@@ -16,6 +16,8 @@ from bough.api.app import create_app
 from bough.api.given import Parts
 from bough.api.limits import Limiter
 from bough.config import Settings
+from bough.control import defaults
+from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
 from bough.control.operator import ensure_operator_key
 from bough.domain.endpoint import Hosts
@@ -30,10 +32,12 @@ from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from bough.tasks.forget_answers import ForgetAnswers
+from bough.tasks.forget_logs import ForgetLogs
 from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.loop import Loop
 from bough.tasks.measure_branches import MeasureBranches
 from bough.tasks.purge_deleted import PurgeDeleted
+from bough.tasks.rotate_logs import RotateLogs
 from bough.tasks.write_key_use import WriteKeyUse
 
 DEFAULT_API_PORT = 8432
@@ -87,7 +91,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Platform]:
     await store.open()
     try:
         await ensure_operator_key(store, keys, operator_key(settings))
-        engine = LocalEngine(settings)
+        engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()
         yield _platform(settings, store, engine, keys)
         await engine.close()
@@ -99,6 +103,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     events = Events()
     queue = Queue(store, events, EVERY, settings.hold_seconds)
     key_use = KeyUse()
+    figures = Figures()
     parts = Parts(
         settings=settings,
         store=store,
@@ -109,13 +114,16 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         hosts=Hosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT),
         limiter=Limiter(settings),
         key_use=key_use,
+        figures=figures,
     )
     tasks = (
         KeepComputes(store, engine, queue),
         PurgeDeleted(store, queue),
         WriteKeyUse(store, key_use),
-        MeasureBranches(store, engine),
+        MeasureBranches(store, engine, figures),
         ForgetAnswers(store),
+        RotateLogs(settings),
+        ForgetLogs(settings, store, engine),
     )
     return Platform(
         parts=parts,
@@ -196,7 +204,8 @@ async def _running(work: Any) -> AsyncIterator[None]:
 
 async def _stop_computes(engine: Engine) -> None:
     """The rows stay active: the next start starts them again."""
-    running = (await engine.observe()).running
+    seen = await engine.observe()
+    running = seen.running | seen.spare
     gate = asyncio.Semaphore(STOPPING_AT_ONCE)
 
     async def stop(endpoint: Any) -> None:

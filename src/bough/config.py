@@ -93,7 +93,14 @@ class Settings(_Frozen):
         (2_000_000_000, 2_000_060_000),
         description="as root: the range of user ids that computes run under",
     )
+    gateway_user: str = Field(
+        "bough-gateway",
+        description="as root: the user that the gateway runs as; added when it is missing",
+        pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
+    log_file_bytes: int = Field(16 * 1024**2, ge=64 * 1024, description="length at which a log file is cut")
+    log_files_kept: int = Field(4, ge=1, description="how many pieces of each log are kept beside it")
     regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)
     plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named limits; `free` is for new accounts")
     rate_per_minute: int = Field(700, ge=1, description="requests a minute per key")
@@ -103,6 +110,10 @@ class Settings(_Frozen):
     hold_seconds: float = Field(5.0, ge=0, description="how long a request waits for conflicting work before 423")
     operation_workers: int = Field(8, ge=1, description="operations that run at once")
     recoverable_seconds: int = Field(7 * 86400, ge=0, description="how long a deleted project can be recovered")
+    warm_pool: int = Field(2, ge=0, le=64, description="computes kept running for new projects; 0: none")
+    warm_memory_share: float = Field(
+        0.05, ge=0, le=0.5, description="share of the machine's memory that the warm pool stays within"
+    )
     free_space_floor: int = Field(
         512 * 1024**2, ge=0, description="free bytes of the home below which nothing new is made"
     )
@@ -127,6 +138,10 @@ class Settings(_Frozen):
     @property
     def log_file(self) -> Path:
         return self.logs / "control.log"
+
+    @property
+    def compute_logs(self) -> Path:
+        return self.logs / "computes"
 
     @property
     def store_file(self) -> Path:

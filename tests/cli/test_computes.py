@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,11 @@ def computes(bough: Program) -> set[int]:
 @pytest.fixture
 def compute(bough: Program) -> int:
     """The pid of the compute of a project on a platform that runs in the background."""
-    said = bough.up()
+    create_project(bough, bough.up())
+    return computes(bough).pop()
+
+
+def create_project(bough: Program, said: dict[str, Any]) -> None:
     request = urllib.request.Request(
         f"{said['api_url']}/projects",
         data=json.dumps({"project": {"name": "first"}}).encode(),
@@ -47,7 +52,6 @@ def compute(bough: Program) -> int:
     with urllib.request.urlopen(request):
         pass
     until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
-    return computes(bough).pop()
 
 
 def test_a_restart_leaves_them_alone_and_down_stops_them(bough: Program, compute: int) -> None:
@@ -57,6 +61,25 @@ def test_a_restart_leaves_them_alone_and_down_stops_them(bough: Program, compute
     pid = bough.supervisor()
     assert bough("down").stdout == f"Stopped the platform (pid {pid}) and 1 compute.\n"
     assert computes(bough) == set()
+
+
+def test_spare_computes_are_adopted_too_and_down_leaves_none(bough: Program) -> None:
+    bough.variables = {"BOUGH_WARM_POOL": "1"}
+    said = bough.up()
+    until(lambda: computes(bough))
+    create_project(bough, said)
+    until(lambda: len(spares(bough)) == 1 and len(computes(bough)) == 2)
+    before = computes(bough)
+    assert bough("restart").returncode == 0
+    assert bough.status()["computes_running"] == 1
+    assert computes(bough) == before
+    assert "and 1 compute." in bough("down").stdout
+    assert computes(bough) == set()
+
+
+def spares(bough: Program) -> list[Path]:
+    """Those that are ready to be taken or were ready once: their wish was applied."""
+    return [path for path in bough.home.glob("volumes/warm-*/applied") if not path.parent.is_symlink()]
 
 
 def test_they_survive_a_platform_that_is_killed_and_are_adopted(bough: Program, compute: int) -> None:

@@ -8,27 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.main import COMMANDS
+from bough.cli.main import COMMANDS, STORAGE
 from cli.program import Program, environment
 
+IN_GROUPS = {f"storage {name}": sentence for name, sentence in STORAGE.items()}
+EVERY = {**COMMANDS, **IN_GROUPS}
 GOLDEN = Path(__file__).with_name("golden")
 HEAVY = ("pydantic", "fastapi", "sqlalchemy", "structlog", "asyncio", "rich", "bough.config")
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *EVERY])
 def test_help_is_as_written(bough: Program, command: str) -> None:
-    done = bough.run(*([command] if command else []), "--help")
+    done = bough.run(*command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    file = GOLDEN / f"{command or 'bough'}.txt"
+    file = GOLDEN / f"{command.replace(' ', '-') or 'bough'}.txt"
     if os.environ.get("WRITE_GOLDEN"):
         file.write_text(done.stdout)
     assert done.stdout == file.read_text()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", EVERY)
 def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
-    function = getattr(importlib.import_module(f"bough.cli.admin.{command}"), command)
-    assert function.__doc__.splitlines()[0] == COMMANDS[command]
+    module = importlib.import_module(f"bough.cli.admin.{command.replace(' ', '.')}")
+    function = getattr(module, command.rsplit(maxsplit=1)[-1])
+    assert function.__doc__.splitlines()[0] == EVERY[command]
 
 
 def test_help_imports_nothing_slow() -> None:
@@ -44,6 +47,11 @@ def test_help_imports_nothing_slow() -> None:
     [
         (["statsu"], "No such command 'statsu'. Did you mean 'status'"),
         (["up", "--hom", "/tmp"], "No such option: --hom"),
+        (["storage", "statsu"], "No such command 'statsu'. Did you mean 'status'"),
+        (["storage", "init"], "Missing option '--size'"),
+        (["storage", "init", "--size", "50Q"], "'--size': '50Q' is no size; write it like 50G"),
+        (["storage", "init", "--size", "900M"], "'--size': 900M is too small; an image has at least 1G"),
+        (["storage", "init", "--size", "50G", "--fs", "ext4"], "'ext4' is not one of 'xfs', 'btrfs'"),
         (["up", "--api-port", "many"], "'--api-port': Input should be a valid integer"),
     ],
 )

@@ -1,11 +1,15 @@
 """`bough logs`, on log files written by hand."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from bough import rotation
 from cli.program import Program, environment
 
 LINES = [
@@ -63,33 +67,77 @@ def test_an_endpoint_without_a_log(bough: Program, log: Path, name: str) -> None
     done = bough("logs", name)
     assert done.returncode == 1
     assert done.stderr.startswith(f"bough: The endpoint '{name}' has no log")
+    assert "No compute has been started there." in done.stderr
 
 
-def test_following_shows_new_lines_and_a_new_file(bough: Program, log: Path) -> None:
-    command = [
-        sys.executable,
-        "-u",
-        "-m",
-        "bough.cli.main",
-        "logs",
-        "--home",
-        str(bough.home),
-        "-f",
-        "-n",
-        "1",
-        "--json",
-    ]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as follower:
-        assert follower.stdout is not None
-        try:
-            assert follower.stdout.readline() == f"{LINES[-1]}\n"
-            with log.open("a") as file:
-                file.write("first half, ")
-                file.flush()
-                file.write("second half\n")
-            assert follower.stdout.readline() == "first half, second half\n"
-            log.rename(log.with_suffix(".old"))
-            log.write_text("in a new file\n")
-            assert follower.stdout.readline() == "in a new file\n"
-        finally:
-            follower.terminate()
+def test_a_mistyped_endpoint_is_recognized(bough: Program, log: Path) -> None:
+    for name in ("ep-quiet-sea-a1b2c3d4", "ep-loud-hill-e5f6g7h8"):
+        (log.parent / "computes" / f"{name}.log").touch()
+    assert "Did you mean ep-quiet-sea-a1b2c3d4?" in bough("logs", "ep-quiet-see-a1b2c3d4").stderr
+
+
+def test_an_unlike_name_gets_the_endpoints_that_have_logs(bough: Program, log: Path) -> None:
+    for number in range(7):
+        path = log.parent / "computes" / f"ep-{'abcdefg'[number] * 8}.log"
+        path.touch()
+        os.utime(path, (number, number))
+    said = bough("logs", "0123").stderr
+    assert "the latest first: ep-gggggggg, ep-ffffffff, ep-eeeeeeee, ep-dddddddd, ep-cccccccc and 2 more." in said
+
+
+def test_lines_are_shown_over_the_pieces_of_a_log(bough: Program, log: Path) -> None:
+    path = log.parent / "computes" / "ep-quiet-sea-1.log"
+    for first in (0, 100, 200, 300):
+        with path.open("a") as file:
+            file.writelines(f"line {number}\n" for number in range(first, first + 100))
+        if first < 300:
+            rotation.rotate(path, 500, 4)
+    for count in (50, 150, 250, 350, 400, 1000):
+        shown = bough("logs", "ep-quiet-sea-1", "-n", str(count)).stdout.splitlines()
+        assert shown == [f"line {number}" for number in range(max(0, 400 - count), 400)]
+
+
+def test_a_statement_that_failed_does_not_show_its_password(bough: Program, log: Path) -> None:
+    statement = "STATEMENT:  create subscription s connection 'postgresql://me:hunter2@far/db' publication p"
+    (log.parent / "computes" / "ep-quiet-sea-1.log").write_text(f"{statement}\n")
+    for arguments in ([], ["--json"]):
+        shown = bough("logs", "ep-quiet-sea-1", *arguments).stdout
+        assert "postgresql://me:***@far/db" in shown
+        assert "hunter2" not in shown
+
+
+@pytest.fixture
+def follower(bough: Program, log: Path) -> Iterator[IO[str]]:
+    """What `bough logs --follow` says, begun at the last line."""
+    command = [sys.executable, "-u", "-m", "bough.cli.main", "logs", "--home", str(bough.home)]
+    with subprocess.Popen(
+        [*command, "-f", "-n", "1", "--json"], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout
+        process.terminate()
+
+
+def test_following_shows_new_lines_and_a_new_file(log: Path, follower: IO[str]) -> None:
+    assert follower.readline() == f"{LINES[-1]}\n"
+    with log.open("a") as file:
+        file.write("first half, ")
+        file.flush()
+        file.write("second half\n")
+    assert follower.readline() == "first half, second half\n"
+    log.rename(log.with_suffix(".old"))
+    log.write_text("in a new file\n")
+    assert follower.readline() == "in a new file\n"
+
+
+def test_following_goes_on_when_the_log_is_cut(log: Path, follower: IO[str]) -> None:
+    assert follower.readline() == f"{LINES[-1]}\n"
+    for number in range(3):
+        with log.open("a") as file:
+            file.write(f"{number} long before\n" * 300 + f"{number} just before\n")
+        assert rotation.rotate(log, 3000, 4)
+        assert [follower.readline() for _ in range(300)] == [f"{number} long before\n"] * 300
+        assert follower.readline() == f"{number} just before\n"
+        with log.open("a") as file:
+            file.write(f"{number} after\n")
+        assert follower.readline() == f"{number} after\n"

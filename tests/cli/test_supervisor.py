@@ -92,7 +92,7 @@ def test_a_restart_that_fails_says_why(bough: Program) -> None:
     (bough.home / "bough.toml").write_text('storage = "btrfs"')
     done = bough("restart")
     assert done.returncode == 1
-    assert "'btrfs'" in done.stderr
+    assert "cannot do --storage btrfs" in done.stderr
     assert bough("status").returncode == 3
 
 
@@ -101,7 +101,7 @@ def test_a_first_start_that_fails_says_why(bough: Program) -> None:
         done = bough("up", *bough.ports(), "--storage", "btrfs", *arguments)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.count("bough: ") == 1
-        assert "'btrfs'" in done.stderr
+        assert "cannot do --storage btrfs" in done.stderr
     assert bough("status").returncode == 3
 
 

@@ -1,4 +1,4 @@
-"""The store, once on each back end."""
+"""The store, once on each back end; and the places of volume drivers."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,10 @@ import pytest
 
 import stores
 from bough.store.store import Store
+from contracts.shelf import module_place, shelf
 from world import PostgresServer
+
+__all__ = ["module_place", "shelf", "store"]
 
 
 @pytest.fixture(params=stores.BACK_ENDS)

@@ -1,5 +1,6 @@
-"""What every engine promises, told with its port alone. A new engine joins by a line in ENGINES."""
+"""What every engine promises, told with its port alone, on every driver of volumes."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -7,20 +8,32 @@ from typing import Any
 
 import pytest
 
+from bough import clock
 from bough.config import Settings
 from bough.engine.port import Engine, EngineError, Readiness
 from bough.engine.spec import ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
-from engine.homes import DATABASE, ROLE, VERIFIER, Home, branch_of, connected, home_folder, spec_of
+from engine.homes import (
+    DATABASE,
+    DRIVERS,
+    ROLE,
+    VERIFIER,
+    Home,
+    branch_of,
+    connected,
+    home_on,
+    kill_postmaster_of,
+    spec_of,
+)
 
 
-@pytest.fixture(scope="module")
-def settings() -> Iterator[Settings]:
-    with home_folder() as made:
+@pytest.fixture(scope="module", params=DRIVERS)
+def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    with home_on(request.param) as made:
         yield made
 
 
-@pytest.fixture(params=["local"])
+@pytest.fixture
 async def engine(settings: Settings) -> AsyncIterator[Engine]:
     async with Home.opened(settings) as home:
         yield home.engine
@@ -36,6 +49,16 @@ def spec(engine: Engine) -> ComputeSpec:
 async def ensure_ready(engine: Engine, spec: ComputeSpec) -> None:
     await engine.ensure_branch(branch_of(spec))
     assert await engine.ensure_running(spec) is Readiness.READY
+
+
+def child_of(spec: ComputeSpec) -> ComputeSpec:
+    return replace(spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new())
+
+
+async def ensure_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
+    child = child_of(parent)
+    await engine.ensure_branch(replace(branch_of(child), parent=parent.volume_id))
+    return child
 
 
 async def session(
@@ -99,6 +122,22 @@ async def test_usage_is_told_only_while_it_runs(engine: Engine, spec: ComputeSpe
     assert before is not None
     assert after is not None
     assert after.logical_bytes > before.logical_bytes + 5_000_000
+    assert after.started_at == before.started_at <= clock.now()
+
+
+async def test_memory_that_a_session_takes_is_seen(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    before = await engine.usage(spec.endpoint_id)
+    async with await session(engine, spec) as db:
+        await db.execute("set work_mem = '256MB'")
+        cursor = "select array_agg(n order by n desc) from generate_series(1, 2000000) n"
+        async with db.transaction():
+            await db.execute(f"declare large cursor for {cursor}; fetch large")
+            during = await engine.usage(spec.endpoint_id)
+    assert before is not None
+    assert during is not None
+    assert 1_000_000 < before.memory_bytes < 500_000_000
+    assert during.memory_bytes > before.memory_bytes + 10_000_000
 
 
 async def test_two_branches_do_not_see_each_other(engine: Engine, spec: ComputeSpec) -> None:
@@ -156,3 +195,119 @@ async def test_an_unknown_install_is_refused(engine: Engine, spec: ComputeSpec) 
     with pytest.raises(EngineError, match="embedded-99") as refused:
         await engine.ensure_branch(branch_of(replace(spec, install="embedded-99.0.0")))
     assert not refused.value.transient
+
+
+async def test_a_child_has_all_that_its_running_parent_committed(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept as select n from generate_series(1, 10000) n")
+    child = await ensure_child(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("drop table kept")
+    assert await engine.ensure_running(child) is Readiness.READY
+    async with await session(engine, child) as db:
+        assert await db.fetchval("select count(*) from kept") == 10000
+        await db.execute("create table own ()")
+    async with await session(engine, spec) as db:
+        assert await db.fetchval("select to_regclass('own')") is None
+
+
+async def test_a_child_of_a_sleeping_parent_and_its_own_child(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept as select 'here' as word")
+    await engine.ensure_suspended(spec.endpoint_id)
+    child = await ensure_child(engine, spec)
+    grandchild = await ensure_child(engine, child)
+    assert await engine.address(spec.endpoint_id) is None
+    for each in (child, grandchild, spec):
+        assert await engine.ensure_running(each) is Readiness.READY
+        async with await session(engine, each) as db:
+            assert await db.fetchval("select word from kept") == "here"
+
+
+async def test_a_child_of_a_killed_parent_has_what_was_committed(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept as select 'here' as word")
+        await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
+    child = await ensure_child(engine, spec)
+    assert await engine.ensure_running(child) is Readiness.READY
+    async with await session(engine, child) as db:
+        assert await db.fetchval("select word from kept") == "here"
+
+
+async def test_a_parent_that_is_written_to_is_branched_without_a_loss(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table counted (n bigint primary key, filler text)")
+        stop = asyncio.Event()
+        writing = asyncio.create_task(count_up(db, stop))
+        children = []
+        for _ in range(3):
+            before = await committed(engine, spec)
+            children.append((await ensure_child(engine, spec), before))
+        stop.set()
+        await writing
+    for child, before in children:
+        assert await engine.ensure_running(child) is Readiness.READY
+        async with await session(engine, child) as db:
+            highest, rows = await db.fetchrow("select coalesce(max(n), 0), count(*) from counted")
+            assert highest == rows, "a hole in what was committed one after the other"
+            assert rows >= before
+
+
+async def test_roles_and_names_of_the_parent_stay_in_the_child(engine: Engine, spec: ComputeSpec) -> None:
+    renamed = replace(
+        spec,
+        roles=(RoleSpec(name="writer", verifier=VERIFIER),),
+        databases=(DatabaseSpec(name="diary", owner="writer"),),
+    )
+    await ensure_ready(engine, renamed)
+    async with await session(engine, renamed, "writer", "diary") as db:
+        await db.execute(f"create role {ROLE} login")
+    child = await ensure_child(engine, renamed)
+    assert await engine.ensure_running(child) is Readiness.READY
+    async with await session(engine, child, "writer", "diary") as db:
+        assert await db.fetchval("select count(*) from pg_roles where rolname = $1", ROLE) == 1
+
+
+async def test_replication_slots_stay_with_the_parent(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("select pg_create_physical_replication_slot('subscriber', true)")
+        child = await ensure_child(engine, spec)
+        assert [name for (name,) in await db.fetch("select slot_name from pg_replication_slots")] == ["subscriber"]
+    assert await engine.ensure_running(child) is Readiness.READY
+    async with await session(engine, child) as db:
+        assert await db.fetch("select slot_name from pg_replication_slots") == []
+
+
+async def test_a_child_of_nothing_is_refused(engine: Engine, spec: ComputeSpec) -> None:
+    with pytest.raises(EngineError, match="parent branch's volume does not exist") as refused:
+        await ensure_child(engine, spec)
+    assert not refused.value.transient
+
+
+async def test_a_parent_may_go_before_its_child(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept as select 'here' as word")
+    child = await ensure_child(engine, spec)
+    await engine.ensure_suspended(spec.endpoint_id)
+    await engine.ensure_absent(spec.project_id, spec.volume_id)
+    assert await engine.ensure_running(child) is Readiness.READY
+    async with await session(engine, child) as db:
+        assert await db.fetchval("select word from kept") == "here"
+
+
+async def count_up(db: Any, stop: asyncio.Event) -> None:
+    number = 0
+    while not stop.is_set():
+        number += 1
+        await db.execute("insert into counted values ($1, repeat('x', 500))", number)
+
+
+async def committed(engine: Engine, spec: ComputeSpec) -> int:
+    async with await session(engine, spec) as db:
+        return int(await db.fetchval("select count(*) from counted"))

@@ -109,6 +109,19 @@ async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more
         await rows.operations.hold(new.id, new.fence)
 
 
+async def test_an_operation_that_ended_is_written_no_more(store: Store, project: Project) -> None:
+    operation = an_operation(project)
+    await _add(store, operation)
+    ended = replace(operation, status=OperationStatus.FINISHED, ended_at=NOON)
+    async with store.transaction() as rows:
+        await rows.operations.save(ended)
+    with pytest.raises(LostLease):
+        async with store.transaction() as rows:
+            await rows.operations.save(operation)
+    async with store.read() as rows:
+        assert await rows.operations.get(operation.id) == ended
+
+
 async def test_two_runners_never_take_the_same_operation(store: Store, project: Project) -> None:
     await _add(store, *(an_operation(project) for _ in range(10)))
 

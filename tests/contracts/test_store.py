@@ -40,6 +40,15 @@ async def test_what_is_written_is_read_back_whole(store: Store) -> None:
     assert [stretch.position for stretch in history] == [0]
 
 
+async def test_volumes_are_told_with_the_names_of_what_they_hold(store: Store) -> None:
+    project = a_project(name="orchard")
+    branch, _ = await add_project(store, project)
+    async with store.read() as rows:
+        use = next(each for each in await rows.branches.volume_uses() if each.volume_id == branch.volume_id)
+    assert (use.project_id, use.project_name) == (project.id, "orchard")
+    assert (use.branch_id, use.branch_name) == (branch.id, branch.name)
+
+
 async def test_a_transaction_is_all_or_nothing(store: Store) -> None:
     project = a_project()
     with pytest.raises(RuntimeError, match="halfway"):
@@ -48,6 +57,58 @@ async def test_a_transaction_is_all_or_nothing(store: Store) -> None:
             raise RuntimeError("halfway")
     async with store.read() as rows:
         assert await rows.projects.get(project.id) is None
+
+
+async def test_what_need_not_last_is_also_all_or_nothing_and_seen_at_once(store: Store) -> None:
+    project, halfway = a_project(), a_project()
+    async with store.transaction(lasting=False) as rows:
+        await rows.projects.add(project)
+    with pytest.raises(RuntimeError, match="halfway"):
+        async with store.transaction(lasting=False) as rows:
+            await rows.projects.add(halfway)
+            raise RuntimeError("halfway")
+    async with store.read() as rows:
+        assert await rows.projects.get(project.id) == project
+        assert await rows.projects.get(halfway.id) is None
+
+
+async def test_transactions_that_come_together_do_not_mix(store: Store) -> None:
+    async def count_up(lasting: bool) -> None:
+        async with store.transaction(lasting=lasting) as rows:
+            await rows.projects.lock(project.id)
+            found = await rows.projects.get(project.id)
+            assert found is not None
+            seconds = found.history_retention_seconds + 1
+            await rows.projects.save(replace(found, history_retention_seconds=seconds))
+
+    project = a_project(history_retention_seconds=0)
+    await add_project(store, project)
+    await asyncio.gather(*(count_up(lasting=bool(number % 2)) for number in range(10)))
+    async with store.read() as rows:
+        found = await rows.projects.get(project.id)
+    assert found is not None
+    assert found.history_retention_seconds == 10
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_transaction_that_is_cancelled_is_whole_or_not_there(store: Store, turns: int) -> None:
+    projects = [a_project(0), a_project(1)]
+
+    async def add() -> None:
+        async with store.transaction(lasting=False) as rows:
+            for project in projects:
+                await rows.projects.add(project)
+
+    adding = asyncio.create_task(add())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    adding.cancel()
+    await asyncio.gather(adding, return_exceptions=True)
+    async with store.transaction() as rows:
+        await rows.projects.add(a_project(2))  # the next one is not in the way of what was cut
+    async with store.read() as rows:
+        there = [await rows.projects.get(project.id) is not None for project in projects]
+    assert there in ([True, True], [False, False])
 
 
 async def test_a_key_that_is_taken_is_a_duplicate(store: Store) -> None:

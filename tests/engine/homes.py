@@ -14,14 +14,18 @@ from typing import Any
 import asyncpg
 
 from bough.config import Settings
-from bough.engine.local import postmaster
+from bough.engine.local import image_making, postmaster
 from bough.engine.local.engine import LocalEngine
+from bough.engine.local.image import FileSystem, Image
 from bough.engine.local.postmaster import PidFile
+from bough.engine.local.progress import silent
 from bough.engine.port import Address, Readiness
 from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.secret import scram_verifier
-from world import short_folder
+from images import loop_image
+from requires import require_cow
+from world import forget_groups, forget_uids, short_folder
 
 ROLE = "neondb_owner"
 DATABASE = "neondb"
@@ -32,18 +36,62 @@ VERIFIER = scram_verifier(PASSWORD)
 @contextmanager
 def home_folder(**changes: Any) -> Iterator[Settings]:
     """Settings of a home that other users can pass; nothing of it is left on the machine at the end."""
-    with short_folder() as path:
-        settings = Settings(home=path / "home", free_space_floor=0, **changes)
+    with short_folder() as path, home_in(path, **changes) as settings:
+        yield settings
+
+
+# `btrfs+wal`: the data on btrfs and the WAL on the file system of the home.
+DRIVERS = ("plain", "reflink", "btrfs", "btrfs+wal")
+
+
+@contextmanager
+def home_on(driver: str, **changes: Any) -> Iterator[Settings]:
+    """Settings of a home whose volumes are made by the driver, on a file system of its own if it needs one."""
+    if driver == "plain":
+        with home_folder(storage="plain", **changes) as settings:
+            yield settings
+        return
+    require_cow()
+    if driver == "btrfs+wal":
+        with home_with_image("btrfs", **changes) as settings:
+            yield settings
+        return
+    fs: FileSystem = "xfs" if driver == "reflink" else "btrfs"
+    with loop_image(fs, 2048) as folder, home_in(folder, storage=driver, **changes) as settings:
+        yield settings
+
+
+@contextmanager
+def home_with_image(fs: FileSystem, **changes: Any) -> Iterator[Settings]:
+    """A home with an image as `bough storage init` makes it."""
+    with home_folder(**changes) as settings:
+        settings.home.mkdir(mode=0o711)
+        image = Image.planned(settings.home, settings.home / "storage.img", fs=fs, thin=True, size=2 << 30)
+        image_making.make(image, 0, silent)
         try:
             yield settings
         finally:
             _end_computes(settings)
-            shutil.rmtree(settings.sockets, ignore_errors=True)
+            image.unmount()
+
+
+@contextmanager
+def home_in(folder: Path, **changes: Any) -> Iterator[Settings]:
+    """The same in a folder of a file system that the test made."""
+    given: dict[str, Any] = {"home": folder / "home", "free_space_floor": 0, **changes}
+    settings = Settings.model_validate(given)
+    try:
+        yield settings
+    finally:
+        _end_computes(settings)
+        shutil.rmtree(settings.sockets, ignore_errors=True)
+        forget_groups(settings)
+        forget_uids(folder)
 
 
 def _end_computes(settings: Settings) -> None:
     """Whatever still runs, also after a failed test; each is found by its own data folder."""
-    for data in (settings.home / "volumes").glob("*/data"):
+    for data in [*settings.home.glob("volumes/*/data"), *settings.home.glob("storage/volumes/*/data")]:
         live = postmaster.find(data)
         if live is not None:
             with live:
@@ -65,6 +113,7 @@ def spec_of(install: str, **changes: Any) -> ComputeSpec:
         endpoint_id=EndpointId.new(),
         volume_id=VolumeId.new(),
         install=install,
+        cu=0.25,
         settings=compute_settings(0.25, logical_replication=False),
         roles=(RoleSpec(name=ROLE, verifier=VERIFIER),),
         databases=(DatabaseSpec(name=DATABASE, owner=ROLE),),
@@ -138,15 +187,24 @@ class Compute:
 
     async def kill(self) -> None:
         """Kill the postmaster as the kernel does when memory runs out, and wait for its end."""
-        pid = self.pid
-        pidfd = os.pidfd_open(pid)
-        os.kill(pid, signal.SIGKILL)
-        await asyncio.to_thread(_wait_for, pidfd)
-        os.close(pidfd)
+        await kill(self.pid)
+
+
+async def kill(pid: int) -> None:
+    pidfd = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(_wait_for, pidfd)
+    os.close(pidfd)
 
 
 def _wait_for(pidfd: int) -> None:
     os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+
+
+async def kill_postmaster_of(backend: int) -> None:
+    """Kill the postmaster of a session's process, and wait for its end."""
+    fields = Path(f"/proc/{backend}/stat").read_text().rsplit(")", 1)[1].split()
+    await kill(int(fields[1]))
 
 
 class Home:
@@ -169,6 +227,14 @@ class Home:
         """A branch whose compute accepts connections."""
         compute = await self.branch(major, **changes)
         assert await compute.run() is Readiness.READY
+        return compute
+
+    async def child(self, parent: Compute) -> Compute:
+        """A branch with all that its parent has committed; its compute was never started."""
+        own = replace(parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new(), branch_id=BranchId.new())
+        compute = Compute(self, own)
+        self.computes.append(compute)
+        await self.engine.ensure_branch(replace(branch_of(compute.spec), parent=parent.spec.volume_id))
         return compute
 
     async def standing(self, spec: ComputeSpec) -> Compute:

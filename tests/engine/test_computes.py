@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.engine.local import computes
+from bough.engine.local import computes, process
 from bough.engine.local.compute_log import MARK
 from bough.engine.local.postmaster import READY, PidFile
 from bough.engine.port import EngineError, Readiness
@@ -204,10 +204,21 @@ async def test_a_forged_pid_file_fools_nobody(home: Home) -> None:
 
 async def test_a_slow_start_is_told_and_asked_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await home.branch()
-    monkeypatch.setattr(computes, "READY_SECONDS", 0.0)
+    started: list[int] = []
+
+    def start_and_stop(launch: process.Launch) -> int:
+        started.append(process_start(launch))
+        os.kill(started[0], signal.SIGSTOP)
+        return started[0]
+
+    process_start = process.start
+    monkeypatch.setattr(process, "start", start_and_stop)
+    monkeypatch.setattr(computes, "READY_SECONDS", 0.2)
     assert await compute.run() is Readiness.STARTING
     monkeypatch.undo()
+    os.kill(started[0], signal.SIGCONT)
     assert await compute.run() is Readiness.READY
+    assert compute.pid == started[0]
     assert await compute.value("select 1") == 1
 
 

@@ -1,35 +1,67 @@
 """What a tenant can and cannot do, and who gets in by the socket."""
 
 import asyncio
+import fcntl
 import os
+import pwd
+import resource
+import signal
 import socket
 import stat
 import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
 from bough.config import running_as_root
-from bough.engine.local.sandbox import ENVIRONMENT
+from bough.engine.local import launcher, processes
+from bough.engine.local.sandbox import ENVIRONMENT, initdb_identity
 from engine.homes import ROLE, Compute, Home
 from requires import require_root
 
+EVERYBODYS = {"/dev/null", "/dev/random", "/dev/urandom"}
+
 
 def answer_to(compute_sockets: str, uid: int, role: str) -> str:
-    """What the server says to a process of that user; the kernel tells it who connects."""
-    startup = struct.pack("!I", 196608) + b"user\0" + role.encode() + b"\0database\0postgres\0\0"
-    with socket.socket(socket.AF_UNIX) as caller:
+    """What the server says to a process of that user; the kernel tells it who connects.
+
+    The socket is held before the user changes: the folder would let few of them pass.
+    """
+    held = os.open(f"{compute_sockets}/.s.PGSQL.5432", os.O_PATH)
+    with acting_as(uid), socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(10)
-        os.setegid(uid)
-        os.seteuid(uid)
         try:
-            caller.connect(f"{compute_sockets}/.s.PGSQL.5432")
+            caller.connect(f"/proc/self/fd/{held}")
         finally:
-            os.seteuid(0)
-            os.setegid(0)
+            os.close(held)
+        startup = struct.pack("!I", 196608) + b"user\0" + role.encode() + b"\0database\0postgres\0\0"
         caller.sendall(struct.pack("!I", len(startup) + 4) + startup)
         return caller.recv(4096).decode(errors="replace")
+
+
+def reach(compute_sockets: str, uid: int, gid: int) -> None:
+    with acting_as(uid, gid), socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(f"{compute_sockets}/.s.PGSQL.5432")
+
+
+@contextmanager
+def acting_as(uid: int, gid: int | None = None) -> Iterator[None]:
+    os.setegid(uid if gid is None else gid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def gateway(home: Home) -> pwd.struct_passwd:
+    return pwd.getpwnam(home.settings.gateway_user)
 
 
 async def host(compute: Compute) -> str:
@@ -106,25 +138,52 @@ async def test_a_tenant_does_not_reach_our_role_through_its_own_server(tenant: C
 
 async def test_the_computes_own_user_gets_in_as_nobody(tenant: Compute) -> None:
     require_root()
-    uid = tenant.data.stat().st_uid
-    for role in ("bough_admin", ROLE):
-        assert "Peer authentication failed" in answer_to(await host(tenant), uid, role)
+    for uid in (tenant.data.stat().st_uid, 65534):
+        for role in ("bough_admin", ROLE):
+            assert "Peer authentication failed" in answer_to(await host(tenant), uid, role)
 
 
-async def test_the_socket_folder_is_open_to_our_group_only(home: Home, tenant: Compute) -> None:
+async def test_the_gateways_user_gets_in_as_any_role_but_ours(home: Home, tenant: Compute) -> None:
+    require_root()
+    uid = gateway(home).pw_uid
+    assert "Peer authentication failed" in answer_to(await host(tenant), uid, "bough_admin")
+    assert "Peer authentication failed" in answer_to(await host(tenant), uid, "bough_anything")
+    assert answer_to(await host(tenant), uid, ROLE).startswith("R\0\0\0\x08\0\0\0\0")
+
+
+async def test_the_socket_folder_is_open_to_the_gateways_group_only(home: Home, tenant: Compute) -> None:
     folder = Path(await host(tenant))
     seen = await asyncio.to_thread(folder.stat)
     assert stat.S_IMODE(seen.st_mode) == 0o710
-    assert (seen.st_uid, seen.st_gid) == (tenant.data.stat().st_uid, os.getegid())
+    assert (seen.st_uid, seen.st_gid) == (os.geteuid(), gateway(home).pw_gid if running_as_root() else os.getegid())
     assert stat.S_IMODE(home.settings.sockets.stat().st_mode) == (0o711 if running_as_root() else 0o700)
 
 
 async def test_other_users_do_not_even_reach_the_socket(home: Home, tenant: Compute) -> None:
     require_root()
     other = await home.branch()
-    for uid in (other.data.stat().st_uid, 65534):
+    sockets = await host(tenant)
+    for uid in (tenant.data.stat().st_uid, other.data.stat().st_uid, 65534):
         with pytest.raises(PermissionError):
-            answer_to(await host(tenant), uid, ROLE)
+            reach(sockets, uid, uid)
+    reach(sockets, gateway(home).pw_uid, gateway(home).pw_gid)
+
+
+async def test_a_server_that_recovers_by_itself_keeps_its_sealed_socket(home: Home) -> None:
+    compute = await home.compute()
+    pid, socket_number = compute.pid, (Path(await host(compute)) / ".s.PGSQL.5432").stat().st_ino
+    backend = await compute.value("select pg_backend_pid()")
+    os.kill(processes.children(pid)[0], signal.SIGKILL)
+    assert await value_after_recovery(compute, "select pg_backend_pid()") != backend
+    assert (compute.pid, (Path(await host(compute)) / ".s.PGSQL.5432").stat().st_ino) == (pid, socket_number)
+
+
+async def value_after_recovery(compute: Compute, sql: str) -> Any:
+    while True:
+        try:
+            return await compute.value(sql)
+        except (asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError, ConnectionError):
+            await asyncio.sleep(0.02)
 
 
 async def test_a_compute_runs_as_its_project_and_inherits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +199,53 @@ async def test_a_compute_runs_as_its_project_and_inherits_nothing(home: Home, mo
     variables = (process / "environ").read_bytes().split(b"\0")
     assert {word.split(b"=")[0].decode() for word in variables if word} <= set(ENVIRONMENT) | {"PGGRANDPARENTPID"}
     assert os.getsid(compute.pid) == compute.pid
-    open_files = {str(link.readlink()) for link in (process / "fd").iterdir()}
-    assert not any("store" in name or str(home.settings.keys) in name for name in open_files)
     assert (process / "status").read_text().split("Umask:\t")[1].startswith("0077")
+    assert "Max core file size        0                    0" in (process / "limits").read_text()
+
+
+async def test_a_compute_holds_no_file_of_ours(home: Home) -> None:
+    """Not even those that we would let a child inherit; its pipes, sockets and files are its own."""
+    with ExitStack() as stack:
+        lock = os.open(home.settings.home / "store.db", os.O_CREAT | os.O_RDWR)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        pair = [each.detach() for each in socket.socketpair()]
+        for number in (lock, *pair, *os.pipe()):
+            stack.callback(os.close, number)
+            os.set_inheritable(number, True)
+        compute = await home.compute()
+        ours = open_files(os.getpid())
+        assert {f"socket:[{os.fstat(number).st_ino}]" for number in pair} < ours
+        everyone = [compute.pid, *processes.children(compute.pid)]
+        assert len(everyone) > 3
+        for pid in everyone:
+            held = open_files(pid)
+            assert held & ours <= EVERYBODYS | {name for name in held if name.startswith("anon_inode:")}
+            files = {name for name in held if name.startswith("/")} - {*EVERYBODYS, str(compute.log)}
+            assert {name for name in files if not Path(name).is_relative_to(compute.data)} == set()
+
+
+def open_files(pid: int) -> set[str]:
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.add(str(link.readlink()))
+    return found
+
+
+async def test_a_compute_and_all_it_starts_can_gain_no_privilege(home: Home) -> None:
+    compute = await home.compute()
+    for pid in (compute.pid, *processes.children(compute.pid)):
+        assert flag(Path(f"/proc/{pid}/status").read_text()) == "1"
+
+
+def test_whoever_makes_the_template_can_gain_no_privilege_and_we_keep_ours() -> None:
+    command = ["cat", "/proc/self/status"]
+    with launcher.spawn(command, initdb_identity(), stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert flag(started.stdout.read().decode()) == "1"
+    assert flag(subprocess.run(command, capture_output=True, text=True, check=True).stdout) == "0"
+    assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 0)
+
+
+def flag(status: str) -> str:
+    return status.split("NoNewPrivs:\t")[1][0]

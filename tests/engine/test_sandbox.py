@@ -1,18 +1,25 @@
 """A user id for every project: lent once on a host, given back with the last volume."""
 
+import grp
 import os
+import pwd
+import stat
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from bough.config import Settings
+from bough.engine.local import accounts, processes
 from bough.engine.local.folders import Folders, check_traversable
 from bough.engine.local.uids import Uids
 from bough.engine.port import EngineError
 from bough.ids import EndpointId, ProjectId, VolumeId
 from engine.homes import Home, branch_of, home_folder
+from engine.intruder import interpreter
 from requires import require_root
 
 RANGE = (310_000, 310_004)  # no other home on this machine uses it
@@ -43,13 +50,90 @@ def test_two_homes_never_lend_the_same(two_homes: list[Settings]) -> None:
     assert ours.ensure(ProjectId.new()) == 310_002
 
 
-def test_a_released_one_leaves_nothing_in_shared_memory(two_homes: list[Settings]) -> None:
+def test_two_homes_that_lend_at_once_never_lend_the_same(two_homes: list[Settings]) -> None:
+    """Two processes that begin together, and want more than a few each."""
+    first, last = 310_100, 310_200
+    homes = [home.model_copy(update={"project_uids": (first, last)}) for home in two_homes]
+    start, go = os.pipe()
+    lenders = [
+        subprocess.Popen([sys.executable, "-c", LEND, str(home.home), str(first), str(last)], stdin=start)
+        for home in homes
+    ]
+    for end in (start, go):
+        os.close(end)
+    assert [lender.wait() for lender in lenders] == [0, 0]
+    lent = [{int(link.name) for link in (home.home / "uids").iterdir()} for home in homes]
+    assert [len(each) for each in lent] == [40, 40]
+    assert lent[0] & lent[1] == set()
+
+
+# Waits for the end of its input, which comes to both at once.
+LEND = """
+import sys
+from pathlib import Path
+from bough.config import Settings
+from bough.engine.local.uids import Uids
+from bough.ids import ProjectId
+uids = Uids(Settings(home=Path(sys.argv[1]), project_uids=(int(sys.argv[2]), int(sys.argv[3]))))
+sys.stdin.read()
+for _ in range(40):
+    uids.ensure(ProjectId.new())
+"""
+
+
+def test_a_released_one_leaves_nothing_on_the_machine(two_homes: list[Settings]) -> None:
+    """Processes, files where everybody may write, shared memory of both kinds."""
     uids, project = Uids(two_homes[0]), ProjectId.new()
-    left = Path(f"/dev/shm/PostgreSQL.test-{project}")
-    left.touch(mode=0o600)
-    os.chown(left, uids.ensure(project), 0)
-    uids.release(project)
-    assert not left.exists()
+    uid = uids.ensure(project)
+    files = [Path(folder) / f"bough-test-{project}" for folder in ("/dev/shm", "/tmp", "/var/tmp")]
+    with running_as(uid, LEAVE, *map(str, files)):
+        assert all((file / "inside").exists() for file in files)
+        assert segments_of(uid)
+        assert list(processes.of_user(uid))
+        uids.release(project)
+        assert not any(map(os.path.lexists, files))
+        assert segments_of(uid) == []
+        assert list(processes.of_user(uid)) == []
+
+
+def test_one_whose_home_is_gone_is_lent_again_only_when_nothing_runs_as_it(two_homes: list[Settings]) -> None:
+    gone, here = map(Uids, two_homes)
+    uid = gone.ensure(ProjectId.new())
+    (two_homes[0].home / "uids" / str(uid)).unlink()
+    with running_as(uid, "print(flush=True); import time; time.sleep(300)"):
+        assert here.ensure(ProjectId.new()) == uid + 1
+    assert here.ensure(ProjectId.new()) == uid
+
+
+LEAVE = """
+import ctypes, os, sys, time
+for path in sys.argv[1:]:
+    os.mkdir(path)
+    open(path + "/inside", "w").close()
+assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0
+print(flush=True)
+if os.fork() == 0:
+    os.setsid()
+time.sleep(300)
+"""
+
+
+@contextmanager
+def running_as(uid: int, program: str, *arguments: str) -> Iterator[None]:
+    """A program of the user, from when it has said a line."""
+    command = [interpreter(), "-c", program, *arguments]
+    with subprocess.Popen(command, user=uid, group=uid, extra_groups=[], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"\n"
+        try:
+            yield
+        finally:
+            processes.end_all_of(uid)
+
+
+def segments_of(uid: int) -> list[str]:
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return [row[1] for row in rows if row[7] == str(uid)]
 
 
 def test_a_released_one_is_lent_again(two_homes: list[Settings]) -> None:
@@ -80,6 +164,48 @@ def test_the_host_is_told_again_after_a_boot(two_homes: list[Settings]) -> None:
     assert theirs.ensure(ProjectId.new()) == uid
     with pytest.raises(EngineError, match=f"User id {uid} of project .* is also used by {two_homes[1].home}"):
         ours.ensure_claimed()
+
+
+def test_the_gateways_user_is_added_once_and_can_do_nothing(tmp_path: Path) -> None:
+    require_root()
+    name = f"bough-test-{os.getpid()}"
+    try:
+        for _ in range(2):
+            accounts.ensure(name, tmp_path / "lock")
+        added = pwd.getpwnam(name)
+        assert (added.pw_dir, added.pw_shell) == ("/nonexistent", "/usr/sbin/nologin")
+        assert grp.getgrgid(added.pw_gid).gr_name == name
+        assert accounts.Entrants("root", name).gateway_gid == added.pw_gid
+    finally:
+        subprocess.run(["userdel", name], check=True)
+    with pytest.raises(
+        EngineError, match=f"needs a user {name}, which cannot be added .*: run `useradd --system .* {name}`"
+    ):
+        _ = accounts.Entrants("root", name).gateway_gid
+
+
+def test_a_gateways_user_that_cannot_be_added_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_root()
+    with pytest.raises(EngineError, match=r"cannot be added \(.*\): run `useradd --system .* a:b`"):
+        accounts.ensure("a:b", tmp_path / "lock")
+    monkeypatch.setattr(accounts, "_SEARCHED", str(tmp_path))
+    with pytest.raises(EngineError, match=r"\(useradd is missing\)"):
+        accounts.ensure("bough-test-nobody", tmp_path / "lock")
+
+
+def test_folders_are_passages_or_closed(two_homes: list[Settings]) -> None:
+    home = two_homes[0]
+    (home.home / "bough.toml").write_text("store_url = 'postgresql://bough:secret@db/bough'\n")
+    Folders(home).ensure()
+    passages = (home.home, home.home / "volumes", home.home / "templates", home.sockets, home.sockets.parent)
+    closed = (home.home / "run", home.home / "uids", home.logs, home.compute_logs, home.sockets.parent / "uids")
+    assert {mode_of(path) for path in passages} == {0o711}
+    assert {mode_of(path) for path in closed} == {0o700}
+    assert mode_of(home.home / "bough.toml") == 0o600
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_a_closed_folder_on_the_way_is_named(open_folder: Path) -> None:

@@ -6,52 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from bough.config import Settings, running_as_root
+from bough.config import running_as_root
 from bough.engine.local.engine import LocalEngine
-from bough.engine.local.sandbox import Identity, ourselves
-from bough.engine.local.volumes.copying import copy_tree
 from bough.engine.local.volumes.detect import choose
 from bough.engine.local.volumes.making import being_made, drop
+from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.port import EngineError
 from bough.errors import SettingRefused
 from bough.ids import ProjectId
 from engine.homes import Home, branch_of, spec_of
-from requires import require_root
+from images import loop_image
+from requires import require_cow, require_root
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_copy_has_every_file_folder_and_link(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    (source / "base" / "empty").mkdir(parents=True)
-    for number in range(50):
-        (source / "base" / str(number)).write_bytes(bytes([number]) * number * 1000)
-    (source / "link").symlink_to("base/7")
-    (source / "wal").symlink_to("base")
-    copy_tree(source, tmp_path / "copy", ourselves())
-    copied = tmp_path / "copy"
-    assert {path.relative_to(copied) for path in copied.rglob("*")} == {
-        path.relative_to(source) for path in source.rglob("*")
-    }
-    assert all((copied / "base" / str(n)).read_bytes() == bytes([n]) * n * 1000 for n in range(50))
-    assert copied.joinpath("link").readlink() == Path("base/7")
-    assert copied.joinpath("wal").readlink() == Path("base")
-    assert mode(copied / "base") == 0o700
-
-
-def test_a_copy_belongs_to_its_new_owner(tmp_path: Path) -> None:
-    require_root()
-    (tmp_path / "source" / "folder").mkdir(parents=True)
-    (tmp_path / "source" / "folder" / "file").touch()
-    copy_tree(tmp_path / "source", tmp_path / "copy", Identity(12345, 12345))
-    owners = {path.stat().st_uid for path in [tmp_path / "copy", *(tmp_path / "copy").rglob("*")]}
-    assert owners == {12345}
-
-
 def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), being_made(tmp_path / "thing") as making:
+    with pytest.raises(RuntimeError), being_made(tmp_path / "thing", PlainDriver()) as making:
         making.mkdir()
         raise RuntimeError("the disk broke")
     assert list(tmp_path.iterdir()) == []
@@ -60,7 +33,7 @@ def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
 def test_what_a_crash_left_is_made_again_from_the_start(tmp_path: Path) -> None:
     (tmp_path / "thing.making").mkdir()
     (tmp_path / "thing.making" / "half").touch()
-    with being_made(tmp_path / "thing") as making:
+    with being_made(tmp_path / "thing", PlainDriver()) as making:
         making.mkdir()
         (making / "whole").touch()
     assert [path.name for path in (tmp_path / "thing").iterdir()] == ["whole"]
@@ -69,15 +42,26 @@ def test_what_a_crash_left_is_made_again_from_the_start(tmp_path: Path) -> None:
 def test_dropping_may_be_repeated_after_a_crash_in_its_middle(tmp_path: Path) -> None:
     for name in ("thing", "thing.dropping"):
         (tmp_path / name / "folder").mkdir(parents=True)
-    drop(tmp_path / "thing")
-    drop(tmp_path / "thing")
+    drop(tmp_path / "thing", PlainDriver())
+    drop(tmp_path / "thing", PlainDriver())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("storage", ["reflink", "btrfs"])
-def test_a_driver_that_is_not_there_is_refused(storage: str) -> None:
-    with pytest.raises(SettingRefused, match=f"'{storage}' is not available in this version"):
-        choose(Settings.model_validate({"storage": storage}))
+def test_a_driver_that_the_file_system_cannot_do_is_refused(open_folder: Path, storage: str) -> None:
+    with pytest.raises(SettingRefused, match=f"cannot do --storage {storage}.*`bough storage init`"):
+        choose(storage, open_folder)
+
+
+def test_auto_takes_the_best_that_the_file_system_can_do(open_folder: Path) -> None:
+    require_cow()
+    assert choose("auto", open_folder).name == "plain"
+    with loop_image("xfs", 320) as folder:
+        assert choose("auto", folder).name == "reflink"
+        assert choose("plain", folder).name == "plain"
+    with loop_image("btrfs", 128) as folder:
+        assert choose("auto", folder).name == "btrfs"
+        assert choose("reflink", folder).name == "reflink"
 
 
 async def test_a_volume_is_closed_to_all_but_its_project(home: Home) -> None:
@@ -127,7 +111,7 @@ async def test_nothing_new_is_made_below_the_floor_of_free_space(home: Home) -> 
     engine = LocalEngine(home.settings.model_copy(update={"free_space_floor": 1 << 60}))
     await engine.prepare()
     await engine.ensure_branch(branch_of(there.spec))
-    with pytest.raises(EngineError, match="less free space than free_space_floor") as refused:
+    with pytest.raises(EngineError, match="less than free_space_floor") as refused:
         await engine.ensure_branch(branch_of(spec_of(home.install(), project_id=ProjectId.new())))
     assert not refused.value.transient
     await engine.close()

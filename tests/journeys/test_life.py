@@ -101,9 +101,12 @@ async def test_logical_replication_reaches_a_running_compute(platform: Platform)
     assert await platform.query(made, "show wal_level") == "logical"
 
 
-async def test_a_machine_without_room_fails_the_work_with_a_sentence_and_keeps_nothing() -> None:
-    async with world.platform(free_space_floor=2**60) as full:
+async def test_room_that_goes_after_the_request_fails_the_work_with_a_sentence_and_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with world.platform() as full:
         made = await full.create_project()
+        monkeypatch.setattr("bough.engine.local.space.shortage", lambda *_: "The disk has no free space left.")
         await full.settle()
         create, start = await full.operations(made["project"]["id"])
         assert (create.status, start.status) == (OperationStatus.FAILED, OperationStatus.CANCELLED)

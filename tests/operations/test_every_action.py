@@ -1,5 +1,7 @@
-"""Two tests that hold for every action there is or will be: repetition and failure at each step."""
+"""Three tests that hold for every action there is or will be: repetition, failure at each step, lost records."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from bough.operations.context import Context
 from bough.operations.events import Events
 from bough.operations.outcome import Outcome
 from bough.operations.runner import Runner
+from bough.store.sqlite import SqliteStore
 from operations.scenarios import SCENES, Scene
 from world import Platform
 
@@ -54,15 +57,18 @@ async def enqueue(platform: Platform, scene: Scene) -> Operation:
         return (await platform.parts.queue.enqueue(rows, [scene.wish], "test"))[0]
 
 
+async def now(platform: Platform, operation: Operation) -> Operation:
+    async with platform.store.read() as rows:
+        found = await rows.operations.get(operation.id)
+    assert found is not None
+    return found
+
+
 async def run(platform: Platform, action: type[Action], operation: Operation) -> Operation:
     runner = Runner(platform.store, platform.engine, Events(), [action], workers=1)
-    while True:
+    while not (found := await now(platform, operation)).ended:
         await runner.run_until_idle()
-        async with platform.store.read() as rows:
-            found = await rows.operations.get(operation.id)
-        assert found is not None
-        if found.ended:
-            return found
+    return found
 
 
 def _names(folder: Path) -> list[str]:
@@ -114,3 +120,23 @@ async def test_failing_at_any_step_leaves_nothing_behind(
     else:
         assert (ended.status, ended.error) == (OperationStatus.FAILED, "the test made this fail")
         assert await picture(platform, scene) == before
+
+
+@pytest.mark.parametrize("action", EVERY, ids=lambda action: action.__name__)
+async def test_an_action_whose_records_a_power_cut_took_comes_to_the_same_end(
+    platform: Platform, action: type[Action]
+) -> None:
+    """Only the wish is sure to be on disk: rows written after it may be gone, while the engine's work is there."""
+    assert isinstance(platform.store, SqliteStore)
+    scene = await SCENES[action](platform)
+    operation = await enqueue(platform, scene)
+    with closing(sqlite3.connect(":memory:")) as before, closing(sqlite3.connect(platform.store.path)) as rows:
+        rows.backup(before)
+        await run(platform, action, operation)
+        after = await picture(platform, scene)
+        await platform.stop_computes()
+        before.backup(rows)
+    assert await now(platform, operation) == operation
+    ended = await run(platform, action, operation)
+    assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
+    assert await picture(platform, scene) == after

@@ -11,16 +11,18 @@ import pytest
 
 from bough import clock
 from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.project import Project
 from bough.engine.port import Engine, EngineError
 from bough.errors import Busy
 from bough.operations.action import Action, Wish, step
 from bough.operations.context import Context
 from bough.operations.events import Events
-from bough.operations.outcome import Done, Goto, Outcome, Sleep
+from bough.operations.outcome import Done, Goto, Outcome, Sleep, Writes
 from bough.operations.queue import Queue
 from bough.operations.runner import TRIES, Runner
+from bough.store.operations import LostLease
 from bough.store.sqlite import SqliteStore
-from bough.store.store import Store
+from bough.store.store import Rows, Store
 from stores import a_project, add_project
 
 NO_ENGINE = cast(Engine, None)  # these actions have no hands
@@ -33,6 +35,7 @@ class Script:
     did: list[str] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     sleeps: list[float] = field(default_factory=list)
+    writes: Writes | None = None
 
 
 def toy(script: Script) -> type[Action]:
@@ -54,7 +57,7 @@ def toy(script: Script) -> type[Action]:
                 raise script.errors.pop(0)
             if script.sleeps:
                 return Sleep(script.sleeps.pop(0), "not yet")
-            return Done("all good")
+            return Done("all good", writes=script.writes)
 
         async def unsecond(self, _ctx: Context) -> None:
             script.did.append("unsecond")
@@ -75,6 +78,13 @@ def follower(script: Script) -> type[Action]:
             script.did.append("unfollow")
 
     return Follower
+
+
+def adding(project: Project) -> Writes:
+    async def writes(rows: Rows) -> None:
+        await rows.projects.add(project)
+
+    return writes
 
 
 class Bench:
@@ -99,6 +109,10 @@ class Bench:
             found = await rows.operations.get(operation.id)
         assert found is not None
         return found
+
+    async def has(self, project: Project) -> bool:
+        async with self.store.read() as rows:
+            return await rows.projects.get(project.id) is not None
 
     async def run_to_end(self, operation: Operation) -> Operation:
         while not (found := await self.now(operation)).ended:
@@ -200,6 +214,36 @@ async def test_a_runner_that_died_is_followed_by_another_at_the_recorded_step(
     ended = await bench.run_to_end(operation)
     assert bench.script.did == ["second"]
     assert (ended.status, ended.fence) == (OperationStatus.FINISHED, 2)
+
+
+async def test_what_an_action_writes_comes_with_its_end_or_not_at_all(bench: Bench) -> None:
+    written, troubles = a_project(1), [EngineError("not now")]
+
+    async def writes(rows: Rows) -> None:
+        await rows.projects.add(written)  # twice would be once too often
+        if troubles:
+            raise troubles.pop()
+
+    bench.script.writes = writes
+    (operation,) = await bench.enqueue(bench.wish())
+    ended = await bench.run_to_end(operation)
+    assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 1)
+    assert await bench.has(written)
+
+
+async def test_a_runner_that_lost_its_lease_writes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = a_project(1)
+    (operation,) = await bench.enqueue(bench.wish())
+    slow = Runner(bench.store, NO_ENGINE, bench.events, [toy(Script(writes=adding(written)))], workers=1)
+    leased = await slow._lease_next()
+    assert leased is not None
+    halfway = await slow._one_step(leased)
+    later = clock.now() + timedelta(minutes=1)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    await bench.run_to_end(operation)
+    with pytest.raises(LostLease):
+        await slow._one_step(halfway)
+    assert not await bench.has(written)
 
 
 async def test_a_running_loop_is_woken_by_new_work(bench: Bench) -> None:

@@ -43,10 +43,16 @@ def test_given_settings_stand_over_ours() -> None:
 
 def test_the_map_lets_the_gateway_be_anyone_but_us() -> None:
     text = hba.ident_text(major=17, control_user="root", gateway_user="gate", roles=["ignored"])
-    assert text == 'bough "root" "bough_admin"\nbough "gate" "/^(?!bough_).*$"\n'
+    others = "/^(?!bough_).*$"
+    assert text == f'bough "root" "bough_admin"\nbough "gate" "{others}"\nbough "root" "{others}"\n'
     older = hba.ident_text(major=15, control_user="root", gateway_user="gate", roles=['o"dd'])
-    assert older == 'bough "root" "bough_admin"\nbough "gate" "o""dd"\n'
+    assert older == 'bough "root" "bough_admin"\nbough "gate" "o""dd"\nbough "root" "o""dd"\n'
     assert hba.hba_text() == "local all all peer map=bough\n"
+
+
+def test_who_is_control_and_gateway_at_once_is_named_once() -> None:
+    text = hba.ident_text(major=17, control_user="me", gateway_user="me", roles=[])
+    assert text == 'bough "me" "bough_admin"\nbough "me" "/^(?!bough_).*$"\n'
 
 
 def test_a_verifier_proves_its_password() -> None:

@@ -29,10 +29,13 @@ def _differences(connection: sa.Connection) -> list[object]:
 @pytest.mark.parametrize("back_end", stores.BACK_ENDS)
 async def test_the_migrations_end_at_the_tables(back_end: str, tmp_path: Path, postgres_server: PostgresServer) -> None:
     async with stores.opened(back_end, tmp_path, postgres_server) as store:
-        assert isinstance(store, SqliteStore | PostgresStore)
-        engine = store._writer if isinstance(store, SqliteStore) else store._engine
-        async with engine.connect() as connection:
-            assert await connection.run_sync(_differences) == []
+        if isinstance(store, SqliteStore):
+            with store._writer.connect() as connection:
+                assert _differences(connection) == []
+        else:
+            assert isinstance(store, PostgresStore)
+            async with store._engine.connect() as shared:
+                assert await shared.run_sync(_differences) == []
 
 
 async def test_a_second_start_changes_nothing_and_keeps_the_rows(tmp_path: Path) -> None:
@@ -67,12 +70,13 @@ async def test_an_upgrade_backs_the_file_up_first(tmp_path: Path, monkeypatch: p
     store = SqliteStore(tmp_path / "store.db")
     await store.open()
     await store.close()
-    monkeypatch.setattr(schema, "revisions", lambda: ["0001", "0002"])
+    known = schema.revisions()
+    monkeypatch.setattr(schema, "revisions", lambda: [*known, "9998"])
     monkeypatch.setattr(schema, "_migrate", lambda _connection, _to: None)
     upgraded = SqliteStore(tmp_path / "store.db")
     await upgraded.open()
     await upgraded.close()
-    backup = tmp_path / "store.db.before-0001"
+    backup = tmp_path / f"store.db.before-{known[-1]}"
     with sqlite3.connect(backup) as connection:
         assert connection.execute("select count(*) from users").fetchone() == (1,)
     connection.close()

@@ -16,6 +16,7 @@ from bough.access.vault import Vault
 from bough.api.limits import Limiter
 from bough.config import Settings
 from bough.control.desk import Desk
+from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
 from bough.control.once import LONGEST, Once
 from bough.domain.endpoint import Hosts
@@ -42,6 +43,7 @@ class Parts:
     hosts: Hosts
     limiter: Limiter
     key_use: KeyUse
+    figures: Figures
 
 
 class Replay(Exception):
@@ -101,6 +103,7 @@ def _token(request: Request) -> str:
 async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> Desk:
     once = await _once(request, given, caller)
     request.state.once = once
+    able = given.engine.capabilities()
     return Desk(
         principal=caller,
         request_id=request.scope["request_id"],
@@ -109,7 +112,8 @@ async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> D
         vault=given.vault,
         settings=given.settings,
         hosts=given.hosts,
-        installs=given.engine.capabilities().installs,
+        installs=able.installs,
+        refuses_new=able.refuses_new,
         once=once,
     )
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 import bough
-from bough.api import metrics
+from bough.api import compute_metrics, metrics
 from bough.api.given import Parts, PartsGiven
 from bough.api.shapes import View, show
 
@@ -16,25 +16,45 @@ class Health(View):
     projects: int
     computes_running: int
     operations_open: int
-
-
-async def _counts(given: Parts) -> dict[str, int]:
-    seen = await given.engine.observe()
-    async with given.store.read() as rows:
-        return {
-            "projects": await rows.projects.count(),
-            "computes_running": len(seen.running),
-            "operations_open": await rows.operations.count_open(),
-        }
+    driver: str
+    isolation: bool
+    limits: str
+    accepts_new: bool
+    storage_free_bytes: int
+    storage_total_bytes: int
 
 
 @router.get("/healthz", response_model=Health)
 async def healthz(given: PartsGiven) -> Response:
-    """Answers 200 when the store answers."""
-    return show(Health(status="ok", version=bough.__version__, **await _counts(given)))
+    """Answers 200 when the store answers and the volumes are there."""
+    seen = await given.engine.observe()
+    able = given.engine.capabilities()
+    health = Health(
+        status="ok",
+        version=bough.__version__,
+        computes_running=len(seen.running),
+        driver=able.driver,
+        isolation=able.isolation,
+        limits=able.limits,
+        accepts_new=able.refuses_new is None,
+        storage_free_bytes=seen.free_bytes,
+        storage_total_bytes=seen.total_bytes,
+        **await _counts(given),
+    )
+    return show(health)
 
 
 @router.get("/metrics", response_class=Response)
 async def prometheus(given: PartsGiven) -> Response:
     """Counters and gauges in Prometheus's text form."""
-    return Response(metrics.text(await _counts(given)), media_type="text/plain; version=0.0.4; charset=utf-8")
+    picture = await compute_metrics.look(given)
+    counts = await _counts(given)
+    if picture.observed is not None:
+        counts["computes_running"] = len(picture.observed.running)
+    text = metrics.text(counts, compute_metrics.families(given, picture))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _counts(given: Parts) -> dict[str, int]:
+    async with given.store.read() as rows:
+        return {"projects": await rows.projects.count(), "operations_open": await rows.operations.count_open()}

@@ -1,8 +1,9 @@
-"""What Prometheus may read: requests here, operations and computes when it asks."""
+"""What Prometheus may read: requests here, operations and starts elsewhere, the rest when it asks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import Metric
 
 REQUESTS = Counter("bough_http_requests_total", "Requests answered", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
@@ -14,7 +15,17 @@ REQUEST_SECONDS = Histogram(
 _STATE = Gauge("bough_state", "Counts of the installation", ["thing"])
 
 
-def text(counts: Mapping[str, int]) -> bytes:
+class _Families:
+    """Metrics that are made for one reader, in the place of a registry."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def text(counts: Mapping[str, int], families: Iterable[Metric]) -> bytes:
     for thing, count in counts.items():
         _STATE.labels(thing).set(count)
-    return generate_latest(REGISTRY)
+    return generate_latest(REGISTRY) + generate_latest(_Families(families))

@@ -5,7 +5,7 @@ Importing the platform takes longer than a person should wait for `bough --help`
 
 import importlib
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any
 
 import typer
@@ -23,25 +23,33 @@ COMMANDS = {
     "doctor": "Check this machine, and say what mends it.",
     "config": "Show every setting, and where its value comes from.",
     "logs": "Show the platform's log, or that of one endpoint.",
+    "storage": "Give volumes an image that can clone; show what they take.",
     "version": "Show the version.",
 }
-HIDDEN = ("supervise", "serve")  # how `up` runs its own processes
+STORAGE = {
+    "init": "Make a storage image and move all volumes into it.",
+    "status": "Show what volumes take, and how much is free.",
+}
+HIDDEN: tuple[str, ...] = ("supervise", "serve")  # how `up` runs its own processes
+PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 
 class _Lazy(MutableMapping[str, Any]):
-    """Command name → command. Looking one up imports its module."""
+    """Command name → command. Looking one up imports its module, which is named like it."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str, listed: Mapping[str, str], hidden: Collection[str]) -> None:
+        self._package = package
+        self._listed = listed
+        self._hidden = hidden
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS and name not in HIDDEN:
+        if name not in self._listed and name not in self._hidden:
             raise KeyError(name)
         if name not in self._loaded:
-            function = getattr(importlib.import_module(f"bough.cli.admin.{name}"), name)
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-            alone.command(name)(function)
-            self._loaded[name] = typer.main.get_command(alone)
+            function = getattr(importlib.import_module(f"{self._package}.{name}"), name)
+            group = GROUPS.get(name) if self._listed is COMMANDS else None
+            self._loaded[name] = _command(name, function) if group is None else _group(group, function)
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -51,29 +59,52 @@ class _Lazy(MutableMapping[str, Any]):
         del self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(self._listed)
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(self._listed)
+
+
+def _command(name: str, function: Callable[..., None]) -> Any:
+    alone = typer.Typer(**PLAIN)
+    alone.command(name)(function)
+    return typer.main.get_command(alone)
+
+
+def _group(group: type[TyperGroup], function: Callable[..., None]) -> Any:
+    """The function's docstring is the help of the group; it does nothing."""
+    alone = typer.Typer(cls=group, no_args_is_help=True, **PLAIN)
+    alone.callback()(function)
+    return typer.main.get_command(alone)
 
 
 class _Group(TyperGroup):
+    package = "bough.cli.admin"
+    listed = COMMANDS
+    hidden_commands = HIDDEN
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Lazy()
+        self.commands = _Lazy(self.package, self.listed, self.hidden_commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.listed.items()))
 
+
+class _StorageGroup(_Group):
+    package = "bough.cli.admin.storage"
+    listed = STORAGE
+    hidden_commands = ()
+
+
+GROUPS: dict[str, type[TyperGroup]] = {"storage": _StorageGroup}
 
 app = typer.Typer(
     cls=_Group,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    **PLAIN,
 )
 
 

@@ -11,6 +11,7 @@ from bough.control.once import Once
 from bough.domain.endpoint import Hosts
 from bough.domain.operation import Operation, Touch
 from bough.domain.organization import Organization
+from bough.errors import Unavailable
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
 from bough.store.store import Rows, Store
@@ -26,6 +27,7 @@ class Desk:
     settings: Settings
     hosts: Hosts
     installs: Mapping[int, str]  # Postgres major version → the install a new project gets
+    refuses_new: str | None = None  # why nothing new is made now
     once: Once | None = None
 
     @asynccontextmanager
@@ -44,6 +46,11 @@ class Desk:
     async def enqueue(self, rows: Rows, *wishes: Wish) -> list[Operation]:
         """The wishes in order, each behind the one before it."""
         return await self.queue.enqueue(rows, wishes, self.request_id)
+
+    def check_makes_new(self) -> None:
+        """Before a wish is written that the engine would refuse."""
+        if self.refuses_new is not None:
+            raise Unavailable(self.refuses_new)
 
     def plan_of(self, organization: Organization) -> Plan:
         return self.settings.plan(organization.plan)

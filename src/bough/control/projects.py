@@ -76,16 +76,19 @@ class Projects:
         """One transaction: the project, its root branch with role and database, its endpoint, and the work."""
         if self._desk.principal.project_id is not None:
             raise Denied("A project-scoped API key cannot create projects.")
+        self._desk.check_makes_new()
         project_id = ProjectId.new()
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=project_id)) as rows:
             organization = self._desk.principal.organization(wish.org_id)
             await self._check_room(rows, organization)
             project = self._planned(project_id, wish, organization)
+            secret = seeding.new_secret()
             await rows.projects.add(project)
             branch = await seeding.root_branch(rows, project, wish.branch_name, wish.annotations)
-            role, password = await seeding.first_role(rows, project, branch, wish.role_name, self._desk.vault)
-            database = await seeding.first_database(rows, branch, wish.database_name, role)
             endpoint = await seeding.endpoint(rows, project, branch)
+            vault = self._desk.vault if project.store_passwords else None
+            role = await seeding.first_role(rows, branch, wish.role_name, await secret, vault)
+            database = await seeding.first_database(rows, branch, wish.database_name, role)
             operations = await self._desk.enqueue(
                 rows,
                 Wish(OperationAction.CREATE_TIMELINE, project.id, branch.id),
@@ -96,7 +99,7 @@ class Projects:
             branch=branch,
             endpoint=endpoint,
             role=role,
-            password=password,
+            password=(await secret).password,
             database=database,
             operations=operations,
         )

@@ -1,6 +1,9 @@
 """The first things of a new project, as rows: root branch, role, database, endpoint."""
 
+import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from bough import clock
 from bough.access.vault import Vault
@@ -16,6 +19,9 @@ from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, LineageId, VolumeId
 from bough.postgres.secret import scram_verifier
 from bough.store.store import Rows
+
+# A thread of its own: a transaction waits for it, and shall not wait behind an engine that is busy with its disk.
+_HASHING = ThreadPoolExecutor(1, "hashing")
 
 
 async def root_branch(rows: Rows, project: Project, name: str | None, annotations: Mapping[str, str]) -> Branch:
@@ -49,21 +55,38 @@ async def root_branch(rows: Rows, project: Project, name: str | None, annotation
     return branch
 
 
-async def first_role(rows: Rows, project: Project, branch: Branch, name: str | None, vault: Vault) -> tuple[Role, str]:
-    """The role and its password, which is sealed into the row only when the project stores passwords."""
-    name = roles.check_name(roles.DEFAULT_NAME if name is None else name)
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A password, and how Postgres knows it."""
+
+    password: str
+    verifier: str
+
+
+def new_secret() -> asyncio.Future[Secret]:
+    """Made while the rest is written: the hashing takes milliseconds."""
+    return asyncio.get_running_loop().run_in_executor(_HASHING, _make_secret)
+
+
+def _make_secret() -> Secret:
     password = roles.new_password()
+    return Secret(password, scram_verifier(password))
+
+
+async def first_role(rows: Rows, branch: Branch, name: str | None, secret: Secret, vault: Vault | None) -> Role:
+    """Its password is sealed into the row; there is no vault when the project stores no passwords."""
+    name = roles.check_name(roles.DEFAULT_NAME if name is None else name)
     role = Role(
         branch_id=branch.id,
         name=name,
-        verifier=scram_verifier(password),
-        sealed_password=vault.seal(password, password_purpose(branch.id, name)) if project.store_passwords else None,
+        verifier=secret.verifier,
+        sealed_password=vault.seal(secret.password, password_purpose(branch.id, name)) if vault else None,
         is_protected=False,
         created_at=branch.created_at,
         updated_at=branch.created_at,
     )
     await rows.roles.add(role)
-    return role, password
+    return role
 
 
 def password_purpose(branch_id: BranchId, role_name: str) -> str:

@@ -20,9 +20,9 @@ class BranchState(StrEnum):
     READY = "ready"  # its volume may be opened
 
 
-MOVES = {
+MOVES: dict[BranchState, set[BranchState]] = {
     BranchState.INIT: {BranchState.READY},
-    BranchState.READY: {BranchState.INIT},  # only when its creation is undone
+    BranchState.READY: set(),
 }
 
 

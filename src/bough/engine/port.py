@@ -6,6 +6,7 @@ volumes and endpoints, never directories and pids, so an engine may be this mach
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
@@ -16,11 +17,13 @@ from bough.ids import EndpointId, ProjectId, VolumeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What this engine can do, found out once at start."""
+    """What this engine can do; cheap to ask again."""
 
     installs: Mapping[int, str]  # Postgres major version → the install a new project gets
     isolation: bool  # every project runs under a user of its own
+    limits: str  # what keeps a compute within its size: a sentence
     driver: str  # how volumes are cloned
+    refuses_new: str | None = None  # why nothing new is made now, in a sentence
 
 
 class Readiness(StrEnum):
@@ -39,12 +42,17 @@ class Address:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     logical_bytes: int  # the tenant's databases
+    memory_bytes: int  # of all processes of the compute; what they share is counted once
+    started_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     running: frozenset[EndpointId]  # computes that live now
+    spare: frozenset[EndpointId]  # computes that live and wait for a project
     volumes: frozenset[VolumeId]  # volumes that exist whole
+    free_bytes: int  # where volumes are kept
+    total_bytes: int
 
 
 class EngineError(PlatformError):
@@ -61,7 +69,10 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     async def ensure_branch(self, spec: BranchSpec) -> None:
-        """The volume exists, whole and synced; made from its install's template."""
+        """The volume exists, whole and synced; when it is new, it holds all that its parent has committed.
+
+        The parent goes on serving meanwhile.
+        """
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         """A compute serves the volume with exactly these settings, restarted when it must be."""

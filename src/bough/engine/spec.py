@@ -16,6 +16,8 @@ class BranchSpec:
     project_id: ProjectId
     volume_id: VolumeId
     install: str
+    parent: VolumeId | None = None  # whose data it begins with; None: an empty Postgres
+    settings: Mapping[str, str] | None = None  # of the compute that will serve it at once; None: nobody waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +39,18 @@ class ComputeSpec:
     endpoint_id: EndpointId
     volume_id: VolumeId
     install: str
+    cu: float  # its share of the machine, at most
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
     databases: tuple[DatabaseSpec, ...]
 
 
-def branch_spec(project: Project, branch: Branch) -> BranchSpec:
-    return BranchSpec(project_id=project.id, volume_id=branch.volume_id, install=project.install)
+def branch_spec(project: Project, branch: Branch, endpoint: Endpoint | None) -> BranchSpec:
+    """`endpoint` is the one whose compute starts as soon as the branch is made."""
+    settings = endpoint and compute_settings(endpoint.max_cu, logical_replication=project.logical_replication)
+    return BranchSpec(
+        project_id=project.id, volume_id=branch.volume_id, install=project.install, settings=settings or None
+    )
 
 
 def compute_spec(
@@ -55,6 +62,7 @@ def compute_spec(
         endpoint_id=endpoint.id,
         volume_id=branch.volume_id,
         install=project.install,
+        cu=endpoint.max_cu,
         settings=compute_settings(endpoint.max_cu, logical_replication=project.logical_replication),
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases),

@@ -80,12 +80,11 @@ class Action:
         return self.operation.endpoint_id
 
     async def run(self, name: str, ctx: Context) -> Outcome:
-        if name not in self.steps:
-            raise LookupError(f"{self.action} has no step {name!r}")
-        outcome: Outcome = await getattr(self, name)(ctx)
+        """A step that an earlier version recorded and this one lacks: from the first again, for all may be repeated."""
+        outcome: Outcome = await getattr(self, name if name in self.steps else self.steps[0])(ctx)
         return outcome
 
     async def undo(self, name: str, ctx: Context) -> None:
-        undo: str | None = getattr(self, name).undo
+        undo: str | None = getattr(self, name).undo if name in self.steps else None
         if undo is not None:
             await getattr(self, undo)(ctx)

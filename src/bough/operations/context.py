@@ -9,7 +9,7 @@ from bough.domain.endpoint import Endpoint
 from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.engine.port import Engine
-from bough.engine.spec import ComputeSpec, compute_spec
+from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.store import Rows, Store
@@ -28,34 +28,41 @@ class Context:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:
-        """Writes that happen only while the lease is ours."""
-        async with self._store.transaction() as rows:
+        """Writes that happen only while the lease is ours; may be repeated, like the step they belong to."""
+        async with self._store.transaction(lasting=False) as rows:
             await rows.operations.hold(self._operation.id, self._operation.fence)
             yield rows
 
     async def project(self, project_id: ProjectId) -> Project:
         async with self.read() as rows:
-            return _there(await rows.projects.get(project_id), "project")
+            return there(await rows.projects.get(project_id), "project")
 
     async def branch(self, project_id: ProjectId, branch_id: BranchId) -> Branch:
         async with self.read() as rows:
-            return _there(await rows.branches.get(project_id, branch_id), "branch")
+            return there(await rows.branches.get(project_id, branch_id), "branch")
 
     async def endpoint(self, endpoint_id: EndpointId) -> Endpoint:
         async with self.read() as rows:
-            return _there(await rows.endpoints.get(endpoint_id), "endpoint")
+            return there(await rows.endpoints.get(endpoint_id), "endpoint")
+
+    async def branch_spec(self, project_id: ProjectId, branch_id: BranchId) -> BranchSpec:
+        async with self.read() as rows:
+            project = there(await rows.projects.get(project_id), "project")
+            branch = there(await rows.branches.get(project_id, branch_id), "branch")
+            endpoints = await rows.endpoints.of_branch(branch_id)
+        return branch_spec(project, branch, next(iter(endpoints), None))
 
     async def compute_spec(self, endpoint_id: EndpointId) -> ComputeSpec:
         async with self.read() as rows:
-            endpoint = _there(await rows.endpoints.get(endpoint_id), "endpoint")
-            project = _there(await rows.projects.get(endpoint.project_id), "project")
-            branch = _there(await rows.branches.get(project.id, endpoint.branch_id), "branch")
+            endpoint = there(await rows.endpoints.get(endpoint_id), "endpoint")
+            project = there(await rows.projects.get(endpoint.project_id), "project")
+            branch = there(await rows.branches.get(project.id, endpoint.branch_id), "branch")
             roles = await rows.roles.of_branch(branch.id)
             databases = await rows.databases.of_branch(branch.id)
         return compute_spec(project, branch, endpoint, roles, databases)
 
 
-def _there(thing: T | None, noun: str) -> T:
+def there(thing: T | None, noun: str) -> T:
     if thing is None:
         raise NotFound.thing(noun)
     return thing

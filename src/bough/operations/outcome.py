@@ -1,8 +1,16 @@
-"""What a step says when it is over. Steps do not loop, sleep or raise to move on."""
+"""What a step says when it is over. Steps do not loop, sleep or raise to move on.
+
+What the last step has to write goes with its outcome, so that it is written in the transaction that
+records the end: there is no moment with the one and without the other.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+
+from bough.store.store import Rows
+
+Writes = Callable[[Rows], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +34,11 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The action is over. `changed=False`: there was nothing to do."""
+    """The action is over once `writes` are written. `changed=False`: there was nothing to do."""
 
     sentence: str
     changed: bool = True
+    writes: Writes | None = None
 
 
 Outcome = Goto | Sleep | Done

@@ -92,13 +92,10 @@ class Runner:
         async with self._store.read() as rows:  # a look costs no write lock
             if await rows.operations.next_due(clock.now()) is None:
                 return None
-        async with self._store.transaction() as rows:
+        async with self._store.transaction(lasting=False) as rows:
             now = clock.now()
             found = await rows.operations.next_due(now)
-            if found is None:
-                return None
-            await rows.operations.lease(found, now + LEASE, now)
-            return await rows.operations.get(found.id)
+            return None if found is None else await rows.operations.lease(found, now + LEASE, now)
 
     async def _work(self, operation: Operation) -> None:
         with log.bound(operation_id=operation.id, request_id=operation.request_id, project_id=operation.project_id):
@@ -115,7 +112,7 @@ class Runner:
     async def _keep_lease(self, operation: Operation, worker: asyncio.Task[None] | None) -> None:
         while True:
             await asyncio.sleep(LEASE.total_seconds() / 3)
-            async with self._store.transaction() as rows:
+            async with self._store.transaction(lasting=False) as rows:
                 held = await rows.operations.renew(operation.id, operation.fence, clock.now() + LEASE)
             if not held and worker is not None:
                 worker.cancel()
@@ -131,12 +128,11 @@ class Runner:
         try:
             if operation.undoing:
                 return await self._undo_one(action, ctx)
-            outcome = await action.run(operation.step, ctx)
+            return await self._advance(operation, await action.run(operation.step, ctx))
         except LostLease:
             raise
         except Exception as error:  # noqa: BLE001  the runner is where errors of actions end
             return await self._failed(action, error)
-        return await self._advance(operation, outcome)
 
     async def _advance(self, operation: Operation, outcome: Outcome) -> Operation:
         if isinstance(outcome, Sleep):
@@ -146,7 +142,7 @@ class Runner:
             return await self._save(replace(operation, steps_done=done, step=outcome.name, error=None))
         assert isinstance(outcome, Done)
         status = OperationStatus.FINISHED if outcome.changed else OperationStatus.SKIPPED
-        return await self._end(replace(operation, steps_done=done, error=None), status, outcome.sentence)
+        return await self._end(replace(operation, steps_done=done, error=None), status, outcome)
 
     async def _asleep(self, operation: Operation, sleep: Sleep) -> Operation:
         logger.debug("operation_sleeps", action=operation.action, step=operation.step, why=sleep.why)
@@ -183,24 +179,26 @@ class Runner:
             return await self._save(replace(operation, steps_done=operation.steps_done[:-1]))
         cancelled = operation.status is OperationStatus.CANCELLING
         status = OperationStatus.CANCELLED if cancelled else OperationStatus.FAILED
-        return await self._end(operation, status, operation.error or "undone")
+        return await self._end(operation, status, Done(operation.error or "undone"))
 
     async def _save(self, operation: Operation) -> Operation:
         saved = replace(operation, updated_at=clock.now())
-        async with self._store.transaction() as rows:
+        async with self._store.transaction(lasting=False) as rows:
             await rows.operations.save(saved)
         return saved
 
-    async def _end(self, operation: Operation, status: OperationStatus, sentence: str) -> Operation:
+    async def _end(self, operation: Operation, status: OperationStatus, outcome: Done) -> Operation:
         now = clock.now()
         ended = replace(operation, status=status, ended_at=now, updated_at=now, lease_until=None)
-        async with self._store.transaction() as rows:
-            await rows.operations.save(ended)
+        async with self._store.transaction(lasting=False) as rows:
+            await rows.operations.save(ended)  # first, because it fails unless the lease is ours
+            if outcome.writes is not None:
+                await outcome.writes(rows)
             if status in (OperationStatus.FAILED, OperationStatus.CANCELLED):
                 for waiting in await rows.operations.waiting_for(operation.id):
                     await rows.operations.save(_cancelling(waiting))
         metrics.ended(ended)
-        logger.info("operation_ended", action=operation.action, status=status, sentence=sentence)
+        logger.info("operation_ended", action=operation.action, status=status, sentence=outcome.sentence)
         self._events.enqueued.beat()
         self._events.ended.beat()
         return ended

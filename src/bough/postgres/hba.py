@@ -1,7 +1,8 @@
 """pg_hba.conf and pg_ident.conf: who may enter a compute by its socket.
 
-The gateway's user may be any role but ours; control's user may be our superuser; nobody else
-gets in, not even the user the compute runs as.
+Control's user may be any role; the gateway's user may be any role but ours. Nobody else gets in, not
+even the user the compute runs as. That control may also be a tenant's role gives it nothing: it can
+become the gateway's user whenever it likes.
 """
 
 from collections.abc import Iterable
@@ -16,11 +17,10 @@ def hba_text() -> str:
 
 
 def ident_text(*, major: int, control_user: str, gateway_user: str, roles: Iterable[str]) -> str:
-    lines = [(control_user, ADMIN)]
-    if major >= 16:
-        lines.append((gateway_user, f"/^(?!{RESERVED_PREFIX}).*$"))
-    else:  # the map knows no pattern for the database's side there
-        lines.extend((gateway_user, role) for role in roles)
+    # From 16 on the map knows a pattern for the database's side.
+    tenants = [f"/^(?!{RESERVED_PREFIX}).*$"] if major >= 16 else list(roles)
+    users = dict.fromkeys((gateway_user, control_user))  # once, when they are the same
+    lines = [(control_user, ADMIN), *((user, role) for user in users for role in tenants)]
     return "".join(f"{MAP} {_quoted(system)} {_quoted(role)}\n" for system, role in lines)
 
 

@@ -1,12 +1,35 @@
 """Named queries on branches, their volumes and lineages."""
 
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 
 from bough.domain.branch import Branch, Lineage, LineageStretch, Volume
-from bough.ids import BranchId, ProjectId
-from bough.store.queries import Queries
+from bough.ids import BranchId, ProjectId, VolumeId
+from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import branch_lineages, branches, databases, endpoints, lineages, roles, volumes
+from bough.store.tables import branch_lineages, branches, databases, endpoints, lineages, projects, roles, volumes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeUse:
+    """Which branch of which project a volume holds."""
+
+    volume_id: VolumeId
+    branch_id: BranchId
+    branch_name: str
+    project_id: ProjectId
+    project_name: str
+
+
+_USES = sa.select(
+    branches.c.volume_id,
+    branches.c.id.label("branch_id"),
+    branches.c.name.label("branch_name"),
+    branches.c.project_id,
+    projects.c.name.label("project_name"),
+).join(projects, projects.c.id == branches.c.project_id)
+_ONE = sa.select(branches).where(same(branches.c.id), same(branches.c.project_id))
 
 
 class Branches(Queries):
@@ -21,12 +44,10 @@ class Branches(Queries):
         await self._insert(branch_lineages, columns_of(stretch))
 
     async def save(self, branch: Branch) -> None:
-        await self._run(sa.update(branches).where(branches.c.id == branch.id).values(columns_of(branch)))
+        await self._save(branches, columns_of(branch))
 
     async def get(self, project_id: ProjectId, branch_id: BranchId) -> Branch | None:
-        row = await self._one(
-            sa.select(branches).where(branches.c.id == branch_id, branches.c.project_id == project_id)
-        )
+        row = await self._one(_ONE, id=branch_id, project_id=project_id)
         return rebuild(Branch, row) if row else None
 
     async def of_project(self, project_id: ProjectId) -> list[Branch]:
@@ -49,6 +70,10 @@ class Branches(Queries):
             )
         )
         return rebuild(Branch, row) if row else None
+
+    async def volume_uses(self) -> list[VolumeUse]:
+        """Of every branch that is not purged; for an overview, not for a request."""
+        return [VolumeUse(**row) for row in await self._all(_USES)]
 
     async def history(self, branch_id: BranchId) -> list[LineageStretch]:
         rows = await self._all(

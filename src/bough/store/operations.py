@@ -1,5 +1,6 @@
 """Named queries on operations: their rows are the queue and the public record."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -7,20 +8,43 @@ import sqlalchemy as sa
 from bough.domain.operation import Operation, OperationStatus
 from bough.ids import EndpointId, OperationId, ProjectId
 from bough.store.page import Page, Place, newest_first, page_of, placed
-from bough.store.queries import Queries
+from bough.store.queries import Queries, same, saving
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import endpoints, operations
 
-_ONE = sa.select(operations).where(operations.c.id == sa.bindparam("id"))
-_own = sa.select(operations).where(operations.c.project_id == sa.bindparam("project_id"))
+_ONE = sa.select(operations).where(same(operations.c.id))
+_own = sa.select(operations).where(same(operations.c.project_id))
 _FIRST_PAGE = newest_first(_own, operations, later=False)
 _LATER_PAGE = newest_first(_own, operations, later=True)
 _before = operations.alias("before")
 _BLOCKED = sa.exists().where(_before.c.id == operations.c.after, _before.c.ended_at.is_(None))
+_open = sa.select(operations).where(operations.c.ended_at.is_(None))
+_OPEN_OF = _open.where(same(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
+_WAITING_FOR = _open.where(same(operations.c.after))
+_now = sa.bindparam("now", type_=operations.c.due_at.type)
+_NEXT_DUE = (
+    _open.where(
+        operations.c.due_at <= _now,
+        sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now),
+        ~_BLOCKED,
+    )
+    .order_by(operations.c.due_at, operations.c.created_at)
+    .limit(1)
+    .with_for_update(skip_locked=True, of=operations)
+)
+_NEXT_MOMENT = (
+    sa.select(operations.c.due_at)
+    .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None), ~_BLOCKED)
+    .order_by(operations.c.due_at)
+    .limit(1)
+)
+_HOLD = sa.select(operations.c.fence).where(same(operations.c.id)).with_for_update()
+_SAVE_HELD = saving(operations).where(same(operations.c.fence, "held_fence"))
+_SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
 
 
 class LostLease(Exception):
-    """Another runner holds the operation now; what this one did must not be written."""
+    """Another runner holds the operation now, or it has ended; what this one did must not be written."""
 
 
 class Operations(Queries):
@@ -32,11 +56,7 @@ class Operations(Queries):
         return rebuild(Operation, row) if row else None
 
     async def open_of(self, project_id: ProjectId) -> list[Operation]:
-        rows = await self._all(
-            sa.select(operations)
-            .where(operations.c.project_id == project_id, operations.c.ended_at.is_(None))
-            .order_by(operations.c.created_at, operations.c.id)
-        )
+        rows = await self._all(_OPEN_OF, project_id=project_id)
         return [rebuild(Operation, row) for row in rows]
 
     async def endpoints_with_work(self) -> frozenset[EndpointId]:
@@ -55,9 +75,7 @@ class Operations(Queries):
         return frozenset(EndpointId(row["id"]) for row in rows)
 
     async def waiting_for(self, operation_id: OperationId) -> list[Operation]:
-        rows = await self._all(
-            sa.select(operations).where(operations.c.after == operation_id, operations.c.ended_at.is_(None))
-        )
+        rows = await self._all(_WAITING_FOR, after=operation_id)
         return [rebuild(Operation, row) for row in rows]
 
     async def page(self, project_id: ProjectId, *, limit: int, after: Place | None) -> Page[Operation]:
@@ -67,43 +85,27 @@ class Operations(Queries):
 
     async def next_due(self, now: datetime) -> Operation | None:
         """The operation that has waited longest, may run now and is held by nobody."""
-        row = await self._one(
-            sa.select(operations)
-            .where(
-                operations.c.ended_at.is_(None),
-                operations.c.due_at <= now,
-                sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < now),
-                ~_BLOCKED,
-            )
-            .order_by(operations.c.due_at, operations.c.created_at)
-            .limit(1)
-            .with_for_update(skip_locked=True, of=operations)
-        )
+        row = await self._one(_NEXT_DUE, now=now)
         return rebuild(Operation, row) if row else None
 
     async def next_moment(self) -> datetime | None:
         """When the next operation that nobody holds and nothing blocks becomes due."""
-        moment: datetime | None = await self._value(
-            sa.select(operations.c.due_at)
-            .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None), ~_BLOCKED)
-            .order_by(operations.c.due_at)
-            .limit(1)
-        )
+        moment: datetime | None = await self._value(_NEXT_MOMENT)
         return moment
 
-    async def lease(self, operation: Operation, until: datetime, now: datetime) -> None:
+    async def lease(self, operation: Operation, until: datetime, now: datetime) -> Operation:
         """Take it: the fence grows, so that whoever held it before can write no more."""
-        await self._run(
-            sa.update(operations)
-            .where(operations.c.id == operation.id)
-            .values(
-                fence=operation.fence + 1,
-                lease_until=until,
-                status=OperationStatus.RUNNING if operation.status == "scheduling" else operation.status,
-                started_at=operation.started_at or now,
-                updated_at=now,
-            )
+        waited = operation.status is OperationStatus.SCHEDULING
+        taken = replace(
+            operation,
+            fence=operation.fence + 1,
+            lease_until=until,
+            status=OperationStatus.RUNNING if waited else operation.status,
+            started_at=operation.started_at or now,
+            updated_at=now,
         )
+        await self._save(operations, columns_of(taken))
+        return taken
 
     async def release_all(self) -> int:
         """Every lease lapses now: for a runner that knows it is the only one alive."""
@@ -114,29 +116,17 @@ class Operations(Queries):
         )
 
     async def renew(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
-        changed = await self._run(
-            sa.update(operations)
-            .where(operations.c.id == operation_id, operations.c.fence == fence)
-            .values(lease_until=until)
-        )
-        return changed == 1
+        return await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=until) == 1
 
     async def save(self, operation: Operation) -> None:
         """Write under the lease this copy was read with."""
-        changed = await self._run(
-            sa.update(operations)
-            .where(operations.c.id == operation.id, operations.c.fence == operation.fence)
-            .values(columns_of(operation))
-        )
-        if changed != 1:
+        columns = columns_of(operation)
+        if await self._run(_SAVE_OPEN, saved_id=columns.pop("id"), held_fence=operation.fence, **columns) != 1:
             raise LostLease(operation.id)
 
     async def hold(self, operation_id: OperationId, fence: int) -> None:
         """Fail unless the lease is still ours; taken inside the transaction of a step's writes."""
-        current = await self._value(
-            sa.select(operations.c.fence).where(operations.c.id == operation_id).with_for_update()
-        )
-        if current != fence:
+        if await self._value(_HOLD, id=operation_id) != fence:
             raise LostLease(operation_id)
 
     async def count_open(self) -> int:

@@ -36,7 +36,7 @@ class PostgresStore:
                 await _check_encoding(connection)
                 # Two controls that start together migrate one after the other; the lock ends with the migration.
                 await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
-                await schema.upgrade(connection, backup=None)
+                await connection.run_sync(schema.upgrade, backup=None)
         except (OSError, DBAPIError) as error:
             raise Unavailable(f"The store does not answer at the address in 'store_url': {_cause(error)}") from error
 
@@ -56,7 +56,8 @@ class PostgresStore:
                 yield bool(await connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_LEADER))))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Rows]:
+    async def transaction(self, *, lasting: bool = True) -> AsyncIterator[Rows]:
+        """Lasting in any case: a control outlives a crash of the server, and would go on from what was lost."""
         with store_failures(OSError):
             async with self._engine.begin() as connection:
                 yield Rows(connection)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
 from bough.store.page import Page, Place, newest_first, page_of, placed
-from bough.store.queries import Queries
+from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import api_keys, branches, endpoints, projects
 from bough.store.types import Moment
@@ -64,7 +64,10 @@ _SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE)
 _NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
 _ONE = sa.select(projects).where(*_NAMED)
 _ONE_SEEN = _SEEN.where(*_NAMED)
+_LOCK = sa.select(projects.c.id).where(same(projects.c.id)).with_for_update()
 _LIVE = (projects.c.deleted_at.is_(None),)
+_COUNT = sa.select(sa.func.count()).select_from(projects).where(*_LIVE)
+_COUNT_IN = _COUNT.where(same(projects.c.org_id))
 _RECOVERABLE = (
     projects.c.deleted_at.is_not(None),
     projects.c.recoverable_until > sa.bindparam("now", type_=Moment()),
@@ -93,7 +96,7 @@ class Projects(Queries):
         await self._insert(projects, _columns(project))
 
     async def save(self, project: Project) -> None:
-        await self._run(sa.update(projects).where(projects.c.id == project.id).values(_columns(project)))
+        await self._save(projects, _columns(project))
 
     async def get(self, project_id: ProjectId) -> Project | None:
         """Also a deleted one; a purged one is gone."""
@@ -106,7 +109,7 @@ class Projects(Queries):
 
     async def lock(self, project_id: ProjectId) -> None:
         """One decision on a project at a time. SQLite has one writer, so there it says nothing."""
-        await self._run(sa.select(projects.c.id).where(projects.c.id == project_id).with_for_update())
+        await self._value(_LOCK, id=project_id)
 
     async def page(
         self,
@@ -142,18 +145,10 @@ class Projects(Queries):
         return page_of(found, limit)
 
     async def count_in(self, org_id: OrganizationId) -> int:
-        return int(
-            await self._value(
-                sa.select(sa.func.count())
-                .select_from(projects)
-                .where(projects.c.org_id == org_id, projects.c.deleted_at.is_(None))
-            )
-        )
+        return int(await self._value(_COUNT_IN, org_id=org_id))
 
     async def count(self) -> int:
-        return int(
-            await self._value(sa.select(sa.func.count()).select_from(projects).where(projects.c.deleted_at.is_(None)))
-        )
+        return int(await self._value(_COUNT))
 
     async def past_recovery(self, now: datetime, limit: int) -> list[Project]:
         rows = await self._all(

@@ -1,15 +1,15 @@
 """What every file of named queries stands on: a connection and a few ways to ask.
 
-Statements that every request runs are built once, with `sa.bindparam` for what changes: building
-one takes longer than running it.
+Statements on a path that somebody waits for are built once, with bound parameters for what changes:
+building one takes longer than running it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from functools import cache
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bough.errors import Internal
 
@@ -18,8 +18,16 @@ class Duplicate(Internal):
     """A row with this key is there already; the caller knows what that means."""
 
 
+class Connection(Protocol):
+    """Where statements run."""
+
+    async def execute(
+        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
+    ) -> sa.CursorResult[Any]: ...
+
+
 class Queries:
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def _one(self, statement: sa.Executable, **values: Any) -> Mapping[str, Any] | None:
@@ -30,17 +38,37 @@ class Queries:
         result = await self._connection.execute(statement, values)
         return cast(Sequence[Mapping[str, Any]], result.mappings().all())
 
-    async def _value(self, statement: sa.Executable) -> Any:
-        return (await self._connection.execute(statement)).scalar()
+    async def _value(self, statement: sa.Executable, **values: Any) -> Any:
+        return (await self._connection.execute(statement, values)).scalar()
 
-    async def _run(self, statement: sa.Executable) -> int:
+    async def _run(self, statement: sa.Executable, **values: Any) -> int:
         """How many rows it changed."""
-        return (await self._connection.execute(statement)).rowcount
+        return (await self._connection.execute(statement, values)).rowcount
 
-    async def _insert(self, table: sa.Table, values: dict[str, Any]) -> Any:
+    async def _insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
         """The new row's first key column."""
-        key = next(iter(table.primary_key.columns))
         try:
-            return await self._value(sa.insert(table).values(values).returning(key))
+            return await self._value(_insertion(table), **values)
         except IntegrityError as error:
             raise Duplicate(f"{table.name}: a row with this key exists") from error
+
+    async def _save(self, table: sa.Table, values: Mapping[str, Any]) -> int:
+        """Write a whole row over the one with its `id`; how many there were."""
+        columns = {name: value for name, value in values.items() if name != "id"}
+        return await self._run(saving(table), saved_id=values["id"], **columns)
+
+
+def same(column: sa.Column[Any], name: str | None = None) -> sa.ColumnElement[bool]:
+    """The column has the value that is given under its own name, or another."""
+    return column == sa.bindparam(name or column.name, type_=column.type)
+
+
+@cache
+def saving(table: sa.Table) -> sa.Update:
+    """Columns get the values given under their names; the row is the one with `saved_id`."""
+    return sa.update(table).where(same(table.c.id, "saved_id"))
+
+
+@cache
+def _insertion(table: sa.Table) -> sa.Insert:
+    return sa.insert(table).returning(next(iter(table.primary_key.columns)))

@@ -4,9 +4,11 @@ import sqlalchemy as sa
 
 from bough.domain.role import Role
 from bough.ids import BranchId
-from bough.store.queries import Queries
+from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import roles
+
+_OF_BRANCH = sa.select(roles).where(same(roles.c.branch_id)).order_by(roles.c.name)
 
 
 class Roles(Queries):
@@ -18,5 +20,5 @@ class Roles(Queries):
         return rebuild(Role, row) if row else None
 
     async def of_branch(self, branch_id: BranchId) -> list[Role]:
-        rows = await self._all(sa.select(roles).where(roles.c.branch_id == branch_id).order_by(roles.c.name))
+        rows = await self._all(_OF_BRANCH, branch_id=branch_id)
         return [rebuild(Role, row) for row in rows]

@@ -7,7 +7,6 @@ import sqlite3
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bough.errors import PreconditionFailed
 
@@ -19,10 +18,10 @@ def revisions() -> list[str]:
     return sorted(path.name.split("_", 1)[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
-async def upgrade(connection: AsyncConnection, *, backup: Path | None, to: str | None = None) -> None:
+def upgrade(connection: sa.Connection, *, backup: Path | None, to: str | None = None) -> None:
     """Migrate to `to` (the newest by default); `backup` names the SQLite file to copy first."""
     known = revisions()
-    current = await connection.run_sync(current_revision)
+    current = current_revision(connection)
     if current is not None and current not in known:
         raise PreconditionFailed(
             f"The store was written by a newer Bough (schema {current}, this one knows {known[-1]}). "
@@ -32,8 +31,8 @@ async def upgrade(connection: AsyncConnection, *, backup: Path | None, to: str |
         return
     if backup is not None and current is not None:
         _back_up(backup, current)
-    await connection.run_sync(_migrate, to or known[-1])
-    await connection.commit()
+    _migrate(connection, to or known[-1])
+    connection.commit()
 
 
 def current_revision(connection: sa.Connection) -> str | None:

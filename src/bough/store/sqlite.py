@@ -1,93 +1,150 @@
-"""The store on one machine: SQLite, many readers, one writer."""
+"""The store on one machine: SQLite, one connection to read by and one to write by.
+
+Statements run where they are asked for, on the event loop: most take tens of microseconds, and to
+hand one to a thread and back takes ten times as long. What may wait for the disk or for a lock
+(to begin, commit and roll back) runs in a thread of its own, one thing after the other.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from bough import log
 from bough.store import schema
 from bough.store.failures import store_failures
 from bough.store.store import Rows
 
-_PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", "busy_timeout=10000")
+_PRAGMAS = ("journal_mode=wal", "foreign_keys=on", "busy_timeout=10000")
+_SOON = 0.2  # seconds until what was committed without waiting is sent to the disk
+
+logger = log.get(room="store")
 
 
 class SqliteStore:
     name = "sqlite"
     shared = False
 
-    def __init__(self, path: Path, readers: int = 4) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._writer = _writer(path)
-        self._readers = _readers(path, readers)
+        self._reader = _connections(path)
+        self._writer = _connections(path)
         self._writing = asyncio.Lock()
+        self._waiting = ThreadPoolExecutor(1, "store")
+        self._settles = False
 
     async def open(self) -> None:
         self.path.touch(mode=0o600)
         self.path.chmod(0o600)
-        async with self._writer.connect() as connection:
-            await schema.upgrade(connection, backup=self.path)
+        await self._apart(self._upgrade)
 
     async def close(self) -> None:
-        await self._readers.dispose()
-        await self._writer.dispose()
+        await self._apart(self._reader.dispose)
+        await self._apart(self._writer.dispose)
+        self._waiting.shutdown()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Rows]:
-        with store_failures():
-            async with self._readers.connect() as connection:
-                yield Rows(connection)
+        with store_failures(), self._reader.connect() as connection:
+            yield Rows(_Here(connection))
 
     @asynccontextmanager
     async def leading(self) -> AsyncIterator[bool]:
         yield True  # one machine, one control
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Rows]:
-        with store_failures():
-            async with self._writing, self._writer.begin() as connection:
-                yield Rows(connection)
+    async def transaction(self, *, lasting: bool = True) -> AsyncIterator[Rows]:
+        with store_failures(sqlite3.OperationalError):
+            async with self._writing:
+                with self._writer.connect() as connection:
+                    driver = _driver(connection)
+                    try:
+                        await self._apart(partial(_begin, driver, lasting))
+                        yield Rows(_Here(connection))
+                        await self._apart(driver.commit)
+                    except BaseException:
+                        # Behind what may still run there when we were cancelled, and before whoever begins next.
+                        self._waiting.submit(driver.rollback)
+                        raise
+            if not lasting:
+                self._settle_soon()
+
+    async def _apart(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._waiting, work)
+
+    def _upgrade(self) -> None:
+        with self._writer.connect() as connection:
+            _begin(_driver(connection), lasting=True)
+            try:
+                schema.upgrade(connection, backup=self.path)
+            finally:
+                _driver(connection).rollback()
+
+    def _settle_soon(self) -> None:
+        """Later, so that whoever is in a hurry does not share the disk with it; once for all until then."""
+        if not self._settles:
+            self._settles = True
+            asyncio.get_running_loop().call_later(_SOON, self._settle)
+
+    def _settle(self) -> None:
+        self._settles = False  # a commit from here on arranges its own
+        asyncio.get_running_loop().run_in_executor(None, _sync, self.path.with_name(f"{self.path.name}-wal"))
 
 
-def _writer(path: Path) -> AsyncEngine:
-    engine = create_async_engine(_url(path), pool_size=1, max_overflow=0, pool_timeout=30)
-    _prepare_connections(engine)
+class _Here:
+    """A connection whose statements run at once; others have their turn between two of them."""
 
-    @sa.event.listens_for(engine.sync_engine, "begin")
-    def start(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
 
-    return engine
+    async def execute(
+        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
+    ) -> sa.CursorResult[Any]:
+        await asyncio.sleep(0)
+        return self._connection.execute(statement, values)
 
 
-def _readers(path: Path, size: int) -> AsyncEngine:
-    """Connections that are in no transaction, so there is nothing to begin, roll back or reset."""
-    engine = create_async_engine(
-        _url(path),
-        pool_size=size,
-        max_overflow=0,
-        pool_timeout=30,
+def _connections(path: Path) -> sa.Engine:
+    """One connection for everybody, in no transaction of SQLAlchemy's: we begin and end our own."""
+    engine = sa.create_engine(
+        f"sqlite:///{path}",
+        connect_args={"check_same_thread": False},
+        poolclass=sa.StaticPool,
         isolation_level="AUTOCOMMIT",
         skip_autocommit_rollback=True,
         pool_reset_on_return=None,
     )
-    _prepare_connections(engine)
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        for pragma in _PRAGMAS:
+            connection.execute(f"pragma {pragma}")
+
     return engine
 
 
-def _url(path: Path) -> str:
-    return f"sqlite+aiosqlite:///{path}"
+def _driver(connection: sa.Connection) -> sqlite3.Connection:
+    return cast(sqlite3.Connection, connection.connection.driver_connection)
 
 
-def _prepare_connections(engine: AsyncEngine) -> None:
-    @sa.event.listens_for(engine.sync_engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves: the driver's own comes too late
-        cursor = connection.cursor()
-        for pragma in _PRAGMAS:
-            cursor.execute(f"pragma {pragma}")
-        cursor.close()
+def _begin(driver: sqlite3.Connection, lasting: bool) -> None:
+    # In WAL mode `normal` leaves out the sync of a commit and nothing else; inside a transaction it cannot be changed.
+    driver.execute(f"pragma synchronous={'full' if lasting else 'normal'}")
+    driver.execute("begin immediate")
+
+
+def _sync(wal: Path) -> None:
+    try:
+        with wal.open("rb") as file:
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        pass  # the store was closed meanwhile, which syncs everything
+    except OSError as error:
+        logger.error("store_not_synced", error=str(error))

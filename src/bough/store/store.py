@@ -3,8 +3,6 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from bough.store.api_keys import ApiKeys
 from bough.store.branches import Branches
 from bough.store.databases import Databases
@@ -13,6 +11,7 @@ from bough.store.idempotency import Idempotency
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
 from bough.store.projects import Projects
+from bough.store.queries import Connection
 from bough.store.roles import Roles
 from bough.store.users import Users
 
@@ -20,7 +19,7 @@ from bough.store.users import Users
 class Rows:
     """Every resource's queries over one connection."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.users = Users(connection)
         self.organizations = Organizations(connection)
         self.api_keys = ApiKeys(connection)
@@ -50,5 +49,10 @@ class Store(Protocol):
     def leading(self) -> AbstractAsyncContextManager[bool]:
         """True for one process at a time, however many share the store."""
 
-    def transaction(self) -> AbstractAsyncContextManager[Rows]:
-        """All or nothing. Commits at the end of the block, rolls back when it raises."""
+    def transaction(self, *, lasting: bool = True) -> AbstractAsyncContextManager[Rows]:
+        """All or nothing. Commits at the end of the block, rolls back when it raises.
+
+        A lasting one is on disk when the block ends, and with it everything committed before. Another
+        is seen at once but may reach the disk a moment later: a power cut undoes the last of them, never
+        one from the middle. So it is for records of work that may be repeated, never for an answer given.
+        """

@@ -259,6 +259,7 @@ operations = sa.Table(
     # The queue: only what has not ended, so that finished work costs nothing.
     _partial("ix_operations_due", "ended_at is null", "due_at"),
     _partial("ix_operations_open", "ended_at is null", "project_id"),
+    _partial("ix_operations_failed", "status = 'failed'", "endpoint_id"),
 )
 
 idempotency = sa.Table(

@@ -1,20 +1,26 @@
 """Checks of the folders the platform lives in."""
 
 import os
-import shutil
 from pathlib import Path
 
 from bough.cli import output
-from bough.cli.admin import homes, prepare
+from bough.cli.admin import amounts, homes, prepare
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
+from bough.engine.local.folders import Folders
+from bough.engine.local.image import Image
+from bough.engine.local.space import free_bytes
+from bough.engine.local.space import shortage as shortage_of
+from bough.engine.local.volumes.detect import choose
+from bough.engine.port import EngineError
+from bough.errors import SettingRefused
 
 FULL = 32 * 1024**2  # free bytes without which not even a log can be written
 FETCH = 400 * 1024**2  # free bytes that fetching and unpacking one Postgres takes
 
 
 def home(settings: Settings) -> Finding:
-    folder = _nearest(settings.home)
+    folder = nearest(settings.home)
     if not folder.is_dir():
         return failed("home", f"{folder} is a file where a folder is needed.", f"mv {folder} {folder}.old")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -24,7 +30,7 @@ def home(settings: Settings) -> Finding:
 
 
 def cache(settings: Settings) -> Finding:
-    folder = _nearest(settings.cache)
+    folder = nearest(settings.cache)
     if os.access(folder, os.W_OK | os.X_OK) or not prepare.missing_versions(settings):
         return fine("cache", str(settings.cache))
     sentence = f"The cache {settings.cache}, where Postgres is kept, cannot be made or written; name another folder."
@@ -56,35 +62,54 @@ def _closed_above(folder: Path) -> Path | None:
     return next((part for part in above if part.is_dir() and not part.stat().st_mode & 0o001), None)
 
 
+def storage(settings: Settings) -> Finding:
+    """Where volumes are, and how they are cloned there."""
+    try:
+        image, draft = Image.of(settings.home), Image.drafted(settings.home)
+    except EngineError as error:
+        return failed("storage", error.public)
+    if image is not None and not image.is_mounted():
+        problem = image.problem()
+        return failed("storage", problem) if problem else fine("storage", f"{image.file} will be mounted")
+    if image is None and draft is not None:
+        sentence = f"Making a storage image began and did not end; {draft.making} is left of it."
+        again = f"storage init --size {draft.size} --fs {draft.fs}{' --thin' if draft.thin else ''}"
+        return warning("storage", sentence, output.our_command(again, settings.home))
+    return _cloning(settings, nearest(Folders(settings).volumes))
+
+
+def _cloning(settings: Settings, folder: Path) -> Finding:
+    try:
+        driver = choose(settings.storage, folder).name
+    except SettingRefused as error:
+        return failed("storage", error.public)
+    except OSError as error:
+        return warning("storage", f"How volumes can be cloned in {folder} is not known: {error.strerror}.")
+    if driver == "plain":
+        line = output.our_command("storage init --size 50G", settings.home)
+        return fine("storage", f"plain: every branch is a whole copy; an image (`{line}`) does better")
+    return fine("storage", f"{driver}: branches share what they have in common")
+
+
 def space(settings: Settings) -> Finding:
     """A platform that holds data starts above `FULL`, so that its owner can delete something."""
-    free, floor = _free(settings.home), settings.free_space_floor
+    free, floor = free_bytes(nearest(settings.home)), settings.free_space_floor
     needed = FULL if settings.store_file.exists() else max(FULL, floor)
     if free < needed:
         return failed("space", f"{_full(settings.home, free, needed)} Free some, or take another disk with --home DIR.")
-    if prepare.missing_versions(settings) and _free(settings.cache) < FETCH:
-        sentence = f"{_full(settings.cache, _free(settings.cache), FETCH)} Free some, or name another folder."
+    if prepare.missing_versions(settings) and (left := free_bytes(nearest(settings.cache))) < FETCH:
+        sentence = f"{_full(settings.cache, left, FETCH)} Free some, or name another folder."
         return failed("space", sentence, "export BOUGH_CACHE=/on/a/larger/disk")
-    if free < floor:
-        sentence = (
-            f"{_size(free)} are free for {settings.home}, below the floor of {_size(floor)}: nothing new is made."
-        )
-        return warning("space", sentence)
-    return fine("space", f"{_size(free)} are free")
+    if shortage := shortage_of(Folders(settings), floor):
+        return warning("space", shortage)
+    return fine("space", f"{amounts.in_words(free)} are free")
 
 
 def _full(folder: Path, free: int, needed: int) -> str:
-    return f"The disk is full: {folder} needs {_size(needed)} of free space and has {_size(free)}."
+    has, needs = amounts.in_words(free), amounts.in_words(needed)
+    return f"The disk is full: {folder} needs {needs} of free space and has {has}."
 
 
-def _free(folder: Path) -> int:
-    return shutil.disk_usage(_nearest(folder)).free
-
-
-def _nearest(folder: Path) -> Path:
+def nearest(folder: Path) -> Path:
     """The folder, or the first above it that exists."""
     return next(part for part in (folder, *folder.parents) if os.path.lexists(part))
-
-
-def _size(count: int) -> str:
-    return f"{count / 1024**3:.1f} GB" if count >= 1024**3 else f"{count // 1024**2} MB"

@@ -11,7 +11,7 @@ def exist(settings: Settings) -> bool:
 
 
 def stop(settings: Settings) -> int:
-    """Stop every compute of this home, whose lock we hold; the number that ran."""
+    """Stop every compute of this home, whose lock we hold; the number of endpoints whose compute ran."""
     return asyncio.run(_stop(settings)) if exist(settings) else 0
 
 
@@ -19,7 +19,7 @@ async def _stop(settings: Settings) -> int:
     from bough.engine.local.engine import LocalEngine  # noqa: PLC0415 - rarely needed, slow to import
 
     engine = LocalEngine(settings)
-    running = (await engine.observe()).running
-    await asyncio.gather(*(engine.ensure_suspended(endpoint) for endpoint in running))
+    seen = await engine.observe()
+    await asyncio.gather(*(engine.ensure_suspended(endpoint) for endpoint in seen.running | seen.spare))
     await engine.close()
-    return len(running)
+    return len(seen.running)

@@ -1,5 +1,6 @@
 """`bough logs`."""
 
+import difflib
 import json as json_text
 from datetime import datetime
 from pathlib import Path
@@ -7,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from bough import config
+from bough import config, log
 from bough.cli import output
 from bough.cli.admin import options, tail
 from bough.errors import NotFound
 
 FIRST_FIELDS = ("timestamp", "level", "event")
+NAMED_AT_MOST = 5  # endpoints in the sentence about one that has no log
 
 
 def logs(
@@ -27,9 +29,9 @@ def logs(
     """Show the platform's log, or that of one endpoint."""
     settings = config.load({"home": home})
     path = _file(settings, endpoint)
-    show = output.say if json or endpoint else _show_readable
+    show = _show_without_secrets if endpoint else output.say if json else _show_readable
     with path.open("rb") as file:
-        for line in tail.last_lines(file, lines):
+        for line in tail.last_lines(file, path, lines):
             show(line)
         for line in tail.followed(file, path) if follow else ():
             show(line)
@@ -40,11 +42,27 @@ def _file(settings: config.Settings, endpoint: str | None) -> Path:
         path = settings.log_file
         missing = f"There is no log yet in {settings.logs}; the platform has not been started there."
     else:
-        path = settings.logs / "computes" / f"{Path(endpoint).name}.log"
-        missing = f"The endpoint {endpoint!r} has no log in {path.parent}."
+        path = settings.compute_logs / f"{Path(endpoint).name}.log"
+        missing = f"The endpoint {endpoint!r} has no log in {path.parent}. {_which_have(path.parent, endpoint)}"
     if not path.is_file():
         raise NotFound(missing)
     return path
+
+
+def _which_have(folder: Path, endpoint: str) -> str:
+    by_age = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
+    names = [path.stem for path in by_age]
+    if near := difflib.get_close_matches(endpoint, names, n=NAMED_AT_MOST):
+        return f"Did you mean {' or '.join(near)}?"
+    if not names:
+        return "No compute has been started there."
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    return f"These have one, the latest first: {', '.join(names[:NAMED_AT_MOST])}{more}."
+
+
+def _show_without_secrets(line: str) -> None:
+    """Postgres writes a statement that failed into its log as the tenant sent it."""
+    output.say(log.redacted(line))
 
 
 def _show_readable(line: str) -> None:

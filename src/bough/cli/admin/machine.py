@@ -9,6 +9,7 @@ from bough.cli import output
 from bough.cli.admin import ports, prepare, state
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
+from bough.engine.local import accounts, cgroups
 
 OLDEST_PYTHON = (3, 11)
 
@@ -39,6 +40,27 @@ def isolation(settings: Settings) -> Finding:
         sentence = f"The user ids {first} to {last} (setting 'project_uids') do not exist in this container."
         return failed("isolation", sentence, "export BOUGH_PROJECT_UIDS='[10000, 60000]'")
     return fine("isolation", f"every project gets a user id of its own, from {first} to {last}")
+
+
+def gateway(settings: Settings) -> Finding:
+    """As root the gateway has a user of its own, which the first start adds."""
+    name = settings.gateway_user
+    if not running_as_root():
+        return fine("gateway", "runs as you")
+    if accounts.exists(name):
+        return fine("gateway", f"runs as the user {name}")
+    if accounts.can_add():
+        return fine("gateway", f"runs as the user {name}, who will be added")
+    sentence = f"The gateway needs a user {name}, and useradd is not here to add it."
+    return failed("gateway", sentence, accounts.line_to_type(name))
+
+
+def limits(settings: Settings) -> Finding:
+    """Computes run without limits too; then one of them can take all of the machine."""
+    groups = cgroups.found(settings)
+    if groups.kind == "none":
+        return warning("limits", f"Nothing keeps a compute within its size: {groups.missing}.")
+    return fine("limits", groups.sentence)
 
 
 def _has_user_ids(first: int, last: int) -> bool:

@@ -7,10 +7,21 @@ import typer
 
 from bough import clock, config
 from bough.cli import output
-from bough.cli.admin import health, leftovers, lock, options, state
+from bough.cli.admin import amounts, health, leftovers, lock, options, state
 from bough.cli.admin.addresses import Addresses
 
 NOT_RUNNING = 3  # the exit code that service managers use for it
+TOLD_BY_CONTROL = (
+    "projects",
+    "computes_running",
+    "operations_open",
+    "driver",
+    "isolation",
+    "limits",
+    "storage_free_bytes",
+    "storage_total_bytes",
+    "accepts_new",
+)
 
 
 def status(home: options.Home = None, json: options.Json = False) -> None:
@@ -57,9 +68,10 @@ def _facts(settings: config.Settings, seen: state.State) -> dict[str, Any]:
         "uptime_seconds": int((clock.now() - seen.since).total_seconds()),
         "control_restarts": max(0, seen.control_starts - 1),
     }
-    for name in ("projects", "computes_running", "operations_open"):
-        if health_now and name in health_now:
-            facts[name] = health_now[name]
+    told = health_now or {}
+    facts |= {name: told[name] for name in TOLD_BY_CONTROL if name in told}
+    if "status" not in told and "message" in told:  # it answers, and says what keeps it from being well
+        facts["trouble"] = told["message"]
     return facts
 
 
@@ -74,4 +86,8 @@ def _state(seen: state.State, health_now: dict[str, Any] | None) -> str:
 def _row(name: str, value: Any) -> tuple[str, str]:
     if name == "uptime_seconds":
         return "uptime", str(timedelta(seconds=value))
+    if name.endswith("_bytes"):
+        return name.removesuffix("_bytes").replace("_", " "), amounts.in_words(value)
+    if isinstance(value, bool):
+        return name.replace("_", " "), "yes" if value else "no"
     return name.replace("_", " "), output.paint(str(value))

@@ -1,49 +1,66 @@
-"""The end of a file, and what is added to it."""
+"""The end of a log, over the pieces it was cut into, and what is added to it."""
 
 import os
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-BLOCK = 64 * 1024
-BEAT = 0.2  # seconds between looks at a file that is followed
+from bough import rotation
+
+BEAT = 0.2  # seconds between looks at a log that is followed
 
 
-def last_lines(file: BinaryIO, count: int) -> list[str]:
-    """The last lines; the file is left at its end. Reads no more of a large file than it must."""
-    position = file.seek(0, os.SEEK_END)
-    text = b""
-    while position > 0 and text.count(b"\n") <= count:
-        step = min(BLOCK, position)
-        position = file.seek(position - step)
-        text = file.read(step) + text
-    file.seek(0, os.SEEK_END)
-    return [_text(line) for line in text.splitlines()[-count:]] if count else []
+def last_lines(file: BinaryIO, log: Path, count: int) -> list[str]:
+    """The last lines of the open log; it is left where they end. Reads no more of a long one than it must."""
+    end = file.seek(0, os.SEEK_END)
+    blocks: list[bytes] = []
+    line_ends = 0
+    for block in chain(rotation.blocks_from_end(file), rotation.backwards(rotation.pieces(log))):
+        if line_ends > count or not count:
+            break
+        blocks.append(block)
+        line_ends += block.count(b"\n")
+    file.seek(end)
+    lines = b"".join(reversed(blocks)).splitlines()
+    return [_text(line) for line in lines[-count:]]
 
 
-def followed(file: BinaryIO, path: Path) -> Iterator[str]:
-    """Each new line, for ever; goes on with the next file when this one is replaced."""
+def followed(file: BinaryIO, log: Path) -> Iterator[str]:
+    """Each new line, for ever; goes on where the log goes on when it is cut or replaced."""
     unfinished = b""
     while True:
         piece = file.readline()
         unfinished += piece
-        if unfinished.endswith(b"\n"):
-            yield _text(unfinished)
-            unfinished = b""
+        if not piece and _was_cut(file, log):
+            unfinished += _left_unread(file, log)
+            file = log.open("rb")
         elif not piece:
-            if _was_replaced(file, path):
-                file = path.open("rb")
             time.sleep(BEAT)
+        *lines, unfinished = unfinished.split(b"\n")
+        yield from map(_text, lines)
 
 
-def _was_replaced(file: BinaryIO, path: Path) -> bool:
+def _was_cut(file: BinaryIO, log: Path) -> bool:
     try:
-        there = path.stat()
+        return not _is_same(file, log) or log.stat().st_size < file.tell()
     except FileNotFoundError:
         return False
-    here = os.fstat(file.fileno())
-    return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or there.st_size < file.tell()
+
+
+def _is_same(file: BinaryIO, log: Path) -> bool:
+    return os.path.samestat(os.fstat(file.fileno()), log.stat())
+
+
+def _left_unread(file: BinaryIO, log: Path) -> bytes:
+    """What was written after the last look, and is in the newest piece by now."""
+    try:
+        with rotation.newest(log).open("rb") as piece:
+            piece.seek(file.tell())
+            return piece.read() if _is_same(file, log) else b""
+    except FileNotFoundError:
+        return b""
 
 
 def _text(line: bytes) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from bough import config
-from bough.cli.admin import background, checks, homes, options, ports, prepare, supervise, welcome
+from bough.cli.admin import background, checks, homes, notify, options, ports, prepare, supervise, welcome
+from bough.cli.admin.addresses import Addresses
 
 
 def up(
@@ -44,5 +45,7 @@ def up(
         supervise.run_and_tell(flags, lock_fd, ready_fd)
     elif detach:
         ready()
+    elif notify.is_awaited():
+        supervise.run(flags, lock_fd, partial(notify.tell_ready, Addresses(settings.listen, ports_now.api_port).root))
     else:
         supervise.run(flags, lock_fd, ready)

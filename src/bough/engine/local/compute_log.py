@@ -1,9 +1,9 @@
 """A compute's log, and what it says about a start that failed."""
 
-import os
 import re
 from pathlib import Path
 
+from bough import rotation
 from bough.engine.port import EngineError
 
 MARK = "bough starts the compute"
@@ -11,13 +11,19 @@ _TAIL = 64 * 1024
 _LINE = re.compile(r"(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?P<text>.*)")
 
 # Troubles that pass by themselves: a killed postmaster's children, another start at the same moment.
-_PASSING = ("pre-existing shared memory block", "lock file", "is shutting down", "Cannot allocate memory")
+_PASSING = (
+    "pre-existing shared memory block",
+    "lock file",
+    "is shutting down",
+    "Cannot allocate memory",
+    "could not fork",
+)
 
 
 def reason(log: Path, data: Path) -> EngineError:
     """Why the last start failed, in one sentence without our paths."""
     lines = _since_start(log)
-    message = _fatal(lines) or _complaint(lines)
+    message = _fatal(lines) or _refused_fork(lines) or _complaint(lines)
     if message is None:
         return EngineError("The compute's process was ended from outside.")
     public = message.replace(str(data), "the data folder").replace(str(data.parent), "the volume").rstrip(".")
@@ -35,6 +41,12 @@ def _fatal(lines: list[str]) -> str | None:
     return found[last - 1 if told_before else last]["text"]
 
 
+def _refused_fork(lines: list[str]) -> str | None:
+    """A server that cannot have its processes gives up with a line that is no more than a note."""
+    found = [match["text"] for match in map(_LINE.search, lines) if match]
+    return next((text for text in found if text.startswith("could not fork")), None)
+
+
 def _complaint(lines: list[str]) -> str | None:
     """What it said before it had a log; None when it had one, for then its end was not its own."""
     if any(map(_LINE.search, lines)):
@@ -43,8 +55,15 @@ def _complaint(lines: list[str]) -> str | None:
 
 
 def _since_start(log: Path) -> list[str]:
-    with log.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-        text = file.read().decode(errors="replace")
-    lines = text.rpartition(MARK)[2].splitlines()
+    lines = _end_of(log).decode(errors="replace").rpartition(MARK)[2].splitlines()
     return [line.strip() for line in lines if line.strip()]
+
+
+def _end_of(log: Path) -> bytes:
+    """Of the log as it goes on over its pieces: it may have been cut after the start."""
+    text = b""
+    for block in rotation.backwards((log, *rotation.pieces(log)[:1])):
+        text = block + text
+        if len(text) >= _TAIL:
+            break
+    return text[-_TAIL:]

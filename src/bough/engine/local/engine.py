@@ -1,58 +1,80 @@
 """The engine of this machine: the port, made of the files beside it."""
 
 import asyncio
-import os
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 from bough.config import Settings
-from bough.engine.local import installs, session
+from bough.engine.local import cgroups, installs, session, space
+from bough.engine.local.branches import Branches
 from bough.engine.local.computes import Computes
 from bough.engine.local.folders import Folders
+from bough.engine.local.handover import is_spare
 from bough.engine.local.installs import Install
+from bough.engine.local.owners import Owners
 from bough.engine.local.progress import Progress, silent
 from bough.engine.local.refusals import machine_refusals
-from bough.engine.local.sandbox import Identity, Sandbox, our_name
+from bough.engine.local.sandbox import Sandbox
+from bough.engine.local.spares import Spares
 from bough.engine.local.template import Templates
 from bough.engine.local.threads import Locks, unbroken
 from bough.engine.local.volumes.detect import choose
-from bough.engine.local.volumes.folder import VolumeRecord
+from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.local.warm import Shape, WarmPool
 from bough.engine.port import Address, Capabilities, EngineError, Observation, Readiness, Usage
-from bough.engine.spec import BranchSpec, ComputeSpec
+from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
 
 
 class LocalEngine:
     """Call `prepare` first and `close` at the end; computes go on running.
 
-    Looking and suspending work without `prepare`, for a home that nobody serves.
+    Looking and suspending work without `prepare`, for a home that nobody serves. `spare_cu` is the
+    size of the computes in the warm pool; without it there is none.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, spare_cu: float | None = None) -> None:
         self._settings = settings
+        self._spare_cu = spare_cu
         self._folders = Folders(settings)
         self._sandbox = Sandbox(settings)
-        self._volumes = choose(settings)
-        self._templates = Templates(self._folders.templates)
-        self._computes = Computes(self._folders, self._volumes, our_name())
-        self._installs: dict[str, Install] = {}
+        self._volumes = Volumes(self._folders.volumes)
+        self._templates = Templates(self._folders.templates, self._volumes)
+        self._groups = cgroups.found(settings)
+        self._computes = Computes(self._folders, self._volumes, self._sandbox.entrants, self._groups)
+        self._owners = Owners(self._sandbox, self._volumes)
         self._locks = Locks()
-        self._making: Counter[ProjectId] = Counter()
+        self._branches = Branches(self._volumes, self._templates, self._computes, self._owners, self._locks)
+        self._warm = WarmPool(
+            Spares(self._branches, self._computes, self._volumes, self._owners, self._computes.handover),
+            size=settings.warm_pool if spare_cu else 0,
+            memory_share=settings.warm_memory_share,
+            busy=lambda: self._waiting > 0,
+            check=self._check_new,
+        )
+        self._installs: dict[str, Install] = {}
+        self._waiting = 0  # callers that wait for a branch or a compute
 
     async def prepare(self, progress: Progress = silent) -> None:
         """Folders, installs and templates are there; what a crash left is tidied, what runs is adopted."""
         with machine_refusals():
             await unbroken(self._folders.ensure)
+            driver = await unbroken(lambda: choose(self._settings.storage, self._folders.volumes))
+            self._volumes.use(driver, self._folders.wal)
             await unbroken(self._sandbox.ensure_ready)
+            await unbroken(self._groups.ensure_ready)
             self._installs = await asyncio.to_thread(installs.found, self._settings.cache)
             await self._volumes.ensure_tidy()
             await self._computes.adopt()
-            for install in self._wished_installs():
+            wished = self._wished_installs()
+            for install in wished:
                 await unbroken(partial(self._templates.ensure, install, progress))
+            await self._warm.open(self._spare_shape(wished[0]))
+            await self._owners.release_idle()
 
     async def close(self) -> None:
+        await self._warm.close()
         await asyncio.to_thread(self._volumes.close)
 
     def capabilities(self) -> Capabilities:
@@ -60,34 +82,39 @@ class LocalEngine:
         return Capabilities(
             installs={major: install.id for major, install in sorted(offered.items())},
             isolation=self._sandbox.isolates,
-            driver=self._volumes.driver,
+            limits=self._groups.sentence,
+            driver=self._volumes.driver.name,
+            refuses_new=space.refusal(self._folders, self._settings.free_space_floor),
         )
 
     async def ensure_branch(self, spec: BranchSpec) -> None:
-        async with self._locks.of(spec.volume_id):
-            with machine_refusals():
-                await self._ensure_volume(spec)
+        install = await self._install(spec.install)
+        async with self._served(spec.volume_id):
+            if await asyncio.to_thread(self._volumes.folder(spec.volume_id).path.exists):
+                return
+            await asyncio.to_thread(self._check_new)
+            if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
+                return
+            await self._branches.make(spec, install)
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install(spec.install)
-        async with self._locks.of(spec.endpoint_id), self._locks.of(spec.volume_id):
-            with machine_refusals():
-                return await self._computes.ensure(spec, install)
+        async with self._served(spec.endpoint_id), self._locks.of(spec.volume_id):
+            return await self._computes.ensure(spec, install)
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
-        async with self._locks.of(endpoint):
-            with machine_refusals():
-                await self._computes.stop(endpoint)
+        if is_spare(endpoint):  # whoever stops these stops the platform
+            await self._warm.close()
+        async with self._alone(endpoint):
+            await self._computes.stop(endpoint)
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
-        async with self._locks.of(volume):
+        async with self._alone(volume):
+            await self._computes.stop_spare(volume)
             if await self._computes.serves(volume):
                 raise EngineError("A compute still runs on the branch; suspend it first.")
-            with machine_refusals():
-                await self._volumes.ensure_absent(volume)
-        async with self._locks.of(project):
-            with machine_refusals():
-                await self._release_when_empty(project)
+            await self._volumes.ensure_absent(volume)
+            await self._owners.release_when_empty(project)
 
     async def address(self, endpoint: EndpointId) -> Address | None:
         sockets = await self._computes.sockets(endpoint)
@@ -95,23 +122,25 @@ class LocalEngine:
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         sockets = await self._computes.sockets(endpoint)
-        if sockets is None:
+        vitals = await self._computes.vitals(endpoint)
+        if sockets is None or vitals is None:
             return None
         async with session.opened(sockets) as ours:
-            return Usage(logical_bytes=await ours.logical_bytes())
+            logical_bytes = await ours.logical_bytes()
+        return Usage(logical_bytes=logical_bytes, memory_bytes=vitals.memory_bytes, started_at=vitals.started_at)
 
     async def observe(self) -> Observation:
-        return Observation(running=await self._computes.running(), volumes=await self._volumes.present())
-
-    async def _ensure_volume(self, spec: BranchSpec) -> None:
-        if await asyncio.to_thread(self._volumes.folder(spec.volume_id).path.exists):
-            return
-        await asyncio.to_thread(self._check_space)
-        install = await self._install(spec.install)
-        template = await unbroken(lambda: self._templates.ensure(install))
-        record = VolumeRecord(project_id=spec.project_id, install=install.id)
-        async with self._identity(spec.project_id) as owner:
-            await self._volumes.ensure_volume(spec.volume_id, template, record, owner)
+        await asyncio.to_thread(self._folders.check_storage)
+        running, volumes = await self._computes.running(), await self._volumes.present()
+        spare = frozenset(filter(is_spare, running))
+        free, total = await asyncio.to_thread(space.room, self._folders)
+        return Observation(
+            running=running - spare,
+            spare=spare,
+            volumes=frozenset(each for each in volumes if not is_spare(each)),
+            free_bytes=free,
+            total_bytes=total,
+        )
 
     def _wished_installs(self) -> list[Install]:
         offered = installs.preferred(self._installs.values())
@@ -134,31 +163,29 @@ class LocalEngine:
             )
         return install
 
-    def _check_space(self) -> None:
-        disk = os.statvfs(self._folders.volumes)
-        if disk.f_bavail * disk.f_frsize < self._settings.free_space_floor:
-            raise EngineError(
-                f"The disk of {self._folders.home} has less free space than free_space_floor "
-                f"({self._settings.free_space_floor // 1024**2} MB), so nothing new is made: free some space.",
-                transient=False,
-            )
+    def _spare_shape(self, install: Install) -> Shape:
+        cu = self._spare_cu or 0.25
+        return Shape(install=install, settings=compute_settings(cu, logical_replication=False), cu=cu)
+
+    def _check_new(self) -> None:
+        """Before anything new is made: the storage is there, and has room."""
+        self._folders.check_storage()
+        space.check(self._folders, self._settings.free_space_floor)
 
     @asynccontextmanager
-    async def _identity(self, project: ProjectId) -> AsyncIterator[Identity]:
-        """The project's user, who is not released while a first volume is being made."""
-        self._making[project] += 1
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        """One caller at a time for a name, and never without the storage: an absence there would be believed."""
+        async with self._locks.of(name):
+            with machine_refusals():
+                await asyncio.to_thread(self._folders.check_storage)
+                yield
+
+    @asynccontextmanager
+    async def _served(self, name: str) -> AsyncIterator[None]:
+        """The same for a caller who waits to go on: the warm pool lets it pass."""
+        self._waiting += 1
         try:
-            async with self._locks.of(project):
-                owner = await unbroken(lambda: self._sandbox.identity(project))
-            yield owner
+            async with self._alone(name):
+                yield
         finally:
-            self._making[project] -= 1
-
-    async def _release_when_empty(self, project: ProjectId) -> None:
-        volumes = await self._volumes.present()
-        if not self._making[project] and not await asyncio.to_thread(self._any_of, volumes, project):
-            await unbroken(lambda: self._sandbox.release(project))
-
-    def _any_of(self, volumes: frozenset[VolumeId], project: ProjectId) -> bool:
-        records = (self._volumes.folder(volume).read() for volume in volumes)
-        return any(record is not None and record.project_id == project for record in records)
+            self._waiting -= 1

@@ -10,7 +10,8 @@ import stat
 from array import array
 from pathlib import Path
 
-from bough.config import Settings, running_as_root
+from bough.config import FILE_NAME, Settings, running_as_root
+from bough.engine.local.image import Image
 from bough.engine.port import EngineError
 from bough.ids import EndpointId
 
@@ -25,8 +26,12 @@ class Folders:
         self.home = settings.home
         self.cache = settings.cache
         self.sockets = settings.sockets
-        self.volumes = settings.home / "volumes"
-        self.templates = settings.home / "templates"
+        self.image = Image.of(settings.home)
+        place = self.image.root if self.image else settings.home
+        self.volumes = place / "volumes"
+        self.templates = place / "templates"
+        # Postgres writes slowly where its WAL is on btrfs, so that is kept outside the image.
+        self.wal = settings.home / "pg_wal" if self.image and self.image.fs == "btrfs" else None
         self.runs = settings.home / "run"
         self.uids = settings.home / "uids"
         self.logs = settings.logs / "computes"
@@ -36,15 +41,32 @@ class Folders:
         if running_as_root():
             _ensure_folder(self.sockets.parent, passage)
             _ensure_folder(self.sockets.parent / "uids", 0o700)
-        for folder in (self.home, self.volumes, self.templates, self.sockets):
+        _ensure_folder(self.home, passage)
+        self._ensure_storage()
+        for folder in (self.volumes, self.templates, self.sockets, *([self.wal] if self.wal else [])):
             _ensure_folder(folder, passage)
         _spread(self.volumes)
         for folder in (self.runs, self.uids, self.logs.parent, self.logs):
             _ensure_folder(folder, 0o700)
         _check_ours(self.sockets)
         if running_as_root():
+            _close(self.home / FILE_NAME)
             for leaf in (self.home, self.cache, self.sockets):
                 check_traversable(leaf)
+
+    def _ensure_storage(self) -> None:
+        """First of all: a folder made where the image belongs would be a second, empty store."""
+        if self.image is None:
+            return
+        self.image.ensure_mounted()
+        if self.image.unfinished:
+            self.image.finish()
+            self.image = Image.of(self.home)
+
+    def check_storage(self) -> None:
+        """The image may be unmounted under us at any time. Without one there is nothing to check."""
+        if self.image is not None:
+            self.image.check_mounted()
 
     def socket_folder(self, endpoint: EndpointId) -> Path:
         folder = self.sockets / endpoint
@@ -69,6 +91,12 @@ def check_traversable(path: Path) -> None:
                 f"or choose another place than {path}.",
                 transient=False,
             )
+
+
+def _close(file: Path) -> None:
+    """Settings may hold a password, and everyone can pass the home."""
+    if file.exists():
+        file.chmod(stat.S_IMODE(file.stat().st_mode) & 0o700)
 
 
 def _check_ours(path: Path) -> None:

@@ -146,6 +146,12 @@ def is_postmaster(pid: int, data: Path) -> bool:
         return False
 
 
+def starting(data: Path) -> int | None:
+    """The server that was told to serve the data folder, and may not have written its file yet."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return next((pid for pid in pids if is_postmaster(pid, data) and _still_says(pid, data)), None)
+
+
 def orphans(data: Path) -> Iterator[int]:
     """Server processes in the data folder: without a postmaster they are left from one that was killed."""
     uid = data.stat().st_uid
@@ -184,7 +190,23 @@ def _works_in(pid: int, data: Path) -> bool:
 def _was_told(pid: int, data: Path) -> bool:
     """Its arguments name the folder, before it has gone there and where we may not look."""
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return arguments[1:3] == [b"-D", os.fsencode(data)]
+    return arguments[1:2] == [b"-D"] and _is_same_folder(os.fsdecode(arguments[2]), data)
+
+
+def _still_says(pid: int, data: Path) -> bool:
+    """Other than its children, who say what they do instead of what they were told."""
+    try:
+        return _was_told(pid, data)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _is_same_folder(path: str, data: Path) -> bool:
+    """By what it leads to: a compute that was renamed knows its first name, which is a link."""
+    try:
+        return Path(path).samefile(data)
+    except OSError:
+        return False
 
 
 def _is_postgres(entry: Path) -> bool:

@@ -8,16 +8,17 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local import postmaster
+from bough.engine.local import launcher, postmaster
 from bough.engine.local.compute_log import MARK, reason
+from bough.engine.local.folders import SOCKET_NAME
 from bough.engine.local.installs import Install
 from bough.engine.local.postmaster import READY, PidFile, Postmaster
-from bough.engine.local.sandbox import Identity, start_options
+from bough.engine.local.sandbox import Identity
 from bough.engine.port import EngineError
 
 _SHORTEST_PAUSE = 0.002
@@ -32,6 +33,7 @@ class Launch:
     """Everything a compute's process is started with."""
 
     install: Install
+    from_template: bool  # nobody's roles and databases were in the volume before
     data: Path
     conf: Path
     sockets: Path
@@ -56,7 +58,7 @@ class Launch:
 def start(launch: Launch) -> int:
     """Start the process and return its pid. No postmaster may live on the data folder."""
     try:
-        _clear_away(launch.data)
+        clear_away(launch.data)
         _ensure_sockets(launch.sockets, launch.owner)
         return _spawn(launch)
     except OSError as error:
@@ -67,7 +69,7 @@ def _spawn(launch: Launch) -> int:
     log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(log, f"{clock.now().isoformat()} {MARK}\n".encode())
-        process = subprocess.Popen(launch.command, stdout=log, stderr=log, **start_options(launch.owner))
+        process = launcher.spawn(launch.command, launch.owner, stdout=log, stderr=log)
     finally:
         os.close(log)
     # It outlives this object and is reaped by its pid; an open return code would warn about a lost child.
@@ -98,7 +100,7 @@ async def stop(process: Postmaster) -> None:
     raise EngineError(f"The compute's process {process.pid} does not end, not even when killed.")
 
 
-def _clear_away(data: Path) -> None:
+def clear_away(data: Path) -> None:
     """What a killed postmaster left: its children, and a pid file that may name a stranger by now."""
     file = PidFile.read(data)
     if file is None:
@@ -115,8 +117,28 @@ def _clear_away(data: Path) -> None:
 
 
 def _ensure_sockets(folder: Path, owner: Identity) -> None:
-    """A fresh folder: locks of sockets that a crash left could name a stranger too."""
+    """A fresh folder: locks of sockets that a crash left could name a stranger too.
+
+    It is ours, and until it is sealed only the compute may pass it and write into it.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    os.chown(folder, owner.uid, os.getegid())
-    folder.chmod(0o710)
+    if not owner.is_ours:
+        os.chown(folder, -1, owner.gid)
+        folder.chmod(0o730)
+
+
+def seal(folder: Path, gid: int) -> bool:
+    """Nothing in the socket folder can be replaced any more, and the group may pass; may be repeated.
+
+    A tenant's code could otherwise put a link to its neighbour's socket in the place of its own, and
+    whoever is trusted by both would follow it. False when something else than a socket is there.
+    """
+    try:
+        seen = folder.lstat()
+        if (seen.st_gid, stat.S_IMODE(seen.st_mode)) != (gid, 0o710):
+            os.chown(folder, -1, gid)
+            folder.chmod(0o710)
+        return stat.S_ISSOCK((folder / SOCKET_NAME).lstat().st_mode)
+    except FileNotFoundError:
+        return False

@@ -12,6 +12,10 @@ def machine_refusals() -> Iterator[None]:
     """An OSError becomes an EngineError; a full disk is not worth trying again."""
     try:
         yield
+    except RuntimeError as error:
+        if "new thread" not in str(error):  # the interpreter has no error of its own for it
+            raise
+        raise EngineError("The machine starts no more threads.") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise EngineError("The disk is full: free some space and try again.", transient=False) from error

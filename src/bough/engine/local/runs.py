@@ -17,6 +17,7 @@ class Run:
     install: str
     settings: str  # digest of the settings in force
     pid: int | None  # as launched; the pid file in the volume is the truth
+    born: str | None = None  # its name in the warm pool, if it came from there
 
 
 class Runs:
@@ -37,6 +38,7 @@ class Runs:
             install=fields["install"],
             settings=fields["settings"],
             pid=fields["pid"],
+            born=fields.get("born"),
         )
 
     def put(self, run: Run) -> None:

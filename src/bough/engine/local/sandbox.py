@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bough.config import Settings, running_as_root
+from bough.engine.local import accounts
 from bough.engine.local.uids import Uids
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
@@ -34,10 +35,13 @@ class Identity:
 class Sandbox:
     def __init__(self, settings: Settings) -> None:
         self.isolates = running_as_root()
+        self.entrants = accounts.entrants(settings)
         self._uids = Uids(settings)
+        self._accounts_lock = settings.sockets.parent / "accounts.lock"
 
     def ensure_ready(self) -> None:
         if self.isolates:
+            accounts.ensure(self.entrants.gateway, self._accounts_lock)
             self._uids.ensure_claimed()
 
     def identity(self, project: ProjectId) -> Identity:
@@ -47,6 +51,22 @@ class Sandbox:
         uid = self._uids.ensure(project)
         return Identity(uid, uid)
 
+    def known(self, project: ProjectId) -> Identity | None:
+        """The user of a project that has one already."""
+        if not self.isolates:
+            return ourselves()
+        uid = self._uids.known(project)
+        return None if uid is None else Identity(uid, uid)
+
+    def lent(self) -> frozenset[ProjectId]:
+        """The projects that have a user of their own."""
+        return self._uids.lent() if self.isolates else frozenset()
+
+    def hand_over(self, project: ProjectId, other: ProjectId) -> None:
+        """The user of one project is another's from now on."""
+        if self.isolates:
+            self._uids.hand_over(project, other)
+
     def release(self, project: ProjectId) -> None:
         """The project has no file left, so its user may serve another."""
         if self.isolates:
@@ -55,18 +75,6 @@ class Sandbox:
 
 def ourselves() -> Identity:
     return Identity(os.geteuid(), os.getegid())
-
-
-def our_name() -> str:
-    """The name under which Postgres knows us when we come by its socket."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        raise EngineError(
-            f"The user id {os.geteuid()} has no name on this machine, so Postgres would not let us in: "
-            "run as a user that is listed in /etc/passwd.",
-            transient=False,
-        ) from None
 
 
 def initdb_identity() -> Identity:

@@ -5,8 +5,9 @@ tenant made can stand in for what we mean. Failed statements are not logged: som
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import asyncpg
 from bough import clock
 from bough.engine.port import EngineError
 from bough.engine.spec import DatabaseSpec, RoleSpec
-from bough.postgres import ADMIN, MAINTENANCE_DATABASE, databases, roles
+from bough.postgres import ADMIN, MAINTENANCE_DATABASE, backup, databases, roles
+from bough.postgres.backup import BackupEnd
 from bough.postgres.template import SPARE_DATABASE, SPARE_ROLE
 
 _CONNECT_SECONDS = 10.0
@@ -73,15 +75,31 @@ class Session:
             await asyncio.sleep(0.005)
         return bool(waiting)
 
+    async def begin_backup(self, major: int) -> str:
+        """From now on the server's files may be copied; the name of the first segment the copy needs.
+
+        The checkpoint before makes the one that the server makes itself short. Tenants may have taken
+        every slot; then the caller finds out whether the segments were kept.
+        """
+        name = backup.slot_name(secrets.token_hex(8))
+        await self._connection.execute("checkpoint")
+        with suppress(asyncpg.ConfigurationLimitExceededError):
+            await self._connection.execute(backup.KEEP_WAL, name)
+        return str(await self._connection.fetchval(backup.start(major), name))
+
+    async def end_backup(self, major: int) -> BackupEnd:
+        row = await self._connection.fetchrow(backup.stop(major))
+        return BackupEnd(last_segment=row["last"], label=row["label"])
+
     async def logical_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.SIZE))
 
 
 @asynccontextmanager
-async def opened(sockets: Path) -> AsyncIterator[Session]:
+async def opened(sockets: Path, database: str = MAINTENANCE_DATABASE) -> AsyncIterator[Session]:
     """A session for a few statements; whatever goes wrong in it is an EngineError."""
     try:
-        connection = await _connect(sockets)
+        connection = await _connect(sockets, database)
         try:
             yield Session(connection)
             await connection.close(timeout=_CLOSE_SECONDS)
@@ -89,16 +107,17 @@ async def opened(sockets: Path) -> AsyncIterator[Session]:
             connection.terminate()
     except asyncpg.PostgresError as error:
         raise _refusal(error, transient=(error.sqlstate or "")[:2] in _PASSING) from error
-    except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
+    # The last is what the driver says when the server is killed between two of its own steps.
+    except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise _refusal(error, transient=True) from error
 
 
-async def _connect(sockets: Path) -> Any:
+async def _connect(sockets: Path, database: str) -> Any:
     return await asyncpg.connect(
         host=str(sockets),
         port=5432,
         user=ADMIN,
-        database=MAINTENANCE_DATABASE,
+        database=database,
         password="",  # none is asked for; without it a password file would be looked for
         ssl=False,
         timeout=_CONNECT_SECONDS,

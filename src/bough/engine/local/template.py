@@ -4,12 +4,14 @@ import os
 import subprocess
 from pathlib import Path
 
+from bough.engine.local import launcher
 from bough.engine.local.durable import exclusive
 from bough.engine.local.installs import Install
 from bough.engine.local.progress import Progress, silent
-from bough.engine.local.sandbox import Identity, initdb_identity, ourselves, start_options
+from bough.engine.local.sandbox import Identity, initdb_identity, ourselves
 from bough.engine.local.volumes.copying import chown_tree
 from bough.engine.local.volumes.making import being_made
+from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.postgres import MAINTENANCE_DATABASE, template
 from bough.postgres.conf import SEGMENT_MB
@@ -18,8 +20,9 @@ _MAKING_SECONDS = 300
 
 
 class Templates:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, volumes: Volumes) -> None:
         self._root = root
+        self._volumes = volumes  # a template is made as volumes are, so that they can be cloned from it
 
     def ensure(self, install: Install, progress: Progress = silent) -> Path:
         """The data folder to clone. Two makers of the same one wait for each other."""
@@ -29,7 +32,9 @@ class Templates:
         with exclusive(self._root / f"{install.id}.lock"):
             if not place.exists():
                 progress(f"preparing Postgres {install.major}", 0, 1)
-                with being_made(place) as making:
+                driver = self._volumes.driver
+                with being_made(place, driver) as making:
+                    driver.make_folder(making)
                     _make(install, making)
                 progress(f"preparing Postgres {install.major}", 1, 1)
         return place
@@ -37,7 +42,6 @@ class Templates:
 
 def _make(install: Install, folder: Path) -> None:
     maker = initdb_identity()
-    folder.mkdir(mode=0o700)
     os.chown(folder, maker.uid, maker.gid)
     arguments = template.initdb_arguments(install.major)
     _run([install.program("initdb"), "--pgdata", str(folder), *arguments], maker, "", install)
@@ -62,8 +66,8 @@ def _script(major: int) -> str:
 
 
 def _run(command: list[str], identity: Identity, given: str, install: Install) -> None:
-    options = start_options(identity) | {"stdin": subprocess.PIPE}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with launcher.spawn(command, identity, **streams) as process:
         try:
             output, _ = process.communicate(given.encode(), timeout=_MAKING_SECONDS)
         except subprocess.TimeoutExpired:

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 from weakref import WeakValueDictionary
+
+from bough.engine.port import EngineError
 
 T = TypeVar("T")
 
@@ -15,13 +17,37 @@ async def unbroken(work: Callable[[], T], executor: Executor | None = None) -> T
 
     A thread cannot be cancelled; leaving it behind would release the caller's lock in its middle.
     """
-    task = asyncio.get_running_loop().run_in_executor(executor, work)
+    loop = asyncio.get_running_loop()
+    task = asyncio.wrap_future(submitted(work, lambda run: loop.run_in_executor(executor, run)))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         task.exception()  # whoever asked has left; nobody else will read it
         raise
+
+
+def submitted(work: Callable[[], T], submit: Callable[[Callable[[], None]], object]) -> Future[T]:
+    """Work that was handed to an executor, or an error and no work.
+
+    When the machine has no thread left, an executor says so and keeps the work in its queue all the
+    same: it would be done by surprise, once there is a thread again.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001  it is raised where the result is asked for
+                future.set_exception(error)
+
+    try:
+        submit(run)
+    except RuntimeError as error:
+        if future.cancel():
+            raise EngineError("The machine starts no more threads.") from error
+    return future
 
 
 class Locks:

@@ -4,6 +4,7 @@ A home keeps them as links, `uids/200003 -> quiet-sea-12345678`: a link is made 
 one step. The host keeps who lends which id, so that two homes never lend the same one.
 """
 
+import grp
 import os
 import pwd
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bough.config import Settings
+from bough.engine.local import processes, traces
 from bough.engine.local.durable import exclusive, sync_folder
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
@@ -32,20 +34,38 @@ class Uids:
         self._known[project] = uid
         return uid
 
+    def known(self, project: ProjectId) -> int | None:
+        return self._known.get(project)
+
+    def hand_over(self, project: ProjectId, other: ProjectId) -> None:
+        """The id of one project becomes another's, in one step."""
+        if other in self._known:
+            raise EngineError("The project has a user id of its own already.")
+        uid = self._known[project]
+        fresh = self._home / f".{uid}.new"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(other)
+        fresh.rename(self._home / str(uid))
+        sync_folder(self._home)
+        del self._known[project]
+        self._known[other] = uid
+
     def release(self, project: ProjectId) -> None:
+        """The id may be lent again, and nothing of the project is left for whoever gets it."""
         with self._alone():
             uid = self._lent().get(project)
             self._known.pop(project, None)
-            if uid is None:
-                return
-            forget_shared_memory(uid)
-            (self._home / str(uid)).unlink(missing_ok=True)
-            (self._host / str(uid)).unlink(missing_ok=True)
+        if uid is None:
+            return
+        traces.remove(uid)  # while the id is still lent, and others need not wait
+        with self._alone():
+            self._disclaim(uid)
 
     def ensure_claimed(self) -> None:
-        """The host forgets at boot which ids this home lends: tell it again."""
+        """The host forgets at boot which ids this home lends: tell it again, and what a crash left undone."""
         with self._alone():
             self._known = self._lent()
+            self._tidy()
             for project, uid in self._known.items():
                 if not self._claim(uid):
                     raise EngineError(
@@ -54,12 +74,26 @@ class Uids:
                         transient=False,
                     )
 
+    def lent(self) -> frozenset[ProjectId]:
+        return frozenset(self._known)
+
+    def _tidy(self) -> None:
+        for link in self._home.glob(".*"):
+            link.unlink()
+        for claim in self._host.glob("[0-9]*"):
+            if self._claimant(int(claim.name)) == self._home / claim.name and not os.path.lexists(claim.readlink()):
+                claim.unlink()
+
     def _lend(self, project: ProjectId, taken: set[int]) -> int:
         for uid in range(self._first, self._last):
             if uid in taken or _is_somebody(uid) or not self._claim(uid):
                 continue
-            (self._home / str(uid)).symlink_to(project)
-            sync_folder(self._home)
+            try:
+                (self._home / str(uid)).symlink_to(project)
+                sync_folder(self._home)
+            except OSError:
+                self._disclaim(uid)
+                raise
             return uid
         raise EngineError(
             "Every user id for projects is in use: widen the setting project_uids and restart.", transient=False
@@ -70,7 +104,7 @@ class Uids:
         return {ProjectId(str(link.readlink())): int(link.name) for link in links}
 
     def _claim(self, uid: int) -> bool:
-        """Take the id for this home; one whose home is gone may be taken over."""
+        """Take the id for this home; one whose home is gone may be taken over, unless its computes still run."""
         ours = self._home / str(uid)
         claim = self._host / str(uid)
         if os.path.lexists(claim):
@@ -78,9 +112,15 @@ class Uids:
                 return True
             if os.path.lexists(self._claimant(uid)):
                 return False
+            if not os.path.lexists(ours) and any(processes.of_user(uid)):
+                return False
             claim.unlink()
         claim.symlink_to(ours)
         return True
+
+    def _disclaim(self, uid: int) -> None:
+        (self._home / str(uid)).unlink(missing_ok=True)
+        (self._host / str(uid)).unlink(missing_ok=True)
 
     def _claimant(self, uid: int) -> Path:
         return (self._host / str(uid)).readlink()
@@ -91,17 +131,10 @@ class Uids:
             yield
 
 
-def forget_shared_memory(uid: int) -> None:
-    """What a killed Postgres left; the next who gets the id must not find it."""
-    for segment in Path("/dev/shm").glob("PostgreSQL.*"):  # noqa: S108 - where POSIX shared memory is
-        with suppress(FileNotFoundError):
-            if segment.lstat().st_uid == uid:
-                segment.unlink()
-
-
 def _is_somebody(uid: int) -> bool:
-    try:
-        pwd.getpwuid(uid)
-    except KeyError:
-        return False
-    return True
+    """A user of the machine, or a group: computes take both numbers."""
+    for look_up in (pwd.getpwuid, grp.getgrgid):
+        with suppress(KeyError):
+            look_up(uid)
+            return True
+    return False

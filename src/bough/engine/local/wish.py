@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bough.engine.local.accounts import Entrants
 from bough.engine.spec import ComputeSpec
 from bough.postgres import conf, hba
 
@@ -16,13 +17,14 @@ class Wish:
     contents: str  # digest of the roles and databases: when it was applied, nothing is to be made
 
 
-def wish(spec: ComputeSpec, *, major: int, user: str) -> Wish:
-    """`user` is control's own name, which is also the gateway's as long as both run as one user."""
+def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
     names = [role.name for role in spec.roles]
     files = {
         "postgresql.conf": conf.text(spec.settings),
         "pg_hba.conf": hba.hba_text(),
-        "pg_ident.conf": hba.ident_text(major=major, control_user=user, gateway_user=user, roles=names),
+        "pg_ident.conf": hba.ident_text(
+            major=major, control_user=entrants.control, gateway_user=entrants.gateway, roles=names
+        ),
     }
     roles = [(role.name, role.verifier) for role in spec.roles]
     databases = [(database.name, database.owner) for database in spec.databases]

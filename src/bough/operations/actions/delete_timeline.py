@@ -9,6 +9,7 @@ from bough.domain.operation import OperationAction
 from bough.operations.action import Action, step
 from bough.operations.context import Context
 from bough.operations.outcome import Done, Goto, Outcome
+from bough.store.store import Rows
 
 
 class DeleteTimeline(Action):
@@ -29,12 +30,9 @@ class DeleteTimeline(Action):
             branch = await rows.branches.get(self.project_id, self.branch_id)
         if branch is not None:
             await ctx.engine.ensure_absent(self.project_id, branch.volume_id)
-        return Goto(self.forget)
+        return Done("the branch is gone", writes=self.forget)
 
-    @step
-    async def forget(self, ctx: Context) -> Outcome:
-        async with ctx.transaction() as rows:
-            await rows.branches.forget(self.branch_id)
-            if not await rows.branches.every_of(self.project_id):
-                await rows.projects.set_purged(self.project_id, clock.now())
-        return Done("the branch is gone")
+    async def forget(self, rows: Rows) -> None:
+        await rows.branches.forget(self.branch_id)
+        if not await rows.branches.every_of(self.project_id):
+            await rows.projects.set_purged(self.project_id, clock.now())

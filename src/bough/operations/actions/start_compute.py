@@ -9,8 +9,9 @@ from bough.domain.endpoint import EndpointState, moved, stopped
 from bough.domain.operation import OperationAction
 from bough.engine.port import Readiness
 from bough.operations.action import Action, step
-from bough.operations.context import Context
-from bough.operations.outcome import Done, Goto, Outcome, Sleep
+from bough.operations.context import Context, there
+from bough.operations.outcome import Done, Outcome, Sleep
+from bough.store.store import Rows
 
 
 class StartCompute(Action):
@@ -21,7 +22,7 @@ class StartCompute(Action):
         readiness = await ctx.engine.ensure_running(await ctx.compute_spec(self.endpoint_id))
         if readiness is Readiness.STARTING:
             return Sleep(0.2, "Postgres is recovering")
-        return Goto(self.publish)
+        return Done("the compute accepts connections", writes=self.publish)
 
     async def stop(self, ctx: Context) -> None:
         await ctx.engine.ensure_suspended(self.endpoint_id)
@@ -29,9 +30,6 @@ class StartCompute(Action):
         async with ctx.transaction() as rows:
             await rows.endpoints.save(stopped(endpoint, clock.now()))
 
-    @step
-    async def publish(self, ctx: Context) -> Outcome:
-        endpoint = await ctx.endpoint(self.endpoint_id)
-        async with ctx.transaction() as rows:
-            await rows.endpoints.save(moved(endpoint, EndpointState.ACTIVE, clock.now()))
-        return Done("the compute accepts connections")
+    async def publish(self, rows: Rows) -> None:
+        endpoint = there(await rows.endpoints.get(self.endpoint_id), "endpoint")
+        await rows.endpoints.save(moved(endpoint, EndpointState.ACTIVE, clock.now()))

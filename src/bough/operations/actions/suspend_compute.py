@@ -4,8 +4,9 @@ from bough import clock
 from bough.domain.endpoint import EndpointState, moved
 from bough.domain.operation import OperationAction
 from bough.operations.action import Action, step
-from bough.operations.context import Context
-from bough.operations.outcome import Done, Goto, Outcome
+from bough.operations.context import Context, there
+from bough.operations.outcome import Done, Outcome
+from bough.store.store import Rows
 
 
 class SuspendCompute(Action):
@@ -15,11 +16,8 @@ class SuspendCompute(Action):
     @step
     async def stop(self, ctx: Context) -> Outcome:
         await ctx.engine.ensure_suspended(self.endpoint_id)
-        return Goto(self.publish)
+        return Done("the compute is stopped", writes=self.publish)
 
-    @step
-    async def publish(self, ctx: Context) -> Outcome:
-        endpoint = await ctx.endpoint(self.endpoint_id)
-        async with ctx.transaction() as rows:
-            await rows.endpoints.save(moved(endpoint, EndpointState.IDLE, clock.now()))
-        return Done("the compute is stopped")
+    async def publish(self, rows: Rows) -> None:
+        endpoint = there(await rows.endpoints.get(self.endpoint_id), "endpoint")
+        await rows.endpoints.save(moved(endpoint, EndpointState.IDLE, clock.now()))

@@ -1,34 +1,54 @@
-"""Copy a folder tree fast: the kernel moves the bytes, and nothing is done twice per file.
+"""Copy a data folder: one walk over the tree, whatever way its files are filled.
 
-A fresh volume is over a thousand small files, so the cost is in names, not in bytes; several
-threads would only wait for one another.
+A fresh volume is over a thousand small files, so the cost is in names, not in bytes. Every name is
+looked up in an open folder and no link is followed: the folder's owner may put another thing in the
+place of anything, at any moment, and must not make us read or write elsewhere.
 """
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bough.engine.local.sandbox import Identity
+from bough.postgres.data_folder import is_left_empty, is_left_out
+
+Fill = Callable[[int, int], None]  # from one open file into another, which is empty
 
 _PIECE = 64 * 1024 * 1024
+DEEPEST = 32  # Postgres nests five; each level costs two open folders
+_OUR_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = _OUR_FOLDER | os.O_NOFOLLOW
+# What is no file any more must not make us wait.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_IN_THE_KERNEL = (errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
-def copy_tree(source: Path, target: Path, owner: Identity) -> None:
-    """`target`, which must not exist, becomes a copy of `source` that only `owner` may open."""
-    _make_folder(str(target), owner)
-    waiting = [(str(source), str(target))]
-    while waiting:
-        here, there = waiting.pop()
-        with os.scandir(here) as entries:
-            for entry in entries:
-                copy = f"{there}/{entry.name}"
-                if entry.is_symlink():
-                    _copy_link(entry.path, copy, owner)
-                elif entry.is_dir():
-                    _make_folder(copy, owner)
-                    waiting.append((entry.path, copy))
-                else:
-                    _copy_file(entry.path, copy, owner)
+def copy_tree(source: Path, target: Path, owner: Identity, fill: Fill) -> None:
+    """Into the empty folder `target` comes what a clone of the data folder `source` has."""
+    with opened_folder(source) as here, opened_folder(target) as there:
+        _Copy(owner, fill).folder(here, there, "", 0)
+        _give(there, owner)
+
+
+def copy_file(source: Path, target: Path, owner: Identity, fill: Fill) -> None:
+    with opened_file(source) as reading, _opened(os.open(target, _WRITE, 0o600)) as writing:
+        _give(writing, owner)
+        fill(reading, writing)
+
+
+def copy_bytes(reading: int, writing: int) -> None:
+    """The kernel moves them. Some file systems cannot copy between one another that way."""
+    try:
+        while os.copy_file_range(reading, writing, _PIECE):
+            pass
+    except OSError as error:
+        if error.errno not in _NOT_IN_THE_KERNEL:
+            raise
+        while os.sendfile(writing, reading, None, _PIECE):
+            pass
 
 
 def chown_tree(folder: Path, owner: Identity) -> None:
@@ -38,39 +58,92 @@ def chown_tree(folder: Path, owner: Identity) -> None:
             os.chown(Path(parent) / name, owner.uid, owner.gid, follow_symlinks=False)
 
 
-def _make_folder(path: str, owner: Identity) -> None:
-    os.mkdir(path, 0o700)  # noqa: PTH102 - strings: this is the hot path
-    if not owner.is_ours:
-        os.chown(path, owner.uid, owner.gid)
+def check_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        raise OSError(errno.ELOOP, f"A data folder does not nest {depth} deep")
 
 
-def _copy_link(source: str, target: str, owner: Identity) -> None:
-    os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211 - strings, as above
-    os.chown(target, owner.uid, owner.gid, follow_symlinks=False)
+@contextmanager
+def opened_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
+    """A folder of ours, or the one of that name within an open one and never a link."""
+    with _opened(os.open(path, _OUR_FOLDER if within is None else _FOLDER, dir_fd=within)) as descriptor:
+        yield descriptor
 
 
-def _copy_file(source: str, target: str, owner: Identity) -> None:
-    reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+@contextmanager
+def opened_file(path: Path | str, within: int | None = None) -> Iterator[int]:
+    with _opened(os.open(path, _READ, dir_fd=within)) as descriptor:
+        yield descriptor
+
+
+class _Copy:
+    def __init__(self, owner: Identity, fill: Fill) -> None:
+        self._owner = owner
+        self._fill = fill
+
+    def folder(self, here: int, there: int, prefix: str, depth: int) -> None:
+        folders: list[str] = []
+        with os.scandir(here) as entries:
+            for entry in entries:
+                name = entry.name
+                if is_left_out(prefix + name):
+                    continue
+                if entry.is_file(follow_symlinks=False):
+                    self._file(name, here, there)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif entry.is_symlink() and not is_left_empty(prefix + name):
+                    self._link(name, here, there)
+        for name in folders:
+            self._subfolder(name, here, there, prefix, depth + 1)
+
+    def _subfolder(self, name: str, here: int, there: int, prefix: str, depth: int) -> None:
+        check_depth(depth)
+        os.mkdir(name, 0o700, dir_fd=there)
+        with opened_folder(name, there) as below_there:
+            _give(below_there, self._owner)
+            if is_left_empty(prefix + name):
+                return
+            try:
+                below_here = os.open(name, _FOLDER, dir_fd=here)
+            except FileNotFoundError:
+                return
+            with _opened(below_here):
+                self.folder(below_here, below_there, f"{prefix}{name}/", depth)
+
+    def _link(self, name: str, here: int, there: int) -> None:
         try:
-            if not owner.is_ours:
-                os.fchown(writing, owner.uid, owner.gid)
-            for _ in _moved(reading, writing):
-                pass
+            aim = os.readlink(name, dir_fd=here)
+        except FileNotFoundError:
+            return
+        os.symlink(aim, name, dir_fd=there)
+        os.chown(name, self._owner.uid, self._owner.gid, dir_fd=there, follow_symlinks=False)
+
+    def _file(self, name: str, here: int, there: int) -> None:
+        """Without `with`: this is the hot path."""
+        try:
+            reading = os.open(name, _READ, dir_fd=here)
+        except FileNotFoundError:
+            return
+        try:
+            writing = os.open(name, _WRITE, 0o600, dir_fd=there)
+            try:
+                _give(writing, self._owner)
+                self._fill(reading, writing)
+            finally:
+                os.close(writing)
         finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
+            os.close(reading)
 
 
-def _moved(reading: int, writing: int) -> Iterator[int]:
-    """The bytes moved, piece by piece. Some file systems cannot copy between one another in the kernel."""
+def _give(file: int, owner: Identity) -> None:
+    if not owner.is_ours:
+        os.fchown(file, owner.uid, owner.gid)
+
+
+@contextmanager
+def _opened(descriptor: int) -> Iterator[int]:
     try:
-        while count := os.copy_file_range(reading, writing, _PIECE):
-            yield count
-    except OSError:
-        offset = os.lseek(reading, 0, os.SEEK_CUR)
-        while count := os.sendfile(writing, reading, offset, _PIECE):
-            offset += count
-            yield count
+        yield descriptor
+    finally:
+        os.close(descriptor)

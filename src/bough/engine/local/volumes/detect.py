@@ -1,14 +1,58 @@
-"""Which driver makes the volumes of a home."""
+"""Which driver makes the volumes of a home, by what its file system can do."""
 
-from bough.config import Settings
-from bough.engine.local.volumes.plain import PlainVolumes
-from bough.engine.local.volumes.port import Volumes
+import ctypes
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from bough.engine.local.volumes.btrfs import BtrfsDriver
+from bough.engine.local.volumes.ioctls import clone_whole
+from bough.engine.local.volumes.plain import PlainDriver
+from bough.engine.local.volumes.port import Driver
+from bough.engine.local.volumes.reflink import ReflinkDriver
 from bough.errors import SettingRefused
 
+_BTRFS_MAGIC = 0x9123683E
+_CANNOT = (errno.EOPNOTSUPP, errno.ENOTTY, errno.ENOSYS, errno.EINVAL, errno.EXDEV)
 
-def choose(settings: Settings) -> Volumes:
-    if settings.storage in ("auto", "plain"):
-        return PlainVolumes(settings.home / "volumes")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def choose(storage: str, folder: Path) -> Driver:
+    """The driver that was asked for, if the file system of `folder` can do it; `auto` is the best it can do."""
+    if storage == "plain":
+        return PlainDriver()
+    if storage in ("auto", "btrfs") and is_btrfs(folder):
+        return BtrfsDriver()
+    if storage in ("auto", "reflink") and can_reflink(folder):
+        return ReflinkDriver()
+    if storage == "auto":
+        return PlainDriver()
     raise SettingRefused(
-        f"The storage driver {settings.storage!r} is not available in this version: use --storage auto or plain."
+        f"The file system of {folder} cannot do --storage {storage}: use --storage auto, put the home on "
+        f"{'btrfs' if storage == 'btrfs' else 'XFS or btrfs'}, or give the platform an image of its own "
+        "with `bough storage init`."
     )
+
+
+def can_reflink(folder: Path) -> bool:
+    """Found out by doing it: an XFS, say, may have been made without."""
+    with tempfile.TemporaryFile(dir=folder) as source, tempfile.TemporaryFile(dir=folder) as target:
+        source.write(bytes(4096))
+        source.flush()
+        try:
+            clone_whole(source.fileno(), target.fileno())
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+            return False
+        return True
+
+
+def is_btrfs(folder: Path) -> bool:
+    told = (ctypes.c_long * 64)()  # larger than any struct statfs, whose first word is the file system's kind
+    if _libc.statfs(os.fsencode(folder), ctypes.byref(told)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(folder))
+    return told[0] == _BTRFS_MAGIC

@@ -1,13 +1,14 @@
 """The folder of a volume.
 
-`data/` is Postgres's own and the project's; `conf/` and `volume.json` are ours, and the project's
-user can at most read them: code that runs as a tenant must not move what root writes later.
+`data/` is Postgres's own and the project's; `conf/`, `volume.json` and `applied` are ours, and the
+project's user can at most read them: code that runs as a tenant must not move what root writes later.
 """
 
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from bough.engine.local.durable import write_atomically
 from bough.engine.local.sandbox import Identity
@@ -18,12 +19,15 @@ from bough.ids import ProjectId
 class VolumeRecord:
     project_id: ProjectId
     install: str
-    applied: str | None = None  # digest of the roles and databases that were last made so
+    parent: str | None = None  # the volume it was cloned from; None: its install's template
+    wal_apart: bool = False  # whether its WAL lives outside, on another file system
+    born: str | None = None  # its name while it waited in the warm pool
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFolder:
     path: Path
+    wal_apart: Path  # where its WAL is, if it is not in the data folder
 
     @property
     def data(self) -> Path:
@@ -38,33 +42,59 @@ class VolumeFolder:
         return self.path / "volume.json"
 
     @property
+    def _applied(self) -> Path:
+        return self.path / "applied"
+
+    @property
     def owner(self) -> Identity:
         """Whose the data is: the truth about a volume that exists, whatever is lent to whom by now."""
         seen = self.data.stat()
         return Identity(seen.st_uid, seen.st_gid)
 
-    def begin(self, record: VolumeRecord, owner: Identity) -> None:
-        """All but the data: the owner may pass and read, and only we may write."""
+    def begin(self, record: VolumeRecord) -> None:
+        """All but the data; closed to everyone, so that nobody moves what is being made."""
         self.path.mkdir(mode=0o700)
         self.conf.mkdir(mode=0o700)
         write_atomically(self._record, json.dumps(asdict(record)))
-        if not owner.is_ours:
-            for folder, mode in ((self.conf, 0o750), (self.path, 0o710)):
-                os.chown(folder, -1, owner.gid)
-                folder.chmod(mode)
+
+    def open_to(self, owner: Identity) -> None:
+        """The owner may pass and read, and only we may write."""
+        if owner.is_ours:
+            return
+        for folder, mode in ((self.conf, 0o750), (self.path, 0o710)):
+            os.chown(folder, -1, owner.gid)
+            folder.chmod(mode)
 
     def read(self) -> VolumeRecord | None:
         """What is known about the volume; None when there is no such volume."""
-        try:
-            fields = json.loads(self._record.read_text())
-        except FileNotFoundError:
+        fields = self._fields()
+        if fields is None:
             return None
         return VolumeRecord(
-            project_id=ProjectId(fields["project_id"]), install=fields["install"], applied=fields["applied"]
+            project_id=ProjectId(fields["project_id"]),
+            install=fields["install"],
+            parent=fields.get("parent"),
+            wal_apart=fields.get("wal_apart", False),
+            born=fields.get("born"),
         )
 
     def write(self, record: VolumeRecord) -> None:
         write_atomically(self._record, json.dumps(asdict(record)), durable=True)
+
+    def applied(self) -> str | None:
+        """Digest of the roles and databases that were last made so; None when that is not known."""
+        try:
+            return self._applied.read_text() or None
+        except FileNotFoundError:
+            told: str | None = (self._fields() or {}).get("applied")  # where the first version kept it
+            return told
+
+    def write_applied(self, digest: str) -> None:
+        """Not synced: what a power cut takes is found out again by looking into the compute."""
+        write_atomically(self._applied, digest)
+
+    def forget_applied(self) -> None:
+        self._applied.unlink(missing_ok=True)
 
     def write_conf(self, name: str, text: str, owner: Identity) -> None:
         """Nothing is written when the file is as wished: a wake costs no write."""
@@ -75,3 +105,10 @@ class VolumeFolder:
             write_atomically(path, text)
         else:
             write_atomically(path, text, mode=0o640, gid=owner.gid)
+
+    def _fields(self) -> dict[str, Any] | None:
+        try:
+            fields: dict[str, Any] = json.loads(self._record.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return fields

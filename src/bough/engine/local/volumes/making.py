@@ -4,46 +4,43 @@ A folder is made under the name `….making` and removed under the name `….dro
 left by a crash, and means nothing to anyone who looks for volumes.
 """
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bough.engine.local.durable import publish, sync_filesystem
+from bough.engine.local.durable import publish, sync_filesystem, sync_folder
+from bough.engine.local.volumes.port import Driver
 
 MAKING = ".making"
 DROPPING = ".dropping"
 
 
 @contextmanager
-def being_made(place: Path) -> Iterator[Path]:
+def being_made(place: Path, driver: Driver) -> Iterator[Path]:
     """A path to fill; at the end it is synced and takes its name. What a failure left is removed."""
-    making = place.with_name(place.name + MAKING)
-    remove(making)
+    making = begun(place)
+    driver.remove(making)
     try:
         yield making
         sync_filesystem(making)
         publish(making, place)
     except BaseException:
-        shutil.rmtree(making, ignore_errors=True)
+        driver.remove(making)
         raise
 
 
-def drop(place: Path) -> None:
+def begun(place: Path) -> Path:
+    return place.with_name(place.name + MAKING)
+
+
+def drop(place: Path, driver: Driver) -> None:
     dropping = place.with_name(place.name + DROPPING)
-    remove(dropping)
+    driver.remove(dropping)
     if place.exists():
         place.rename(dropping)
-        remove(dropping)
+        sync_folder(place.parent)  # the power may be cut, and nobody would ask for it again
+        driver.remove(dropping)
 
 
 def leftovers(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.suffix in (MAKING, DROPPING)]
-
-
-def remove(path: Path) -> None:
-    """Gone, if it was there at all."""
-    try:
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        pass

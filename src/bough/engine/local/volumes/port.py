@@ -1,30 +1,30 @@
-"""What a volume driver offers. Every verb may be repeated, also after a crash in its middle."""
+"""What a volume driver offers: data folders that can be cloned.
+
+The calls block, so they are made in threads. Data folders belong to tenants, who may change them at
+any moment and in any way: no driver follows a link in one, or waits for anything but a file in one.
+"""
 
 from pathlib import Path
 from typing import Protocol
 
 from bough.engine.local.sandbox import Identity
-from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
-from bough.ids import VolumeId
 
 
-class Volumes(Protocol):
-    @property
-    def driver(self) -> str: ...
+class Driver(Protocol):
+    name: str
 
-    def folder(self, volume: VolumeId) -> VolumeFolder:
-        """Where the volume is, or would be."""
+    def make_folder(self, path: Path) -> None:
+        """An empty folder (0700) that can be cloned later: every data folder is made with this."""
 
-    async def ensure_volume(self, volume: VolumeId, source: Path, record: VolumeRecord, owner: Identity) -> None:
-        """The volume exists, whole and synced; when it is new, its data is a clone of the folder `source`."""
+    def clone(self, source: Path, target: Path, owner: Identity) -> None:
+        """`target`, which must not exist, becomes a copy of the data folder `source` that only `owner` may open.
 
-    async def ensure_absent(self, volume: VolumeId) -> None:
-        """The volume and all that was begun of it are gone."""
+        The source may be in use: a file that vanishes, shrinks or grows meanwhile is copied as far as it is there.
+        What a clone must not have (postgres/data_folder.py) is left out.
+        """
 
-    async def ensure_tidy(self) -> None:
-        """Nothing half made or half removed is left. Only for a start: nothing may be in the making."""
+    def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
+        """One file; when the two are on different file systems it is copied."""
 
-    async def present(self) -> frozenset[VolumeId]:
-        """The volumes that exist whole."""
-
-    def close(self) -> None: ...
+    def remove(self, path: Path) -> None:
+        """The folder and all in it, subvolumes too, are gone; no matter if it never was."""

@@ -1,0 +1,102 @@
+"""Figures of each compute and of the storage, made anew for every reader.
+
+Only endpoints that run, change or failed to start have figures of their own, so their number
+follows what happens, not what is stored; a compute that stops takes its figures with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from bough.api.given import Parts
+from bough.domain.endpoint import Endpoint, EndpointState
+from bough.engine.port import EngineError, Observation
+from bough.ids import EndpointId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    observed: Observation | None  # None: the machine did not say
+    counts: Mapping[EndpointState, int]
+    states: Mapping[EndpointId, str]
+
+
+async def look(given: Parts) -> Picture:
+    observed = await _observed(given)
+    async with given.store.read() as rows:
+        counts = await rows.endpoints.count_by_state()
+        failed = await rows.endpoints.failed()
+        lively = {each.id: each for each in [*await rows.endpoints.active(), *await rows.endpoints.changing()]}
+    running = observed.running if observed else frozenset(lively)
+    states = {each.id: "failed" for each in failed}
+    states |= {each.id: _state(each, is_running=each.id in running) for each in lively.values()}
+    return Picture(observed=observed, counts=counts, states=states)
+
+
+async def _observed(given: Parts) -> Observation | None:
+    """Figures are wanted most when something is wrong: what the machine cannot say is left out."""
+    try:
+        return await given.engine.observe()
+    except EngineError:
+        return None
+
+
+def _state(endpoint: Endpoint, *, is_running: bool) -> str:
+    if endpoint.pending_state is not None:
+        return "starting" if endpoint.pending_state is EndpointState.ACTIVE else "stopping"
+    return "active" if is_running else "gone"  # it crashed, and will be started again
+
+
+def families(given: Parts, picture: Picture) -> Iterator[Metric]:
+    yield _by_label(
+        "bough_computes",
+        "Endpoints by state",
+        "state",
+        {state: picture.counts.get(state, 0) for state in EndpointState},
+    )
+    yield _states(picture.states)
+    yield from _vitals(given, picture.observed)
+    yield from _storage(given, picture.observed)
+
+
+def _states(states: Mapping[EndpointId, str]) -> Metric:
+    family = GaugeMetricFamily(
+        "bough_compute_state", "Endpoints that run, change or failed to start", labels=["endpoint_id", "state"]
+    )
+    for endpoint, state in states.items():
+        family.add_metric([endpoint, state], 1)
+    return family
+
+
+def _vitals(given: Parts, observed: Observation | None) -> Iterator[Metric]:
+    running = observed.running if observed else frozenset()
+    usage = {endpoint: used for endpoint in sorted(running) if (used := given.figures.of(endpoint))}
+    yield _by_label(
+        "bough_compute_memory_bytes",
+        "Memory of all processes of a compute; what they share is counted once",
+        "endpoint_id",
+        {endpoint: used.memory_bytes for endpoint, used in usage.items()},
+    )
+    yield _by_label(
+        "bough_compute_started_timestamp_seconds",
+        "When a compute was started",
+        "endpoint_id",
+        {endpoint: used.started_at.timestamp() for endpoint, used in usage.items()},
+    )
+
+
+def _storage(given: Parts, observed: Observation | None) -> Iterator[Metric]:
+    refuses = given.engine.capabilities().refuses_new is not None
+    yield GaugeMetricFamily("bough_storage_refuses_new", "1 while nothing new is made for want of storage", refuses)
+    if observed is not None:
+        yield GaugeMetricFamily("bough_storage_free_bytes", "Free bytes where volumes are kept", observed.free_bytes)
+        yield GaugeMetricFamily("bough_storage_total_bytes", "Size of where volumes are kept", observed.total_bytes)
+        yield GaugeMetricFamily("bough_computes_spare", "Computes that wait in the warm pool", len(observed.spare))
+
+
+def _by_label(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=[label])
+    for value, figure in values.items():
+        family.add_metric([value], figure)
+    return family

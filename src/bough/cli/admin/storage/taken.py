@@ -1,0 +1,85 @@
+"""What each volume takes on the disk, and who uses it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough.cli.admin.storage import names
+from bough.config import Settings
+from bough.engine.local import postmaster
+from bough.engine.local.folders import Folders
+from bough.engine.local.handover import is_spare
+from bough.engine.local.runs import Runs
+from bough.engine.local.volumes.folder import VolumeFolder
+from bough.engine.local.volumes.sizes import Sizes, sizes
+from bough.ids import VolumeId
+from bough.store.branches import VolumeUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Bytes of one volume. It has names only if the store knows it, and an endpoint while a compute runs on it."""
+
+    volume: str
+    project_id: str | None
+    project: str | None
+    branch_id: str | None
+    branch: str | None
+    endpoint: str | None
+    own: int
+    shared: int
+
+    @property
+    def spare(self) -> bool:
+        return is_spare(self.volume)
+
+    @property
+    def total(self) -> int:
+        return self.own + self.shared
+
+
+def every(settings: Settings, folders: Folders, report: Callable[[str, int, int], None]) -> list[Taken]:
+    uses = names.by_volume(settings)
+    running = _running(folders)
+    found = sorted(path for path in folders.volumes.iterdir() if path.is_dir() and not path.is_symlink())
+    taken = []
+    for number, path in enumerate(found):
+        report("measuring volumes", number, len(found))
+        measured = _measured(path, folders)
+        if measured is not None:
+            taken.append(_one(path, measured, uses.get(VolumeId(path.name)), running.get(path.name)))
+    return sorted(taken, key=lambda each: (each.spare, each.project or "", each.branch or "", each.volume))
+
+
+def _one(path: Path, measured: Sizes, use: VolumeUse | None, endpoint: str | None) -> Taken:
+    record = VolumeFolder(path, path).read()
+    return Taken(
+        volume=path.name,
+        project_id=record.project_id if record and not is_spare(path.name) else None,
+        project=use.project_name if use else None,
+        branch_id=use.branch_id if use else None,
+        branch=use.branch_name if use else None,
+        endpoint=endpoint,
+        own=measured.own,
+        shared=measured.shared,
+    )
+
+
+def _measured(path: Path, folders: Folders) -> Sizes | None:
+    """With its WAL, wherever that is; None when it is gone by now."""
+    try:
+        inside = sizes(path)
+        apart = folders.wal / path.name if folders.wal else None
+        outside = sizes(apart) if apart and apart.is_dir() else Sizes(0, 0)
+    except FileNotFoundError:
+        return None
+    return Sizes(inside.own + outside.own, inside.shared + outside.shared)
+
+
+def _running(folders: Folders) -> dict[str, str]:
+    runs = (run for run in Runs(folders.runs).all() if not is_spare(run.endpoint_id))
+    return {
+        run.volume_id: run.endpoint_id
+        for run in runs
+        if postmaster.is_alive(folders.volumes / run.volume_id / "data", run.pid)
+    }

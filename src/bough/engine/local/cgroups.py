@@ -1,0 +1,202 @@
+"""Limits of computes by control groups: one group a compute, below one group a home.
+
+What a machine has is found out once: version 2, version 1 or nothing. A limit that cannot be set
+never keeps a compute from starting: it is logged once, and the sentence for reports says so.
+"""
+
+import errno
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bough import clock, log
+from bough.config import Settings
+from bough.engine.local import hierarchies, processes
+from bough.engine.local.hierarchies import CONTROLLERS, Hierarchy, pids_in
+from bough.engine.local.limits import Limits, cpu_weight, written
+
+OWN_GROUP = "bough-control"  # where our own processes go when they stand in the way
+_NO_SWAP_ACCOUNTING = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # files that some kernels lack
+_PROCESSES_OF_A_USER = 8192  # of all computes of a project, where groups cannot count
+_VACATE_SECONDS = 5.0
+
+logger = log.get(room="engine")
+
+
+def found(settings: Settings) -> "Cgroups":
+    """What this machine offers to the home. Nothing is changed yet."""
+    home = settings.sockets.name[-8:]
+    seen = [each for each in hierarchies.read() if each.controllers]
+    usable = [each for each in seen if os.access(each.place, os.W_OK)]
+    chosen = [each for each in usable if each.version == 2] or [each for each in usable if each.version == 1]
+    if chosen:
+        return Cgroups(home, chosen)
+    if not seen:
+        return Cgroups(home, (), "this machine has no control groups for memory, cpu or pids")
+    why = "they are mounted read-only" if os.geteuid() == 0 else "that needs root or a delegated group"
+    return Cgroups(home, (), f"control groups cannot be made, {why}")
+
+
+class Cgroups:
+    def __init__(self, home: str, chosen: Sequence[Hierarchy], missing: str = "") -> None:
+        self.kind = f"v{chosen[0].version}" if chosen else "none"
+        self._hierarchies = {each: each.controllers for each in chosen}
+        self._home = f"bough-{home}"
+        self.missing = missing
+        self._refusals: dict[str, str] = {}
+        self._placed: dict[str, tuple[int, Limits]] = {}
+        self._lock = threading.Lock()  # the home's group goes with its last child and comes with the next
+
+    @property
+    def sentence(self) -> str:
+        active = {name for each in self._hierarchies.values() for name in each}
+        names = [name for name in CONTROLLERS if name in active]
+        if not names:
+            return f"none: {self.missing or '; '.join(self._refusals.values())}"
+        refusals = "".join(f"; {refusal}" for refusal in self._refusals.values())
+        return f"cgroup {self.kind}: {', '.join(names)}{refusals}"
+
+    def ensure_ready(self) -> None:
+        """Find out which controllers are to be had: version 2 hands them on only where it was told to."""
+        for each in self._hierarchies:
+            if each.version == 2:
+                with self._complaints("control groups"):
+                    if each.is_container:
+                        hierarchies.make_way(each.top, OWN_GROUP)
+                    self._hierarchies[each] = hierarchies.hand_on(each.place, each.controllers)
+        if self._hierarchies and not any(self._hierarchies.values()):
+            self.missing = "the control groups here hand no controller on"
+
+    def place(self, name: str, pid: int, limits: Limits) -> None:
+        """The process and all it forked are in the group of that name, under these limits; may be repeated."""
+        if self._placed.get(name) == (pid, limits):
+            return
+        with self._lock:
+            for each, controllers in self._hierarchies.items():
+                with self._complaints("control groups"):
+                    group = self._ensure_group(each, name)
+                    for controller in controllers:
+                        self._write(each.version, group, controller, limits)
+                    _move(pid, group)
+            self._placed[name] = (pid, limits)
+        if not any("pids" in controllers for controllers in self._hierarchies.values()):
+            _limit_user(pid)
+
+    def remove(self, name: str) -> None:
+        """The group is gone, and with it whatever a compute that ended left running."""
+        self._placed.pop(name, None)
+        groups = [self._parent(each) / name for each in self._hierarchies]
+        for step in (_stop_forking, _vacate):
+            for group in groups:
+                with self._complaints("control groups"):
+                    step(group)
+        self._remove_parents()
+
+    def sweep(self, alive: set[str]) -> None:
+        """Groups without processes that belong to nobody alive are gone."""
+        for name in self.names() - alive:
+            for each in self._hierarchies:
+                with suppress(OSError):
+                    (self._parent(each) / name).rmdir()
+        self._remove_parents()
+
+    def names(self) -> set[str]:
+        parents = [self._parent(each) for each in self._hierarchies]
+        return {group.name for parent in parents if parent.exists() for group in parent.iterdir() if group.is_dir()}
+
+    def memory_bytes(self, name: str) -> int | None:
+        """What the compute holds, with the files the kernel keeps for it."""
+        for each, controllers in self._hierarchies.items():
+            if "memory" in controllers:
+                file = "memory.current" if each.version == 2 else "memory.usage_in_bytes"
+                with suppress(OSError):
+                    return int((self._parent(each) / name / file).read_text())
+        return None
+
+    def _parent(self, hierarchy: Hierarchy) -> Path:
+        return hierarchy.place / self._home
+
+    def _remove_parents(self) -> None:
+        """When they are empty: a home without computes leaves nothing on the machine."""
+        with self._lock:
+            for each in self._hierarchies:
+                with suppress(OSError):
+                    self._parent(each).rmdir()
+
+    def _ensure_group(self, hierarchy: Hierarchy, name: str) -> Path:
+        parent = self._parent(hierarchy)
+        if not parent.exists():
+            parent.mkdir()
+            controllers = self._hierarchies[hierarchy]
+            if hierarchy.version == 2:
+                hierarchies.hand_on(parent, controllers)
+            if "cpu" in controllers:
+                # Together they weigh what a busy process on every core does, however many they are.
+                file, weight = cpu_weight(hierarchy.version, os.cpu_count() or 1)
+                (parent / file).write_text(weight)
+        group = parent / name
+        group.mkdir(exist_ok=True)
+        return group
+
+    def _write(self, version: int, group: Path, controller: str, limits: Limits) -> None:
+        with self._complaints(controller):
+            for file, value in written(version, controller, limits):
+                if file not in _NO_SWAP_ACCOUNTING or (group / file).exists():
+                    (group / file).write_text(value)
+
+    @contextmanager
+    def _complaints(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if what not in self._refusals:
+                self._refusals[what] = f"{what} refused: {error.strerror}"
+                logger.warning("compute_not_limited", limit=what, error=str(error))
+
+
+def _move(pid: int, group: Path) -> None:
+    """The process, then what it forked before: what it forks from then on is born in the group.
+
+    So after a process has moved, its children outside are those it had already, all of them listed;
+    the same holds for each child in turn, and nothing slips through.
+    """
+    inside = pids_in(group)
+    waiting = [pid]
+    while waiting:
+        each = waiting.pop()
+        if each not in inside:
+            with suppress(ProcessLookupError):
+                (group / "cgroup.procs").write_text(str(each))
+        waiting += processes.children(each)
+
+
+def _vacate(group: Path) -> None:
+    until = clock.monotonic() + _VACATE_SECONDS
+    while True:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or clock.monotonic() > until:
+                raise
+            for pid in pids_in(group):
+                processes.kill(pid, lambda pid: pid in pids_in(group))
+            time.sleep(0.005)
+
+
+def _stop_forking(group: Path) -> None:
+    """First of all: who forks and ends faster than we look would never be caught."""
+    if (group / "pids.max").exists():
+        (group / "pids.max").write_text("0")
+
+
+def _limit_user(pid: int) -> None:
+    """The kernel counts a user's processes, so only a user that is a project's can be limited."""
+    with suppress(OSError):
+        if Path(f"/proc/{pid}").stat().st_uid != os.geteuid():
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (_PROCESSES_OF_A_USER, _PROCESSES_OF_A_USER))

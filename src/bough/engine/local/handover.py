@@ -1,0 +1,93 @@
+"""How a spare compute, which runs under a name of its own, becomes a branch's and an endpoint's.
+
+Its folders move to their new names and leave links under the old ones, which the running server
+knows: for a reload, and for its own restart after the crash of a session. The links go when the
+compute is forgotten.
+"""
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from bough.engine.local.durable import sync_folder
+from bough.engine.local.folders import Folders
+from bough.engine.local.runs import Run, Runs
+from bough.engine.local.volumes.folder import VolumeRecord
+from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.spec import BranchSpec, ComputeSpec
+from bough.ids import EndpointId, VolumeId
+
+_PREFIX = "warm-"
+
+
+def new_name() -> str:
+    return _PREFIX + secrets.token_hex(6)
+
+
+def is_spare(name: str) -> bool:
+    return name.startswith(_PREFIX)
+
+
+class Handover:
+    def __init__(self, folders: Folders, volumes: Volumes, runs: Runs) -> None:
+        self._folders = folders
+        self._volumes = volumes
+        self._runs = runs
+
+    def give_volume(self, name: str, spec: BranchSpec, record: VolumeRecord) -> None:
+        """The spare's volume becomes the branch's: the rename is the moment it does."""
+        run = self._runs.get(EndpointId(name))
+        old, new = self._volumes.folder(VolumeId(name)), self._volumes.folder(spec.volume_id)
+        old.forget_applied()
+        old.write(replace(record, project_id=spec.project_id, born=name))
+        if record.wal_apart:
+            self._volumes.move_wal(VolumeId(name), spec.volume_id)
+        if run is not None:
+            self._runs.put(replace(run, project_id=spec.project_id, volume_id=spec.volume_id))
+        old.path.rename(new.path)
+        _link(old.path, new.path)
+        sync_folder(new.path.parent)
+
+    def give_compute(self, name: str, spec: ComputeSpec) -> bool:
+        """The spare's compute becomes the endpoint's, if it is on the endpoint's volume. May be repeated."""
+        spare = EndpointId(name)
+        run = self._runs.get(spare)
+        if run is None or run.volume_id != spec.volume_id:
+            return False
+        if self._runs.get(spec.endpoint_id) is None:
+            sockets = self._folders.sockets
+            _move(self._folders.log(spare), self._folders.log(spec.endpoint_id))
+            _move(sockets / spare, sockets / spec.endpoint_id)
+            _link(sockets / spare, sockets / spec.endpoint_id)
+            self._runs.put(replace(run, endpoint_id=spec.endpoint_id, project_id=spec.project_id, born=name))
+        self._runs.remove(spare)
+        return True
+
+    def forget(self, run: Run) -> None:
+        """What is left in memory of a compute that ended: its sockets, and the links of its first name."""
+        for name in {run.endpoint_id, run.born or run.endpoint_id}:
+            _remove(self._folders.sockets / name)
+            link = self._volumes.folder(VolumeId(name)).path
+            if link.is_symlink():
+                link.unlink()
+
+
+def _move(old: Path, new: Path) -> None:
+    if not old.is_symlink():
+        with suppress(FileNotFoundError):
+            old.rename(new)
+
+
+def _link(old: Path, new: Path) -> None:
+    if not os.path.lexists(old):
+        old.symlink_to(new.name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)

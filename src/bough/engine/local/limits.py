@@ -1,0 +1,53 @@
+"""How much of the machine a compute may take, and how control groups are told so. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_GIB = 1024**3
+_BESIDES_SESSIONS = 200  # processes: the server's own, parallel workers, programs that it starts
+
+Entry = tuple[str, str]  # file in a group, and what to write into it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    memory: int  # bytes; with the files it reads and writes, which the kernel drops first
+    cpu: float  # in CUs
+    pids: int
+
+    @classmethod
+    def of(cls, cu: float, connections: int) -> "Limits":
+        """One CU stands for 4 GiB; with less than 1 GiB the smallest computes could not build an index."""
+        return cls(memory=max(_GIB, int(cu * 4 * _GIB)), cpu=cu, pids=connections + _BESIDES_SESSIONS)
+
+
+def written(version: int, controller: str, limits: Limits) -> Iterator[Entry]:
+    """In the order in which they must be written."""
+    if controller == "memory":
+        yield from _memory(version, limits.memory)
+    elif controller == "cpu":
+        yield cpu_weight(version, limits.cpu)
+    elif controller == "pids":
+        yield ("pids.max", str(limits.pids))
+
+
+def cpu_weight(version: int, cu: float) -> Entry:
+    """A share of a busy machine and no more: a ceiling of a quarter of a core would also slow every
+    start and wake, when nobody else wants the cores."""
+    if version == 2:
+        return ("cpu.weight", str(min(10_000, max(1, round(cu * 100)))))
+    return ("cpu.shares", str(min(262_144, max(2, round(cu * 1024)))))
+
+
+def _memory(version: int, limit: int) -> Iterator[Entry]:
+    """No swap: a compute over its limit would fill the machine's, and slow down everyone.
+
+    Version 1 counts memory and swap together and keeps that sum above the memory at every moment.
+    """
+    if version == 2:
+        yield ("memory.max", str(limit))
+        yield ("memory.swap.max", "0")
+    else:
+        yield ("memory.memsw.limit_in_bytes", "-1")
+        yield ("memory.limit_in_bytes", str(limit))
+        yield ("memory.memsw.limit_in_bytes", str(limit))

@@ -1,0 +1,109 @@
+"""An exact copy of folders onto another file system: owners, modes and times, and links as links.
+
+Every name is looked up in an open folder and no link is followed, as tenants own what is copied.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from bough.engine.local.progress import Progress
+from bough.engine.local.volumes.copying import copy_bytes, opened_file, opened_folder
+from bough.engine.local.volumes.port import Driver
+
+_STAGE = "moving volumes and templates"
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Move:
+    """`NAME` of each name becomes the same in another folder. What was there stays as it is."""
+
+    def __init__(self, source: Path, target: Path, names: Sequence[str], progress: Progress) -> None:
+        self._source = source
+        self._target = target
+        self._names = [name for name in names if (source / name).is_dir()]
+        self._progress = progress
+        self._done = 0
+
+    @cached_property
+    def total(self) -> int:
+        """Bytes on the disk."""
+        return sum(
+            os.lstat(Path(parent, name)).st_blocks * 512
+            for each in self._names
+            for parent, folders, files in os.walk(self._source / each)
+            for name in (*folders, *files)
+        )
+
+    def run(self, driver: Driver) -> None:
+        """Data folders are made by the driver, which may want to clone them in its own way."""
+        if not self._names:
+            return
+        self._tell(0)
+        with opened_folder(self._source) as here, opened_folder(self._target) as there:
+            for name in self._names:
+                self._folder(name, here, there)
+                self._data_folders(name, driver)
+                self._inside(name, here, there)
+        self._progress(_STAGE, self.total, self.total)
+
+    def _data_folders(self, name: str, driver: Driver) -> None:
+        """Templates are data folders; a volume has one beside other things."""
+        places = [place for place in (self._source / name).iterdir() if place.is_dir() and not place.is_symlink()]
+        for copy, place in ((self._target / name / place.name, place) for place in places):
+            if name == "templates":
+                driver.make_folder(copy)
+            elif (place / "data").is_dir():
+                copy.mkdir(mode=0o700)
+                driver.make_folder(copy / "data")
+
+    def _inside(self, name: str, here: int, there: int) -> None:
+        with opened_folder(name, here) as source, opened_folder(name, there) as target:
+            with os.scandir(source) as entries:
+                listed = list(entries)
+            for entry in listed:
+                if entry.is_dir(follow_symlinks=False):
+                    self._folder(entry.name, source, target)
+                    self._inside(entry.name, source, target)
+                elif entry.is_symlink():
+                    self._link(entry.name, source, target)
+                elif entry.is_file(follow_symlinks=False):
+                    self._file(entry.name, source, target)
+
+    def _folder(self, name: str, here: int, there: int) -> None:
+        try:
+            os.mkdir(name, 0o700, dir_fd=there)
+        except FileExistsError:  # a data folder
+            pass
+        seen = os.stat(name, dir_fd=here, follow_symlinks=False)
+        with opened_folder(name, there) as made:
+            _make_alike(made, seen)
+
+    def _link(self, name: str, here: int, there: int) -> None:
+        seen = os.stat(name, dir_fd=here, follow_symlinks=False)
+        os.symlink(os.readlink(name, dir_fd=here), name, dir_fd=there)
+        os.chown(name, seen.st_uid, seen.st_gid, dir_fd=there, follow_symlinks=False)
+
+    def _file(self, name: str, here: int, there: int) -> None:
+        with opened_file(name, here) as reading:
+            writing = os.open(name, _WRITE, 0o600, dir_fd=there)
+            try:
+                copy_bytes(reading, writing)
+                seen = os.fstat(reading)
+                _make_alike(writing, seen)
+                os.utime(writing, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+            finally:
+                os.close(writing)
+        self._tell(seen.st_blocks * 512)
+
+    def _tell(self, more: int) -> None:
+        self._done += more
+        self._progress(_STAGE, self._done, max(self._done, self.total))
+
+
+def _make_alike(file: int, seen: os.stat_result) -> None:
+    """The owner first: a change of owner takes some modes away."""
+    os.fchown(file, seen.st_uid, seen.st_gid)
+    os.fchmod(file, stat.S_IMODE(seen.st_mode))

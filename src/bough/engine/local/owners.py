@@ -1,0 +1,60 @@
+"""Whose a project's files are: one user a project, from its first volume to its last."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bough.engine.local.sandbox import Identity, Sandbox
+from bough.engine.local.threads import Locks, unbroken
+from bough.engine.local.volumes.folder import VolumeFolder
+from bough.engine.local.volumes.volumes import Volumes
+from bough.ids import ProjectId, VolumeId
+
+
+class Owners:
+    def __init__(self, sandbox: Sandbox, volumes: Volumes) -> None:
+        self._sandbox = sandbox
+        self._volumes = volumes
+        self._locks = Locks()
+        self._making: Counter[ProjectId] = Counter()
+
+    @asynccontextmanager
+    async def of(self, project: ProjectId) -> AsyncIterator[Identity]:
+        """The project's user, who is not released while a first volume is being made."""
+        self._making[project] += 1
+        try:
+            async with self._locks.of(project):
+                owner = await unbroken(lambda: self._sandbox.identity(project))
+            yield owner
+        finally:
+            self._making[project] -= 1
+            if not self._making[project]:
+                del self._making[project]
+
+    async def release_when_empty(self, project: ProjectId) -> None:
+        async with self._locks.of(project):
+            volumes = await self._volumes.present()
+            if not self._making[project] and project not in await asyncio.to_thread(self._projects_of, volumes):
+                await unbroken(lambda: self._sandbox.release(project))
+
+    async def release_idle(self) -> None:
+        """The users of projects without a volume, as a crash may leave them, serve others again."""
+        volumes = await self._volumes.present()
+        for project in self._sandbox.lent() - await asyncio.to_thread(self._projects_of, volumes):
+            await self.release_when_empty(project)
+
+    async def hand_over(self, project: ProjectId, other: ProjectId) -> None:
+        """The user of one project is another's from now on, which must have none."""
+        async with self._locks.of(other):
+            await unbroken(lambda: self._sandbox.hand_over(project, other))
+
+    async def has_none(self, project: ProjectId) -> bool:
+        return await unbroken(lambda: self._sandbox.known(project) is None)
+
+    async def is_owner(self, project: ProjectId, folder: VolumeFolder) -> bool:
+        return await unbroken(lambda: self._sandbox.known(project) == folder.owner)
+
+    def _projects_of(self, volumes: frozenset[VolumeId]) -> set[ProjectId]:
+        records = (self._volumes.folder(volume).read() for volume in volumes)
+        return {record.project_id for record in records if record is not None}

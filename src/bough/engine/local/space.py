@@ -1,0 +1,67 @@
+"""The floor of free space: below it nothing new is made, so that what runs can go on writing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from bough.engine.local.folders import Folders
+from bough.engine.local.refusals import machine_refusals
+from bough.engine.port import EngineError
+
+
+def refusal(folders: Folders, floor: int) -> str | None:
+    """Why nothing new can be made now, for somebody who would rather know before asking for it."""
+    try:
+        with machine_refusals():
+            folders.check_storage()
+            check(folders, floor)
+    except EngineError as error:
+        return error.public
+    return None
+
+
+def check(folders: Folders, floor: int) -> None:
+    if sentence := shortage(folders, floor):
+        raise EngineError(sentence, transient=False)
+
+
+def shortage(folders: Folders, floor: int) -> str | None:
+    """Which file system has less free space than the floor, in a sentence; None when all have enough."""
+    for what, folder in _places(folders):
+        try:
+            free = free_bytes(folder)
+        except FileNotFoundError:  # not there yet, or the image is not: no shortage of space, whatever it is
+            continue
+        if free < floor:
+            return (
+                f"{what} has {_megabytes(free)} of free space, less than free_space_floor "
+                f"({_megabytes(floor)}), so nothing new is made: free some space."
+            )
+    return None
+
+
+def room(folders: Folders) -> tuple[int, int]:
+    """Free bytes and all bytes where volumes are kept, or will be."""
+    seen = os.statvfs(folders.volumes if folders.volumes.exists() else folders.home)
+    return seen.f_bavail * seen.f_frsize, seen.f_blocks * seen.f_frsize
+
+
+def free_bytes(folder: Path) -> int:
+    seen = os.statvfs(folder)
+    return seen.f_bavail * seen.f_frsize
+
+
+def _places(folders: Folders) -> Iterator[tuple[str, Path]]:
+    """Every file system that computes write to."""
+    image = folders.image
+    if image is not None:
+        yield f"The storage image {image.file}", folders.volumes
+        if image.thin:  # what it has not taken yet, others may take
+            yield f"The disk under the thin storage image {image.file}", image.file.parent
+    if folders.wal is not None:
+        yield f"The disk of {folders.wal}", folders.wal
+    yield f"The disk of {folders.home}", folders.home
+
+
+def _megabytes(count: int) -> str:
+    return f"{count // 1024**2} MB"

@@ -1,0 +1,122 @@
+"""Volumes that are btrfs subvolumes: a clone is one snapshot, whatever it holds.
+
+The snapshot is atomic, so it has all that the source had; what a clone must not have is removed from
+it afterwards. An ordinary user may make subvolumes, and removes them like folders.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from bough.engine.local.sandbox import Identity
+from bough.engine.local.volumes.copying import check_depth, copy_file, opened_folder
+from bough.engine.local.volumes.ioctls import create_subvolume, destroy_subvolume, snapshot
+from bough.engine.local.volumes.reflink import share, share_tree
+from bough.engine.local.volumes.removing import remove_tree
+from bough.postgres.data_folder import LEFT_EMPTY, SEARCHED, is_left_out
+
+_NO_SUBVOLUME = (errno.EINVAL, errno.EXDEV, errno.ENOTTY, errno.ENOENT, errno.ENOTDIR)
+_NOT_AT_ONCE = (errno.EPERM, errno.EACCES, errno.ENOTEMPTY, errno.EBUSY)
+
+
+class BtrfsDriver:
+    name = "btrfs"
+
+    def make_folder(self, path: Path) -> None:
+        with opened_folder(path.parent) as parent:
+            create_subvolume(parent, path.name)
+        path.chmod(0o700)
+
+    def clone(self, source: Path, target: Path, owner: Identity) -> None:
+        if not self._snapshot(source, target, owner):
+            self.make_folder(target)
+            share_tree(source, target, owner)
+
+    def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
+        copy_file(source, target, owner, share)
+
+    def remove(self, path: Path) -> None:
+        _destroy(path / "data")
+        _destroy(path)
+        remove_tree(path)
+
+    def _snapshot(self, source: Path, target: Path, owner: Identity) -> bool:
+        """Whether the source was a subvolume of the same file system."""
+        with opened_folder(source) as here, opened_folder(target.parent) as parent:
+            try:
+                snapshot(here, parent, target.name)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EXDEV):
+                    raise
+                return False
+        with opened_folder(target) as made:
+            seen = os.fstat(made)
+            os.fchmod(made, 0o700)
+            _tidy(made)
+            if (seen.st_uid, seen.st_gid) != (owner.uid, owner.gid):
+                _chown(made, owner)
+        return True
+
+
+def _tidy(data: int) -> None:
+    """Only names are read, and only where they may matter: a clone of the same owner costs little more."""
+    _remove_left_out(data, "")
+    for name in LEFT_EMPTY & set(os.listdir(data)):
+        _empty(name, data)
+    for name in SEARCHED & set(os.listdir(data)):
+        with opened_folder(name, data) as folder:
+            _remove_left_out(folder, f"{name}/")
+            for below in _folders(folder):
+                with opened_folder(below, folder) as deeper:
+                    _remove_left_out(deeper, f"{name}/{below}/")
+
+
+def _remove_left_out(folder: int, prefix: str) -> None:
+    for name in os.listdir(folder):
+        if is_left_out(prefix + name):
+            _remove(name, folder)
+
+
+def _empty(name: str, data: int) -> None:
+    if stat.S_ISLNK(os.stat(name, dir_fd=data, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=data)
+        return
+    with opened_folder(name, data) as folder:
+        for one in os.listdir(folder):  # noqa: PTH208 - of a descriptor
+            _remove(one, folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        shutil.rmtree(name, dir_fd=folder)
+
+
+def _chown(folder: int, owner: Identity, depth: int = 0) -> None:
+    check_depth(depth)
+    os.fchown(folder, owner.uid, owner.gid)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                with opened_folder(entry.name, folder) as below:
+                    _chown(below, owner, depth + 1)
+            else:
+                os.chown(entry.name, owner.uid, owner.gid, dir_fd=folder, follow_symlinks=False)
+
+
+def _folders(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _destroy(path: Path) -> None:
+    """Gone at once if it is a subvolume and that is allowed; else it is left to be removed as a folder."""
+    try:
+        with opened_folder(path.parent) as parent:
+            destroy_subvolume(parent, path.name)
+    except OSError as error:
+        if error.errno not in _NO_SUBVOLUME + _NOT_AT_ONCE:
+            raise

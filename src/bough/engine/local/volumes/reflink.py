@@ -1,0 +1,115 @@
+"""Volumes whose files share blocks until one of them is written: XFS, and any file system that can.
+
+A small file is shared in one call. A large one is shared piece by piece, for the call keeps writers
+out of the whole file until it returns; and as a call takes as long as there are extents, one or
+thousands in a megabyte, each piece is as large as the time of the one before it allows. Large files
+are shared beside one another, in threads. Small ones stay with one thread: a call is over before
+another thread could begin.
+"""
+
+import errno
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from bough.engine.local.sandbox import Identity
+from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
+from bough.engine.local.volumes.ioctls import clone_range, clone_whole
+from bough.engine.local.volumes.removing import remove_tree
+
+_MB = 1024 * 1024
+_LARGE = 4 * _MB
+_PIECES = (1 * _MB, 64 * _MB)
+_QUICK, _SLOW = 0.002, 0.01  # seconds a piece may take
+_THREADS = min(4, os.cpu_count() or 1)
+_NOTHING_TO_SHARE = (errno.EXDEV, errno.EOPNOTSUPP, errno.ENOTTY)
+_LOOKS = 100  # at a file that is cut off and grows in turns
+
+
+class ReflinkDriver:
+    name = "reflink"
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(mode=0o700)
+
+    def clone(self, source: Path, target: Path, owner: Identity) -> None:
+        self.make_folder(target)
+        share_tree(source, target, owner)
+
+    def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
+        copy_file(source, target, owner, share)
+
+    def remove(self, path: Path) -> None:
+        remove_tree(path)
+
+
+def share_tree(source: Path, target: Path, owner: Identity) -> None:
+    with _large_ones_in_threads() as fill:
+        copy_tree(source, target, owner, fill)
+
+
+def share(reading: int, writing: int) -> None:
+    """Where nothing can be shared, as between two file systems, the bytes are copied."""
+    try:
+        if os.fstat(reading).st_size <= _LARGE:
+            clone_whole(reading, writing)
+        else:
+            _share_pieces(reading, writing)
+    except OSError as error:
+        if error.errno not in _NOTHING_TO_SHARE:
+            raise
+        copy_bytes(reading, writing)
+
+
+@contextmanager
+def _large_ones_in_threads() -> Iterator[Fill]:
+    """At the end all are done. Few are under way at a time, for each keeps two files open."""
+    under_way: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(_THREADS, "reflink") as threads:
+
+        def fill(reading: int, writing: int) -> None:
+            if os.fstat(reading).st_size <= _LARGE:
+                share(reading, writing)
+                return
+            if len(under_way) == 2 * _THREADS:
+                under_way.popleft().result()
+            under_way.append(threads.submit(_share_and_close, os.dup(reading), os.dup(writing)))
+
+        yield fill
+        for one in under_way:
+            one.result()
+
+
+def _share_and_close(reading: int, writing: int) -> None:
+    try:
+        share(reading, writing)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _share_pieces(reading: int, writing: int) -> None:
+    offset = looks = 0
+    piece = _LARGE
+    while (left := os.fstat(reading).st_size - offset) > 0:
+        began = time.perf_counter()
+        try:
+            clone_range(reading, writing, offset, piece if left > piece else 0)
+        except OSError as error:
+            looks += 1
+            if error.errno != errno.EINVAL or looks > _LOOKS:
+                raise
+            continue  # the file ends earlier by now
+        offset += piece
+        piece = _next_piece(piece, time.perf_counter() - began)
+
+
+def _next_piece(piece: int, seconds: float) -> int:
+    smallest, largest = _PIECES
+    if seconds > _SLOW:
+        return max(piece // 2, smallest)
+    return min(piece * 2, largest) if seconds < _QUICK else piece

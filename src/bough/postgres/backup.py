@@ -1,0 +1,33 @@
+"""Statements that let a running server be copied, and what they answer. Pure.
+
+A temporary slot keeps the WAL that the copy needs, and goes with the session, whatever becomes of us.
+"""
+
+from dataclasses import dataclass
+
+from bough.postgres import RESERVED_PREFIX
+
+LABEL_FILE = "backup_label"
+KEEP_WAL = "select pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true, temporary => true)"
+
+
+def slot_name(token: str) -> str:
+    return f"{RESERVED_PREFIX}clone_{token}"
+
+
+def start(major: int) -> str:
+    """Takes the label; answers with the file name of the first segment."""
+    call = "pg_backup_start($1, fast => true)" if major >= 15 else "pg_start_backup($1, true, false)"
+    return f"select pg_catalog.pg_walfile_name(pg_catalog.{call})::text"
+
+
+def stop(major: int) -> str:
+    """Answers with the name of the last segment and the text of the label file. Waits for no archive."""
+    call = "pg_backup_stop(wait_for_archive => false)" if major >= 15 else "pg_stop_backup(false, false)"
+    return f"select pg_catalog.pg_walfile_name(lsn)::text as last, labelfile::text as label from pg_catalog.{call}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupEnd:
+    last_segment: str
+    label: str

@@ -1,0 +1,67 @@
+"""Below the floor of free space what is new is refused before anything is written; the rest is served."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest_asyncio
+
+import world
+from api.callers import open_account
+from api.front import NO_LIMITS, Front
+from requires import require_root
+
+MB = 1024**2
+
+
+@contextmanager
+def small_disk_folder() -> Iterator[Path]:
+    require_root()
+    with world.short_folder() as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m,mode=711", "tmpfs", folder], check=True)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def small_disk() -> AsyncIterator[Front]:
+    """A platform on a disk of 400 MB that keeps 100 of them free."""
+    with small_disk_folder() as folder:
+        async with world.platform_in(folder, free_space_floor=100 * MB, **NO_LIMITS) as platform:
+            yield Front(platform)
+
+
+async def test_a_new_project_is_refused_until_there_is_room(small_disk: Front) -> None:
+    caller = await open_account(small_disk)
+    existing = await caller.has()
+    filler = small_disk.settings.home / "filler"
+    _fill(filler, leaving=50 * MB)
+    async with caller.at(small_disk, crashes=True) as client:
+        once = {"Idempotency-Key": "once"}
+        answer = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) > 0
+        assert answer.json()["message"].startswith(f"The disk of {small_disk.settings.home} has 50 MB of free space, ")
+        assert answer.json()["message"].endswith(
+            "less than free_space_floor (100 MB), so nothing new is made: free some space."
+        )
+        async with small_disk.parts.store.read() as rows:
+            assert await rows.projects.count() == 1
+            assert await rows.operations.count_open() == 0
+        renamed = await client.patch(f"/projects/{existing}", json={"project": {"name": "still served"}})
+        assert renamed.status_code == 200
+
+        filler.unlink()
+        again = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
+        assert again.status_code == 201
+    assert await caller.names() == ["second", "still served"]
+
+
+def _fill(file: Path, *, leaving: int) -> None:
+    with file.open("wb") as filler:
+        room = os.statvfs(file)
+        filler.write(bytes(room.f_bavail * room.f_frsize - leaving))

@@ -1,0 +1,150 @@
+"""Figures of each compute for Prometheus, read off real ones."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+import storages
+import world
+from api import front as fronts
+from api.callers import open_account
+from api.front import Front
+from bough import clock
+from bough.domain.endpoint import EndpointState
+from bough.engine.local.image import Image
+from bough.ids import EndpointId
+from bough.tasks.keep_computes import KeepComputes
+from bough.tasks.measure_branches import MeasureBranches
+
+MB = 1024**2
+
+Figures = dict[str, dict[tuple[str, ...], float]]
+
+
+async def figures(front: Front) -> Figures:
+    """Name → values of its labels, in the order of their names → figure."""
+    async with front.client() as client:
+        answer = await client.get("http://bough/metrics")
+    found: Figures = {}
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            labels = tuple(value for _, value in sorted(sample.labels.items()))
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+async def measure(front: Front) -> None:
+    platform = front.platform
+    await MeasureBranches(platform.store, platform.engine, front.parts.figures).run()
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def busy() -> AsyncIterator[Front]:
+    """A platform of its own, for its work is done here and its computes run."""
+    async with fronts.front() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def endpoint(busy: Front) -> EndpointId:
+    """One that runs and was measured."""
+    made = await (await open_account(busy)).creates()
+    await busy.platform.settle()
+    await measure(busy)
+    return EndpointId(made["endpoints"][0]["id"])
+
+
+async def test_a_running_compute_has_its_state_memory_and_start(busy: Front, endpoint: EndpointId) -> None:
+    seen = await figures(busy)
+    assert seen["bough_compute_state"][endpoint, "active"] == 1
+    assert 5 * MB < seen["bough_compute_memory_bytes"][endpoint,] < 500 * MB
+    started = seen["bough_compute_started_timestamp_seconds"][endpoint,]
+    assert 0 <= clock.now().timestamp() - started < 3600
+    assert seen["bough_computes"]["active",] >= 1
+
+
+async def test_one_that_stops_takes_its_figures_with_it(busy: Front, endpoint: EndpointId) -> None:
+    await busy.platform.engine.ensure_suspended(endpoint)
+    seen = await figures(busy)
+    assert (endpoint,) not in seen.get("bough_compute_memory_bytes", {})
+    assert (endpoint,) not in seen.get("bough_compute_started_timestamp_seconds", {})
+    assert seen["bough_compute_state"][endpoint, "gone"] == 1
+    await measure(busy)
+    assert busy.parts.figures.of(endpoint) is None
+
+
+async def test_one_that_changes_says_what_it_becomes(busy: Front) -> None:
+    made = await (await open_account(busy)).creates()
+    waiting = made["endpoints"][0]["id"]
+    assert (await figures(busy))["bough_compute_state"][waiting, "starting"] == 1
+    await busy.platform.settle()
+
+
+async def test_one_whose_start_failed_says_so_until_it_starts(busy: Front, endpoint: EndpointId) -> None:
+    platform = busy.platform
+    await platform.engine.ensure_suspended(endpoint)
+    async with platform.store.read() as rows:
+        row = await rows.endpoints.get(endpoint)
+        assert row is not None
+        branch = await rows.branches.get(row.project_id, row.branch_id)
+        assert branch is not None
+    control_file = platform.settings.home / "volumes" / branch.volume_id / "data" / "global" / "pg_control"
+    whole = control_file.read_bytes()
+    control_file.write_bytes(b"")
+
+    await KeepComputes(platform.store, platform.engine, platform.parts.queue).run()
+    await platform.settle()
+    control_file.write_bytes(whole)
+    seen = await figures(busy)
+    assert {state for name, state in seen["bough_compute_state"] if name == endpoint} == {"failed"}
+    assert seen["bough_computes"]["idle",] >= 1
+
+
+async def test_sleeping_endpoints_have_no_figures_of_their_own(busy: Front, endpoint: EndpointId) -> None:
+    platform = busy.platform
+    async with platform.store.transaction() as rows:
+        row = await rows.endpoints.get(endpoint)
+        assert row is not None
+        await rows.endpoints.save(replace(row, state=EndpointState.IDLE))
+    await platform.engine.ensure_suspended(endpoint)
+    seen = await figures(busy)
+    assert endpoint not in {name for name, _state in seen["bough_compute_state"]}
+
+
+async def test_the_storage_tells_its_room(busy: Front) -> None:
+    seen = await figures(busy)
+    free, total = seen["bough_storage_free_bytes"][()], seen["bough_storage_total_bytes"][()]
+    assert 0 < free <= total
+    assert seen["bough_storage_refuses_new"][()] == 0
+
+
+async def test_without_its_storage_the_rest_is_told_all_the_same() -> None:
+    with storages.bare_home() as home:
+        storages.with_image(home)
+        async with world.platform_in(home.parent, **fronts.NO_LIMITS) as platform:
+            front = Front(platform)
+            _unmount(home / "storage")
+            seen = await figures(front)
+            assert seen["bough_storage_refuses_new"][()] == 1
+            assert "bough_storage_free_bytes" not in seen
+            assert seen["bough_computes"]["active",] == 0
+            async with front.client(crashes=True) as client:
+                answer = await client.get("http://bough/healthz")
+            assert answer.status_code == 503
+            assert "is not mounted" in answer.json()["message"]
+            _mount_again(platform)
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def _mount_again(platform: world.Platform) -> None:
+    """What runs at the end looks for computes there."""
+    image = Image.of(platform.settings.home)
+    assert image is not None
+    image.ensure_mounted()

@@ -1,0 +1,68 @@
+"""Bough under a service manager: what it tells systemd, and the unit that is shipped."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.program import Program
+from requires import require
+
+UNIT = Path(__file__).parents[2] / "deploy" / "bough.service"
+
+
+@pytest.fixture
+def manager(folder: Path, bough: Program) -> Iterator[socket.socket]:
+    """Where the program tells that it is ready."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(folder / "notify"))
+        heard.settimeout(120)
+        bough.variables = {"NOTIFY_SOCKET": str(folder / "notify")}
+        yield heard
+
+
+def test_the_manager_hears_when_the_platform_is_ready(bough: Program, manager: socket.socket) -> None:
+    process = bough.up_here()
+    told = manager.recv(4096).decode().splitlines()
+    assert told == ["READY=1", f"STATUS=Bough is ready at http://127.0.0.1:{bough.ports()[1]}"]
+    assert bough.status()["state"] == "running"
+    process.send_signal(signal.SIGQUIT)
+    output = "".join(process.communicate(timeout=60))
+    assert process.returncode == 0
+    assert (bough.home / "keys" / "operator").read_text().strip() not in output, "a manager keeps what is printed"
+
+
+def test_a_manager_that_is_gone_is_no_reason_to_end(bough: Program, folder: Path) -> None:
+    bough.variables = {"NOTIFY_SOCKET": str(folder / "nobody")}
+    process = bough.up_here()
+    assert process.stderr is not None
+    while "could not be told" not in (line := process.stderr.readline()):
+        assert line, "it ended"
+    assert bough.status()["state"] == "running"
+
+
+def test_the_unit_is_valid(folder: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    require("systemd", analyze is not None, "this test needs systemd-analyze")
+    assert analyze is not None
+    program = folder / "bough"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    unit = folder / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/bough/.venv/bin/bough", str(program)))
+    verified = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+def test_the_unit_leaves_computes_to_the_supervisor() -> None:
+    """What the restart, the stop and the storage image depend on."""
+    settings = dict(re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.MULTILINE))
+    assert (settings["KillMode"], settings["Delegate"], settings["Type"]) == ("process", "yes", "notify")
+    assert (settings["RestartKillSignal"], settings["KillSignal"]) == ("SIGQUIT", "SIGTERM")
+    own_mounts = r"(Private(Tmp|Mounts|Devices|Users)|Protect\w+|ReadWritePaths|RootDirectory|DynamicUser|User)"
+    assert [name for name in settings if re.fullmatch(own_mounts, name)] == []

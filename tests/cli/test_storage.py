@@ -1,0 +1,298 @@
+"""`bough storage`: an image is made and moved into whole or not at all, mounted at every start, and told about."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+import storages
+from bough.cli.admin.storage import refusals
+from bough.config import Settings, default_cache
+from bough.engine.local.folders import Folders
+from bough.errors import PreconditionFailed
+from cli.program import NOBODY, Program, Result, environment, until
+from requires import require_cow
+
+INIT = ("--size", "1G", "--thin")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_mounted(folder: Path) -> Iterator[None]:
+    require_cow()
+    with storages.released(folder):
+        yield
+
+
+def init(bough: Program, *arguments: str) -> Result:
+    return bough.run("storage", "init", "--home", str(bough.home), *arguments)
+
+
+def status(bough: Program) -> dict[str, Any]:
+    done = bough.run("storage", "status", "--home", str(bough.home), "--json")
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (1 if said["image"] and not said["image"]["mounted"] else 0)
+    return said
+
+
+def assert_refused(bough: Program, done: Result, *words: str) -> None:
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("bough: ")
+    for word in words:
+        assert word in done.stderr
+    assert not list(bough.home.glob("*.making"))
+    assert storages.mounted_in(bough.home) == []
+
+
+class Tenant:
+    """Somebody with a project on a platform that runs in the background."""
+
+    def __init__(self, bough: Program) -> None:
+        self._bough = bough
+        said = bough.up()
+        request = urllib.request.Request(
+            f"{said['api_url']}/projects",
+            data=json.dumps({"project": {"name": "orchard"}}).encode(),
+            headers={"Authorization": f"Bearer {said['api_key']}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            made = json.load(answer)
+        self.endpoint: str = made["endpoints"][0]["id"]
+        self._names = made["connection_uris"][0]["connection_parameters"]
+
+    def value(self, sql: str) -> Any:
+        until(lambda: (now := self._bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
+        return asyncio.run(self._ask(sql))
+
+    async def _ask(self, sql: str) -> Any:
+        sockets = Settings(home=self._bough.home).sockets / self.endpoint
+        role, database = self._names["role"], self._names["database"]
+        connection = await asyncpg.connect(host=str(sockets), user=role, database=database, password="")
+        try:
+            return await connection.fetchval(sql)
+        finally:
+            await connection.close()
+
+
+@pytest.mark.parametrize(("fs", "driver"), [("xfs", "reflink"), ("btrfs", "btrfs")])
+def test_a_project_moves_in_and_goes_on(bough: Program, fs: str, driver: str) -> None:
+    tenant = Tenant(bough)
+    tenant.value("create table kept as select 'here' as word")
+    assert bough("down").returncode == 0
+    assert status(bough)["driver"] == "plain"
+
+    done = init(bough, *INIT, "--fs", fs, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["fs"], said["thin"], said["size"]) == (fs, True, 1024**3)
+    assert said["mounted_at"] == str(bough.home / "storage")
+    assert said["moved_bytes"] > 30 * 1024**2
+    assert not (bough.home / "volumes").exists()
+
+    bough.up()
+    assert tenant.value("select word from kept") == "here"
+    seen = status(bough)
+    assert (seen["driver"], seen["file_system"], seen["refuses_new"]) == (driver, fs, None)
+    volume = next(each for each in seen["volumes"] if each["project"] == "orchard")
+    assert (volume["branch"], volume["endpoint"]) == ("main", tenant.endpoint)
+    assert volume["total"] == volume["own"] + volume["shared"] > 30 * 1024**2
+
+
+def test_a_stop_leaves_it_mounted_and_a_start_mounts_it(bough: Program) -> None:
+    storages.with_image(_made(bough.home)).unmount()
+    assert status(bough)["image"]["mounted"] is False
+    bough.up()
+    assert status(bough)["image"]["mounted"]
+    assert bough("down").returncode == 0
+    assert status(bough)["image"]["mounted"]
+
+
+def test_unmounted_under_the_platform_nothing_new_is_made_until_a_restart(bough: Program) -> None:
+    assert init(bough, *INIT).returncode == 0
+    tenant = Tenant(bough)
+    tenant.value("create table kept as select 'here' as word")
+    subprocess.run(["umount", "--lazy", bough.home / "storage"], check=True)
+    assert "is not mounted at" in status(bough)["refuses_new"]
+    assert bough("restart").returncode == 0
+    assert status(bough)["refuses_new"] is None
+    assert tenant.value("select word from kept") == "here"
+    assert len(storages.attached_in(bough.home)) == 1
+
+
+def test_an_allocated_image_elsewhere(bough: Program) -> None:
+    with tempfile.TemporaryDirectory(prefix="bough-", dir="/var/tmp") as folder, storages.released(Path(folder)):
+        file = Path(folder) / "large.img"
+        done = init(bough, "--size", "1G", "--image", str(file))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(f"The storage image {file} (xfs, 1.0 GB) is mounted at {bough.home}/storage.\n")
+        assert f"up --home {bough.home}` starts the platform on it." in done.stdout
+        assert [line.rstrip("…").strip() for line in done.stderr.splitlines()] == [
+            "Taking room on the disk",
+            "Making xfs",
+        ]
+        assert file.stat().st_blocks * 512 >= 1024**3
+        assert status(bough)["image"]["file"] == str(file)
+        subprocess.run(["umount", bough.home / "storage"], check=True)
+
+
+def test_the_overview_for_people(bough: Program) -> None:
+    storages.with_image(_made(bough.home))
+    storages.fill_volumes(bough.home / "storage", 2)
+    lines = bough.run("storage", "status", "--home", str(bough.home)).stdout.splitlines()
+    facts = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
+    assert facts["driver"] == "reflink"
+    assert facts["image"].startswith(f"{bough.home}/storage.img (thin, 1.0 GB, ")
+    assert facts["new"] == "projects  are made"
+    assert lines[lines.index("") + 1].split() == ["project", "branch", "volume", "endpoint", "own", "shared", "total"]
+    assert [line.split()[2] for line in lines if "vol-" in line] == ["vol-0", "vol-1"]
+    assert lines[-1].startswith("2 volumes ")
+
+
+def test_without_a_home_there_is_nothing_to_show_and_nothing_is_made(bough: Program) -> None:
+    assert status(bough)["volumes"] == []
+    assert not bough.home.exists()
+
+
+def test_a_second_image_is_refused(bough: Program) -> None:
+    storages.with_image(_made(bough.home)).unmount()
+    assert_refused(bough, init(bough, *INIT), f"{bough.home} has a storage image already, {bough.home}/storage.img; `")
+
+
+def test_a_running_platform_and_running_computes_are_refused(bough: Program) -> None:
+    Tenant(bough).value("select 1")
+    assert_refused(bough, init(bough, *INIT), f"Bough already runs in {bough.home}", "stop it")
+    os.kill(bough.supervisor(), signal.SIGKILL)
+    until(lambda: bough("status").returncode == 3)
+    assert_refused(bough, init(bough, *INIT), f"still runs in {bough.home}: run `", f"down --home {bough.home}` first.")
+
+
+def test_a_file_that_is_there_is_not_overwritten(bough: Program, folder: Path) -> None:
+    (folder / "mine").write_text("precious")
+    assert_refused(bough, init(bough, *INIT, "--image", str(folder / "mine")), f"The file {folder}/mine exists already")
+    assert (folder / "mine").read_text() == "precious"
+
+
+def test_a_folder_that_is_not_there_is_named(bough: Program, folder: Path) -> None:
+    done = init(bough, *INIT, "--image", str(folder / "none" / "x.img"))
+    assert_refused(bough, done, f"The folder {folder}/none does not exist: run `mkdir -p {folder}/none`")
+
+
+def test_a_link_in_the_place_of_volumes_is_not_followed(bough: Program, folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (_made(bough.home) / "volumes").symlink_to(folder / "elsewhere")
+    done = init(bough, *INIT)
+    assert_refused(bough, done, f"{bough.home}/volumes is a link", f"mv {folder}/elsewhere {bough.home}/volumes`")
+
+
+def test_an_image_larger_than_the_disk_is_refused(bough: Program) -> None:
+    done = init(bough, "--size", "900T")
+    assert_refused(bough, done, "an image of 921600.0 GB would leave less than 512 MB", "--thin")
+
+
+def test_only_root_makes_one(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "running_as_root", lambda: False)
+    with pytest.raises(PreconditionFailed, match=r"Only root can make and mount an image: run `sudo .*--size 50G"):
+        refusals.check_root(Settings(home=bough.home), "50G")
+
+
+def test_only_root_starts_a_platform_whose_image_is_not_mounted(bough: Program) -> None:
+    storages.with_image(_made(bough.home)).unmount()
+    os.chown(bough.home, NOBODY, NOBODY)
+    bough.variables = {"BOUGH_CACHE": str(default_cache())}
+    done = bough.as_user(NOBODY, "up")
+    assert_refused(
+        bough,
+        done,
+        f"The storage of {bough.home} is not mounted, and only root can mount it: run `sudo bough up --home",
+    )
+
+
+def test_a_missing_mkfs_is_named_with_its_package(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name, path: None)
+    with pytest.raises(PreconditionFailed, match=r"mkfs.btrfs is missing here: run `apt-get install btrfs-progs`"):
+        refusals.check(storages.planned(_made(bough.home), "btrfs"), Settings(home=bough.home))
+
+
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "the draft is written": lambda home: (home / "storage.json.making").exists(),
+    "the file is there": lambda home: (home / "storage.img.making").exists(),
+    "it is mounted": lambda home: (home / "storage").is_mount(),
+    "a part is moved": lambda home: (home / "storage" / "volumes").exists(),
+    "most is moved": lambda home: (home / "storage" / "templates").exists(),
+    "the record is written": lambda home: (home / "storage.json").exists(),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_left(bough: Program, moment: str) -> None:
+    storages.fill_volumes(_made(bough.home), 60, size=30_000)
+    before = storages.picture(bough.home / "volumes")
+    _kill_when(bough, MOMENTS[moment])
+    done = init(bough, *INIT)
+    if done.returncode != 0:
+        assert "has a storage image already" in done.stderr
+    Folders(storages.settings_of(bough.home)).ensure()  # as the next start does
+    assert storages.picture(bough.home / "storage" / "volumes") == before
+    assert not (bough.home / "volumes").exists()
+    assert not list(bough.home.glob("*.making"))
+    assert len(storages.mounted_in(bough.home)) == len(storages.attached_in(bough.home)) == 1
+
+
+def test_a_home_behind_a_link_is_cleared_like_any_other(bough: Program, folder: Path) -> None:
+    storages.fill_volumes(_made(folder / "real"), 60, size=30_000)
+    bough.home.symlink_to(folder / "real")
+    _kill_when(bough, MOMENTS["a part is moved"])
+    assert init(bough, *INIT).returncode == 0
+    assert len(storages.mounted_in(folder)) == len(storages.attached_in(folder)) == 1
+
+
+def test_killed_in_the_middle_the_home_is_as_it_was_and_the_doctor_says_so(bough: Program) -> None:
+    storages.fill_volumes(_made(bough.home), 60, size=30_000)
+    before = storages.picture(bough.home / "volumes")
+    _kill_when(bough, MOMENTS["a part is moved"])
+    assert not (bough.home / "storage.json").exists()
+    assert storages.picture(bough.home / "volumes") == before
+    found = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
+    assert found["storage"]["verdict"] == "warning"
+    assert "storage.img.making is left of it" in found["storage"]["sentence"]
+
+
+def test_the_doctor_looks_at_the_storage(bough: Program) -> None:
+    def storage() -> tuple[str, str]:
+        found = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
+        return found["storage"]["verdict"], found["storage"]["sentence"]
+
+    made = storages.with_image(_made(bough.home))
+    assert storage() == ("ok", "reflink: branches share what they have in common")
+    made.unmount()
+    assert storage() == ("ok", f"{made.file} will be mounted")
+    made.file.rename(made.file.with_name("elsewhere"))
+    assert storage()[0] == "failed"
+    assert f"The storage image {made.file} is missing" in storage()[1]
+
+
+def _made(home: Path) -> Path:
+    home.mkdir(mode=0o711, exist_ok=True)
+    return home
+
+
+def _kill_when(bough: Program, seen: Callable[[Path], bool]) -> None:
+    command = [sys.executable, "-m", "bough.cli.main", "storage", "init", "--home", str(bough.home), *INIT]
+    process = subprocess.Popen(
+        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    while process.poll() is None and not seen(bough.home):
+        time.sleep(0.001)
+    process.kill()
+    process.wait()

@@ -1,0 +1,87 @@
+"""Which endpoints run, change, or failed to start: the rows behind the figures, on both back ends."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from bough.domain.endpoint import Endpoint, EndpointState
+from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.ids import EndpointId, OperationId
+from bough.store.store import Store
+from stores import NOON, a_project, add_project
+
+
+async def an_endpoint(
+    store: Store, state: EndpointState, pending: EndpointState | None = None, *, deleted: bool = False
+) -> Endpoint:
+    _branch, endpoint = await add_project(store, a_project(deleted_at=NOON if deleted else None))
+    moved = replace(endpoint, state=state, pending_state=pending)
+    async with store.transaction() as rows:
+        await rows.endpoints.save(moved)
+    return moved
+
+
+async def has_run(store: Store, endpoint: Endpoint, minute: int, status: OperationStatus, action: str) -> None:
+    operation = Operation(
+        id=OperationId.new(),
+        project_id=endpoint.project_id,
+        branch_id=endpoint.branch_id,
+        endpoint_id=endpoint.id,
+        action=OperationAction(action),
+        status=status,
+        parameters={},
+        after=None,
+        step="launch",
+        steps_done=(),
+        undoing=False,
+        failures=0,
+        error=None,
+        due_at=NOON,
+        lease_until=None,
+        fence=0,
+        request_id="r",
+        created_at=NOON + timedelta(minutes=minute),
+        updated_at=NOON,
+        ended_at=NOON,
+    )
+    async with store.transaction() as rows:
+        await rows.operations.add(operation)
+
+
+async def test_those_that_have_a_row_are_known(store: Store) -> None:
+    endpoint = await an_endpoint(store, EndpointState.IDLE, deleted=True)
+    async with store.read() as rows:
+        assert await rows.endpoints.known([endpoint.id, EndpointId.new()]) == {endpoint.id}
+        assert await rows.endpoints.known([]) == set()
+
+
+async def test_they_are_counted_by_state_without_deleted_ones(store: Store) -> None:
+    for state in (EndpointState.ACTIVE, EndpointState.IDLE, EndpointState.IDLE):
+        await an_endpoint(store, state)
+    await an_endpoint(store, EndpointState.ACTIVE, deleted=True)
+    async with store.read() as rows:
+        assert await rows.endpoints.count_by_state() == {EndpointState.ACTIVE: 1, EndpointState.IDLE: 2}
+
+
+async def test_those_on_their_way_are_found(store: Store) -> None:
+    await an_endpoint(store, EndpointState.IDLE)
+    starting = await an_endpoint(store, EndpointState.IDLE, EndpointState.ACTIVE)
+    await an_endpoint(store, EndpointState.IDLE, EndpointState.ACTIVE, deleted=True)
+    async with store.read() as rows:
+        assert await rows.endpoints.changing() == [starting]
+
+
+async def test_one_whose_last_start_failed_is_found_until_it_starts_again(store: Store) -> None:
+    failed = await an_endpoint(store, EndpointState.IDLE)
+    fine = await an_endpoint(store, EndpointState.IDLE)
+    await has_run(store, failed, 1, OperationStatus.FINISHED, "start_compute")
+    await has_run(store, failed, 2, OperationStatus.FAILED, "start_compute")
+    await has_run(store, failed, 3, OperationStatus.FINISHED, "apply_config")
+    await has_run(store, fine, 1, OperationStatus.FAILED, "suspend_compute")
+    async with store.read() as rows:
+        assert await rows.endpoints.failed() == [failed]
+    await has_run(store, failed, 4, OperationStatus.FAILED, "start_compute")
+    async with store.read() as rows:
+        assert await rows.endpoints.failed() == [failed]
+    await has_run(store, failed, 5, OperationStatus.FINISHED, "start_compute")
+    async with store.read() as rows:
+        assert await rows.endpoints.failed() == []

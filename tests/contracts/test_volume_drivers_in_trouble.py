@@ -1,0 +1,221 @@
+"""What every volume driver does when its source is in use, its disk is full or its tenant is hostile."""
+
+import errno
+import os
+import random
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bough.engine.local.sandbox import ourselves
+from bough.engine.local.volumes.copying import copy_tree
+from bough.engine.local.volumes.sizes import sizes
+from contracts.shelf import COPY_ON_WRITE, DRIVERS, MB, TENANT, Shelf, tree
+from images import loop_image
+from requires import require_cow, require_root
+from world import short_folder
+
+
+def test_what_is_no_file_is_not_waited_for(shelf: Shelf) -> None:
+    shelf.fill({"base/5/1": b"x"})
+    os.mkfifo(shelf.source / "base" / "pipe")
+    assert (shelf.clone() / "base" / "5" / "1").read_bytes() == b"x"
+    assert sizes(shelf.source) == sizes(shelf.copy)
+
+
+class Restless:
+    """A thread that appends, cuts off, makes and removes files, as a server at work does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._random = random.Random(1)
+
+    def __enter__(self) -> "Restless":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        for number in range(10**9):
+            if self._stopping.is_set():
+                return
+            path = self._folder / "base" / "5" / str(self._random.randrange(40))
+            with path.open("ab") as file:
+                file.write(bytes(self._random.randrange(20_000)))
+                file.truncate(self._random.randrange(file.tell() + 1))
+            os.truncate(self._folder / "base" / "large", self._random.randrange(80) * MB + number % 7)
+            folder = self._folder / "base" / f"db{number % 5}"
+            folder.mkdir(exist_ok=True)
+            (folder / "1").touch()
+            (folder / "1").unlink()
+            folder.rmdir()
+            path.unlink()
+
+
+def test_a_source_in_use_is_cloned_as_far_as_it_is_there(shelf: Shelf, long: bool) -> None:
+    constant = {f"base/4/{number}": os.urandom(5000) for number in range(100)}
+    shelf.fill(constant | {"base/5/1": b"", "base/large": os.urandom(40 * MB)})
+    with Restless(shelf.source):
+        for _ in range(100 if long else 10):
+            copied = shelf.clone()
+            assert constant.items() <= tree(copied).items()
+            assert (copied / "base" / "large").exists()
+            assert sizes(shelf.source).own + sizes(shelf.source).shared > 0
+            shelf.driver.remove(copied)
+
+
+def test_a_link_in_the_place_of_a_folder_does_not_lead_elsewhere(shelf: Shelf, long: bool) -> None:
+    shelf.fill({f"base/5/{number}": b"mine" for number in range(20)})
+    secret = shelf.place / "secret"
+    secret.mkdir()
+    for number in range(20):
+        (secret / str(number)).write_bytes(b"secret")
+    stopping = threading.Event()
+
+    def swap() -> None:
+        folder, link, aside = (shelf.source / "base" / name for name in ("5", "link", "aside"))
+        while not stopping.is_set():
+            link.symlink_to(secret)
+            folder.rename(aside)
+            link.rename(folder)
+            folder.unlink()
+            aside.rename(folder)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(200 if long else 20):
+            with suppress(OSError):  # a clone may fail, but not leak
+                shelf.clone()
+            assert b"secret" not in {path.read_bytes() for path in shelf.copy.rglob("*[0-9]") if is_plain_file(path)}
+            shelf.driver.remove(shelf.copy)
+    finally:
+        stopping.set()
+        swapping.join()
+
+
+def test_a_folder_that_becomes_a_link_while_it_is_copied_is_not_followed(tmp_path: Path) -> None:
+    for name in ("source/base", "secret", "copy"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "source" / "first").touch()
+    (tmp_path / "secret" / "1").touch()
+
+    def swap(_from: int, _into: int) -> None:
+        (tmp_path / "source" / "base").rmdir()
+        (tmp_path / "source" / "base").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(NotADirectoryError):
+        copy_tree(tmp_path / "source", tmp_path / "copy", ourselves(), swap)
+    assert set(tree(tmp_path / "copy")) == {"first", "base"}
+
+
+def is_plain_file(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode) and not any(parent.is_symlink() for parent in path.parents)
+
+
+def test_a_half_made_volume_is_removed(shelf: Shelf) -> None:
+    volume = shelf.place / "volume"
+    volume.mkdir()
+    (volume / "data").touch()
+    shelf.driver.remove(volume)
+    volume.mkdir()
+    shelf.driver.make_folder(volume / "data")
+    (volume / "data" / "base").mkdir()
+    shelf.driver.remove(volume)
+    assert list(shelf.place.iterdir()) == []
+
+
+def test_a_folder_that_is_in_use_is_removed(shelf: Shelf) -> None:
+    shelf.fill({f"base/5/{number}": b"x" for number in range(500)})
+    paths = sorted((shelf.source / "base" / "5").iterdir())
+
+    def unlink_all() -> None:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                path.unlink()
+
+    beside = threading.Thread(target=unlink_all)
+    with (shelf.source / "base" / "5" / "7").open() as held:
+        beside.start()
+        shelf.driver.remove(shelf.source)
+        beside.join()
+        assert held.read() == "x"
+    assert list(shelf.place.iterdir()) == []
+
+
+def test_a_folder_deeper_than_one_can_go_down_is_no_obstacle(shelf: Shelf) -> None:
+    require_root()
+    shelf.fill({"base/5/1": b"x"})
+    folder = os.open(shelf.source / "base", os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("deep", dir_fd=folder)
+        below = os.open("deep", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    assert sizes(shelf.source).own > 0
+    with pytest.raises(OSError, match="does not nest"):
+        shelf.clone(TENANT)
+    shelf.driver.remove(shelf.copy)
+    shelf.driver.remove(shelf.source)
+    assert list(shelf.place.iterdir()) == []
+
+
+def test_what_a_tenant_put_into_its_folder_does_not_keep_it(shelf: Shelf) -> None:
+    shelf.fill({"base/5/1": b"x"})
+    shelf.driver.make_folder(shelf.source / "base" / "another")
+    (shelf.source / "base" / "another" / "file").touch()
+    shelf.driver.remove(shelf.source)
+    assert list(shelf.place.iterdir()) == []
+
+
+AS_AN_ORDINARY_USER = """
+import os, sys
+from pathlib import Path
+from bough.engine.local.sandbox import ourselves
+from bough.engine.local.volumes.{module} import {driver} as Driver
+os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+driver, volume = Driver(), Path(sys.argv[1]) / "volume"
+volume.mkdir()
+driver.make_folder(volume / "source")
+(volume / "source" / "file").write_text("hello")
+driver.clone(volume / "source", volume / "data", ourselves())
+driver.clone_file(volume / "data" / "file", volume / "file", ourselves())
+print((volume / "file").read_text())
+driver.remove(volume)
+driver.remove(volume)
+"""
+
+
+def test_an_ordinary_user_can_make_clone_and_remove(shelf: Shelf) -> None:
+    require_root()
+    place = shelf.place / "nobody"
+    place.mkdir()
+    os.chown(place, 65534, 65534)
+    script = AS_AN_ORDINARY_USER.format(module=shelf.driver.name, driver=type(shelf.driver).__name__)
+    told = subprocess.run([sys.executable, "-c", script, place], check=False, capture_output=True, text=True)
+    assert (told.stdout, told.stderr) == ("hello\n", "")
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_full_disk_is_an_error_and_what_it_left_can_be_removed(driver: str) -> None:
+    require_cow()
+    with loop_image(COPY_ON_WRITE.get(driver, "xfs"), 300) as place, short_folder() as elsewhere:
+        (elsewhere / "source").mkdir()
+        (elsewhere / "source" / "large").write_bytes(bytes(310 * MB))
+        with pytest.raises(OSError, match="No space left") as full:
+            DRIVERS[driver]().clone(elsewhere / "source", place / "copy", ourselves())
+        assert full.value.errno == errno.ENOSPC
+        DRIVERS[driver]().remove(place / "copy")
+        assert list(place.iterdir()) == []

@@ -1,0 +1,365 @@
+"""Limits of computes: what the machine has, who is placed under them, and that nothing is left of them."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bough.config import Settings
+from bough.engine.local import cgroups, hierarchies, processes
+from bough.engine.local.cgroups import OWN_GROUP, Cgroups
+from bough.engine.local.hierarchies import Hierarchy
+from bough.engine.local.limits import Limits
+from engine.homes import Home, home_folder
+from engine.intruder import Intruder, interpreter
+from requires import require, require_root
+
+GIB = 1024**3
+SMALL = Limits(memory=GIB, cpu=0.25, pids=300)
+LARGE = Limits(memory=8 * GIB, cpu=2, pids=1100)
+LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.shares", "cpu.weight", "pids.max")
+# Forks before it is placed, and once more for every line it reads.
+FORKING = "sleep 300 & (sleep 300 & wait) & echo ready; while read line; do sleep 300 & echo $line; done; wait"
+
+
+@pytest.fixture
+def settings_here() -> Iterator[Settings]:
+    require_root()
+    with home_folder() as made:
+        yield made
+
+
+@pytest.fixture
+def groups(settings_here: Settings) -> Cgroups:
+    found = cgroups.found(settings_here)
+    require("cgroups", found.kind != "none", "this machine lets us make no control groups")
+    found.ensure_ready()
+    return found
+
+
+@contextmanager
+def family() -> Iterator[subprocess.Popen[str]]:
+    """A shell with children and a grandchild."""
+    started = subprocess.Popen(["sh", "-c", FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with started as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "ready\n"
+        try:
+            yield shell
+        finally:
+            everyone = members(shell.pid)
+            for pid in everyone:
+                processes.kill(pid, lambda _pid: True)
+            while any(processes.acts_as(pid, 0) for pid in everyone):
+                time.sleep(0.005)
+
+
+def members(pid: int) -> list[int]:
+    below = [member for child in processes.children(pid) for member in members(child)]
+    return [pid, *below]
+
+
+def group_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text()
+
+
+def is_leaving(pid: int) -> bool:
+    """A session that just ended: the kernel has taken it out of its groups."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return bool(int(fields[6]) & 0x4)  # PF_EXITING in linux/sched.h
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def limits_of(pid: int) -> dict[str, str]:
+    """What is in force for the process, by the names of the kernel's files."""
+    own = hierarchies.parse(Path("/proc/self/mountinfo").read_text(), group_of(pid))
+    files = [each.own / name for each in own for name in LIMIT_FILES]
+    return {file.name: file.read_text().strip() for file in files if file.exists() and "bough-" in str(file)}
+
+
+def test_a_process_is_placed_with_all_it_forked_and_forks_later(groups: Cgroups) -> None:
+    with family() as shell:
+        groups.place("one", shell.pid, SMALL)
+        assert shell.stdin is not None and shell.stdout is not None
+        shell.stdin.write("again\n")
+        shell.stdin.flush()
+        assert shell.stdout.readline() == "again\n"
+        everyone = members(shell.pid)
+        assert len(everyone) == 5
+        assert len({group_of(pid) for pid in everyone}) == 1
+        assert "/one\n" in group_of(shell.pid)
+        assert (groups.memory_bytes("one") or 0) > 0
+    groups.remove("one")
+
+
+def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> None:
+    with family() as shell:
+        groups.place("one", shell.pid, SMALL)
+        before = limits_of(shell.pid)
+        groups.place("one", shell.pid, LARGE)
+        after = limits_of(shell.pid)
+        groups.place("one", shell.pid, SMALL)
+        assert limits_of(shell.pid) == before
+    wanted = {
+        "memory.limit_in_bytes": (str(GIB), str(8 * GIB)),
+        "memory.max": (str(GIB), str(8 * GIB)),
+        "cpu.shares": ("256", "2048"),
+        "cpu.weight": ("25", "200"),
+        "pids.max": ("300", "1100"),
+    }
+    assert before and before.keys() == after.keys()
+    assert {name: (before[name], after[name]) for name in before} == {name: wanted[name] for name in before}
+    groups.remove("one")
+
+
+def test_removing_ends_what_is_left_and_leaves_nothing(groups: Cgroups) -> None:
+    with family() as shell:
+        everyone = members(shell.pid)
+        groups.place("one", shell.pid, SMALL)
+        groups.place("two", everyone[-1], SMALL)
+        groups.remove("one")
+        shell.wait()
+        assert groups.names() == {"two"}
+        assert processes.acts_as(everyone[-1], 0)
+        groups.remove("two")
+        assert not any(processes.acts_as(pid, 0) for pid in everyone)
+    groups.remove("two")
+    assert groups.names() == set()
+    assert not any((each.place / f"bough-{_name(groups)}").exists() for each in groups._hierarchies)
+
+
+def test_who_forks_faster_than_we_look_is_ended_too(groups: Cgroups) -> None:
+    """Each process forks another and ends, so that no list of them is ever true."""
+    hop = "import os, sys\nprint(flush=True)\nsys.stdin.readline()\nwhile True:\n  if os.fork(): os._exit(0)"
+    command = [interpreter(), "-c", hop]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=310_051) as hopping:
+        assert hopping.stdin is not None and hopping.stdout is not None
+        hopping.stdout.readline()
+        groups.place("one", hopping.pid, SMALL)
+        require("cgroups", "pids" in groups.sentence, "there is no control group for pids")
+        hopping.stdin.write(b"\n")
+        hopping.stdin.flush()
+        hopping.wait()
+        groups.remove("one")
+    assert groups.names() == set()
+    assert "refused" not in groups.sentence
+    assert list(processes.of_user(310_051)) == []
+
+
+def test_a_sweep_takes_only_what_nobody_uses(groups: Cgroups) -> None:
+    with family() as shell, subprocess.Popen(["true"]) as gone:
+        groups.place("used", shell.pid, SMALL)
+        groups.place("kept", gone.pid, SMALL)
+        groups.place("left", gone.pid, SMALL)
+        gone.wait()
+        groups.sweep({"kept"})
+        assert groups.names() == {"used", "kept"}
+    for name in ("used", "kept"):
+        groups.remove(name)
+
+
+def test_who_has_ended_already_is_no_trouble(groups: Cgroups) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    groups.place("one", gone.pid, SMALL)
+    groups.remove("one")
+    assert "refused" not in groups.sentence
+
+
+def test_what_the_machine_refuses_is_said_and_no_trouble(tmp_path: Path) -> None:
+    groups = Cgroups("x", [Hierarchy(1, tmp_path, tmp_path / "absent", ("memory",))])
+    for name in ("one", "two"):
+        groups.place(name, os.getpid(), SMALL)
+        groups.remove(name)
+    assert groups.sentence == "cgroup v1: memory; control groups refused: No such file or directory"
+    assert groups.memory_bytes("one") is None
+
+
+def has_capability(number: int) -> bool:
+    effective = Path("/proc/self/status").read_text().split("CapEff:\t")[1].split()[0]
+    return bool(int(effective, 16) >> number & 1)
+
+
+def test_without_groups_a_projects_processes_are_counted_by_its_user() -> None:
+    require_root()
+    groups = Cgroups("x", (), "this machine has none")
+    assert (groups.kind, groups.sentence) == ("none", "none: this machine has none")
+    with subprocess.Popen(["sleep", "300"], user=310_050, group=310_050, extra_groups=[]) as theirs:
+        groups.place("one", theirs.pid, SMALL)
+        limits = Path(f"/proc/{theirs.pid}/limits").read_text()
+        theirs.kill()
+    require("sys_resource", has_capability(24), "root may not limit the processes of others here")
+    assert "Max processes             8192                 8192" in limits
+
+
+def test_an_ordinary_user_is_told_what_is_missing(settings_here: Settings) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from bough.config import Settings; "
+        "from bough.engine.local import cgroups; os.setgroups([]); os.setresgid(*[65534] * 3); "
+        "os.setresuid(*[65534] * 3); print(cgroups.found(Settings(home=Path(sys.argv[1]))).sentence)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(settings_here.home)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "none: control groups cannot be made, that needs root or a delegated group\n"
+
+
+# Version 2: for real where it is mounted, with whatever controllers it has there.
+
+
+@pytest.fixture
+def second() -> Iterator[Path]:
+    """An empty group of version 2."""
+    require_root()
+    tops = [each.top for each in hierarchies.read() if each.version == 2]
+    require("cgroups", bool(tops), "this machine has no control groups of version 2")
+    handed_on = tops[0] / "cgroup.subtree_control"
+    before = handed_on.read_text().split()
+    group = tops[0] / f"bough-test-{os.getpid()}"
+    group.mkdir()
+    yield group
+    for path in sorted(group.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+    group.rmdir()
+    for name in set(handed_on.read_text().split()) - set(before):
+        handed_on.write_text(f"-{name}")
+
+
+def controllers_in(group: Path) -> tuple[str, ...]:
+    return tuple((group / "cgroup.controllers").read_text().split())
+
+
+def test_in_a_container_processes_make_way_for_groups(second: Path) -> None:
+    controllers = controllers_in(second.parent)
+    require("cgroups", bool(controllers), "version 2 has no controller here")
+    (second.parent / "cgroup.subtree_control").write_text(f"+{controllers[0]}")
+    groups = Cgroups("x", [Hierarchy(2, second, second, controllers[:1])])
+    with family() as ours, family() as theirs:
+        for pid in (*members(ours.pid), *members(theirs.pid)):
+            (second / "cgroup.procs").write_text(str(pid))
+        groups.ensure_ready()
+        assert f"/{second.name}/{OWN_GROUP}\n" in group_of(ours.pid)
+        groups.place("one", theirs.pid, SMALL)
+        assert all(f"/{second.name}/bough-x/one\n" in group_of(pid) for pid in members(theirs.pid))
+        assert controllers_in(second / "bough-x" / "one") == controllers[:1]
+        assert f"/{second.name}/{OWN_GROUP}\n" in group_of(ours.pid)
+        groups.remove("one")
+        theirs.wait()
+    assert [path.name for path in second.iterdir() if path.is_dir()] == [OWN_GROUP]
+
+
+def test_a_service_gets_its_groups_beside_its_own(second: Path) -> None:
+    """Below its own, systemd could not start it again while computes run."""
+    (second / "bough.service").mkdir()
+    groups = Cgroups("x", [Hierarchy(2, second.parent, second / "bough.service", ())])
+    with family() as shell:
+        groups.place("one", shell.pid, SMALL)
+        assert f"/{second.name}/bough-x/one\n" in group_of(shell.pid)
+        groups.remove("one")
+
+
+def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
+    """A folder stands for the tree: not every machine that tests has these controllers in version 2."""
+    groups = Cgroups("x", [Hierarchy(2, tmp_path, tmp_path, ("memory", "cpu", "pids"))])
+    group = tmp_path / "bough-x" / "one"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").touch()
+    (group / "memory.swap.max").write_text("max")
+    groups.place("one", os.getpid(), Limits.of(0.25, connections=112))
+    texts = {path.name: path.read_text() for path in group.iterdir()}
+    assert texts == {
+        "memory.max": str(GIB),
+        "memory.swap.max": "0",
+        "cpu.weight": "25",
+        "pids.max": "312",
+        "cgroup.procs": texts["cgroup.procs"],
+    }
+    (group / "memory.current").write_text("4096\n")
+    assert groups.memory_bytes("one") == 4096
+
+
+# What the kernel says about us, as text.
+
+V2 = "30 1 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+MEMORY = "35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n"
+CPU = "36 31 0:33 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "membership", "places"),
+    [
+        (V2, "0::/system.slice/bough.service\n", ["/sys/fs/cgroup/system.slice"]),
+        (V2, "0::/\n", ["/sys/fs/cgroup"]),
+        (MEMORY + CPU, "2:cpu,cpuacct:/a/b\n1:memory:/c\n0::/\n", ["/cg/memory/c", "/cg/cpu,cpuacct/a/b"]),
+        ("35 31 0:32 /docker/1 /cg/memory ro - cgroup cgroup rw,memory\n", "1:memory:/docker/1/x\n", ["/cg/memory/x"]),
+        ("35 31 0:32 /docker/1 /cg/memory ro - cgroup cgroup rw,memory\n", "1:memory:/docker/12\n", []),
+        ("40 31 0:37 / /cg/systemd rw - cgroup cgroup rw,name=systemd\n", "1:name=systemd:/\n", []),
+        ("21 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "", []),
+    ],
+)
+def test_where_groups_go_is_read_off_the_kernel(mounts: str, membership: str, places: list[str]) -> None:
+    assert [str(each.place) for each in hierarchies.parse(mounts, membership)] == places
+
+
+@pytest.mark.parametrize(("cu", "memory"), [(0.25, 1), (0.1, 1), (1, 4), (8, 32)])
+def test_a_cu_is_four_gibibytes_and_one_is_the_least(cu: float, memory: int) -> None:
+    assert Limits.of(cu, connections=100) == Limits(memory=memory * GIB, cpu=cu, pids=300)
+
+
+# And on computes.
+
+
+async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home: Home) -> None:
+    require_root()
+    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
+    compute = await home.compute()
+    pid, before = compute.pid, limits_of(compute.pid)
+    assert before
+    assert f"/{compute.spec.endpoint_id}\n" in group_of(pid)
+    groups = {member: group_of(member) for member in processes.of_user(compute.data.stat().st_uid)}
+    assert {group for member, group in groups.items() if not is_leaving(member)} == {group_of(pid)}
+    await compute.run(cu=2)
+    assert compute.pid == pid
+    assert limits_of(pid) != before
+    await compute.suspend()
+    assert compute.spec.endpoint_id not in cgroups.found(home.settings).names()
+
+
+async def test_what_a_compute_leaves_running_ends_with_it(home: Home) -> None:
+    require_root()
+    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
+    compute = await home.compute()
+    await Intruder(compute).shell("setsid sh -c 'sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 & echo'")
+    uid = compute.data.stat().st_uid
+    assert len([pid for pid in processes.of_user(uid) if name_of(pid) != "postgres"]) == 2
+    await compute.suspend()
+    assert list(processes.of_user(uid)) == []
+
+
+async def test_a_new_control_knows_the_groups_of_running_computes(home: Home) -> None:
+    require_root()
+    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
+    compute = await home.compute()
+    before = group_of(compute.pid)
+    async with Home.opened(home.settings) as later:
+        compute.home = later
+        await compute.run(cu=1)
+        assert group_of(compute.pid) == before
+        compute.home = home
+    assert limits_of(compute.pid).get("pids.max") == "312"
+
+
+def _name(groups: Cgroups) -> str:
+    return groups._home.removeprefix("bough-")

@@ -1,0 +1,353 @@
+"""A tenant with code execution in its compute tries its neighbour, our keys, our sockets and the machine.
+
+As root every one of these doors is closed. Without root there is no such wall, and we say so.
+"""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bough.config import Settings
+from bough.engine.local import cgroups, hierarchies, processes
+from bough.engine.local.limits import Limits
+from bough.engine.port import EngineError
+from bough.engine.spec import ComputeSpec
+from bough.ids import EndpointId
+from engine.homes import Compute, Home, spec_of
+from engine.intruder import Intruder
+from requires import require, require_root
+from world import platform_in, short_folder
+
+SOCKET = ".s.PGSQL.5432"
+MIB = 1024**2
+
+
+@pytest.fixture(scope="module")
+def neighbour_spec(standing_spec: ComputeSpec) -> ComputeSpec:
+    require_root()
+    return spec_of(standing_spec.install)
+
+
+@pytest.fixture
+async def neighbour(home: Home, neighbour_spec: ComputeSpec) -> Compute:
+    return await home.standing(neighbour_spec)
+
+
+@pytest.fixture
+async def intruder(tenant: Compute, neighbour: Compute) -> Intruder:
+    assert tenant.data.stat().st_uid != neighbour.data.stat().st_uid
+    return Intruder(tenant)
+
+
+def not_refused(outcomes: dict[str, str]) -> dict[str, str]:
+    """Doors that were not closed: an error of another kind is no lock."""
+    assert outcomes
+    return {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"}
+
+
+def sockets_of(compute: Compute) -> Path:
+    return compute.home.settings.sockets / compute.spec.endpoint_id
+
+
+def as_user(uid: int, *command: str) -> str:
+    """What a program prints that runs as the user, but not inside the compute."""
+    done = subprocess.run(command, user=uid, group=uid, extra_groups=[], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+async def test_the_intruder_is_the_computes_user_and_no_more(intruder: Intruder, tenant: Compute) -> None:
+    uid = str(tenant.data.stat().st_uid)
+    assert await intruder.shell("id -u; id -g; id -G") == "\n".join([uid] * 3)
+    own = await intruder.tries({"read its own data": "open(data + '/PG_VERSION').read()"}, data=tenant.data)
+    assert own == {"read its own data": "done"}
+
+
+async def test_a_neighbours_files_are_closed(intruder: Intruder, neighbour: Compute) -> None:
+    attempts = {
+        "list its data": "os.listdir(data)",
+        "go into its data": "os.chdir(data)",
+        "read its data": "open(data + '/PG_VERSION')",
+        "write into its data": "open(data + '/evil', 'w')",
+        "take its data away": "os.rename(data, data + '.old')",
+        "list its volume": "os.listdir(volume)",
+        "read its settings": "open(volume + '/conf/postgresql.conf')",
+        "change who may enter": "open(volume + '/conf/pg_hba.conf', 'a')",
+        "read our record of it": "open(volume + '/volume.json')",
+        "take its volume away": "os.rename(volume, volume + '.old')",
+        "list all volumes": "os.listdir(os.path.dirname(volume))",
+        "add a volume": "os.mkdir(os.path.dirname(volume) + '/evil')",
+        "read its log": "open(log)",
+        "write its log": "open(log, 'a')",
+        "list all logs": "os.listdir(os.path.dirname(log))",
+    }
+    names = {"data": neighbour.data, "volume": neighbour.volume, "log": neighbour.log}
+    assert not_refused(await intruder.tries(attempts, **names)) == {}
+
+
+async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, tenant: Compute) -> None:
+    attempts = {
+        "change its settings": "open(volume + '/conf/postgresql.conf', 'a')",
+        "change who may enter": "open(volume + '/conf/pg_hba.conf', 'a')",
+        "change who is who": "open(volume + '/conf/pg_ident.conf', 'a')",
+        "open its settings to itself": "os.chmod(volume + '/conf/pg_hba.conf', 0o666)",
+        "add a file of settings": "open(volume + '/conf/evil.conf', 'w')",
+        "put a link in their place": "os.rename(volume + '/conf', volume + '/old')",
+        "put a link beside them": "os.symlink('/etc', volume + '/evil')",
+        "replace its data folder": "os.rename(volume + '/data', volume + '/old')",
+        "replace its volume": "os.rename(volume, volume + '.old')",
+        "open its volume to others": "os.chmod(volume, 0o777)",
+        "read our record": "open(volume + '/volume.json')",
+        "change our record": "open(volume + '/volume.json', 'a')",
+        "open its log": "open(log, 'a')",
+    }
+    assert not_refused(await intruder.tries(attempts, volume=tenant.volume, log=tenant.log)) == {}
+
+
+async def test_we_follow_no_link_that_a_tenant_made(home: Home, neighbour: Compute) -> None:
+    """Its pid file becomes the neighbour's, its folders lead there; then it is stopped and deleted."""
+    compute, pid = await home.compute(), neighbour.pid
+    done = await Intruder(compute).tries(
+        {
+            "be the neighbour": "os.unlink(data + PID); os.symlink(other + PID, data + PID)",
+            "lead into its folders": "os.symlink(other, data + '/base/evil'); os.symlink(other, data + '/pg_wal/evil')",
+        },
+        data=compute.data,
+        other=neighbour.data,
+        PID="/postmaster.pid",
+    )
+    assert set(done.values()) == {"done"}
+    assert await compute.address() is None
+    await compute.suspend()
+    await compute.absent()
+    assert neighbour.pid == pid
+    assert (neighbour.data / "PG_VERSION").exists()
+    assert await neighbour.value("select 1") == 1
+
+
+async def test_sockets_are_closed_and_cannot_be_replaced(
+    intruder: Intruder, tenant: Compute, neighbour: Compute
+) -> None:
+    attempts = {
+        "reach its neighbour's": f"connect(theirs + '/{SOCKET}')",
+        "reach its own": f"connect(own + '/{SOCKET}')",
+        "remove its own": f"os.unlink(own + '/{SOCKET}')",
+        "rename its own": f"os.rename(own + '/{SOCKET}', own + '/old')",
+        "link to its neighbour's": f"os.symlink(theirs + '/{SOCKET}', own + '/evil')",
+        "bind one beside its own": "bind(own + '/evil')",
+        "bind one in the folder of all": "bind(os.path.dirname(own) + '/evil')",
+        "bind one in its neighbour's folder": "bind(theirs + '/evil')",
+        "replace its folder": "os.rename(own, own + '.old')",
+        "replace its neighbour's folder": "os.rename(theirs, theirs + '.old')",
+        "open its folder to all": "os.chmod(own, 0o777)",
+        "list its folder": "os.listdir(own)",
+        "list the folder of all": "os.listdir(os.path.dirname(own))",
+        "list the homes": "os.listdir('/run/bough')",
+        "list who has which user": "os.listdir('/run/bough/uids')",
+        "hold our lock": "open('/run/bough/uids/.lock')",
+    }
+    names = {"own": sockets_of(tenant), "theirs": sockets_of(neighbour)}
+    assert not_refused(await intruder.tries(attempts, **names)) == {}
+
+
+async def test_a_socket_replaced_while_the_compute_starts_is_not_followed(home: Home, neighbour: Compute) -> None:
+    """Until it is sealed the folder can be written by the compute, and passed by nobody else."""
+    compute = await home.compute()
+    folder, uid = sockets_of(compute), compute.data.stat().st_uid
+    os.chown(folder, -1, uid)
+    folder.chmod(0o730)
+    as_user(uid, "ln", "-sf", str(sockets_of(neighbour) / SOCKET), str(folder / SOCKET))
+    assert await compute.address() is None
+    with pytest.raises(EngineError, match="replaced its socket"):
+        await compute.run()
+    await compute.suspend()
+    await compute.run()
+    assert await compute.value("select 1") == 1
+
+
+async def test_processes_of_others_are_out_of_reach(intruder: Intruder, neighbour: Compute) -> None:
+    each = {
+        "signal {}": "os.kill(pid, 0)",
+        "end {}": "os.kill(pid, 9)",
+        "trace {}": "call('ptrace', 16, pid, None, None)",
+        "read the variables of {}": "open(f'/proc/{pid}/environ').read()",
+        "read the map of {}": "open(f'/proc/{pid}/maps').read()",
+        "read the memory of {}": "open(f'/proc/{pid}/mem', 'rb')",
+        "write the memory of {}": "open(f'/proc/{pid}/mem', 'wb')",
+        "list the open files of {}": "os.listdir(f'/proc/{pid}/fd')",
+        "see where {} is": "os.readlink(f'/proc/{pid}/cwd')",
+        "go through the root of {}": "os.listdir(f'/proc/{pid}/root/')",
+        "copy a file descriptor of {}": "call('syscall', 438, os.pidfd_open(pid), 1, 0)",
+        "limit {}": "resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0))",
+        "slow {} down": "os.setpriority(os.PRIO_PROCESS, pid, 19)",
+        "have {} killed first": "open(f'/proc/{pid}/oom_score_adj', 'w')",
+    }
+    targets = {
+        "the neighbour": neighbour.pid,
+        "its checkpointer": processes.children(neighbour.pid)[0],
+        "control": os.getpid(),
+    }
+    attempts = {
+        sentence.format(who): f"pid = {pid}; {code}" for who, pid in targets.items() for sentence, code in each.items()
+    }
+    assert not_refused(await intruder.tries(attempts)) == {}
+
+
+async def test_a_neighbours_shared_memory_is_closed(intruder: Intruder, neighbour: Compute) -> None:
+    uid = neighbour.data.stat().st_uid
+    segments = [path for path in Path("/dev/shm").glob("PostgreSQL.*") if path.stat().st_uid == uid]
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    old_style = [int(row[1]) for row in rows if int(row[7]) == uid]
+    assert segments and old_style
+    attempts = {
+        "read": "open(segment, 'rb')",
+        "write": "open(segment, 'r+b')",
+        "remove": "os.unlink(segment)",
+        "attach": "call('shmat', number, None, 0)",
+        "attach to read": "call('shmat', number, None, 0o10000)",
+        "mark for removal": "call('shmctl', number, 0, None)",
+    }
+    assert not_refused(await intruder.tries(attempts, segment=segments[0], number=old_style[0])) == {}
+
+
+async def test_it_cannot_leave_its_limits_or_raise_them(intruder: Intruder, tenant: Compute, home: Home) -> None:
+    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
+    attempts = {
+        "let cores be dumped": "raise_limit(resource.RLIMIT_CORE)",
+        "be killed last": "open('/proc/self/oom_score_adj', 'wb', 0).write(b'-1000')",
+        "go before others": "os.nice(-5)",
+    }
+    membership = Path(f"/proc/{tenant.pid}/cgroup").read_text()
+    own = hierarchies.parse(Path("/proc/self/mountinfo").read_text(), membership)
+    for group in [each.own for each in own if each.version == 1 or each.controllers]:
+        attempts |= {
+            f"leave {group} for the top": f"open('{group.parents[1]}/cgroup.procs', 'w')",
+            f"leave {group} for a child": f"os.mkdir('{group}/evil')",
+        }
+        files = [path for path in group.iterdir() if path.stat().st_mode & stat.S_IWUSR]
+        attempts |= {f"write {file}": f"open('{file}', 'w')" for file in files}
+    assert not_refused(await intruder.tries(attempts)) == {}
+
+
+async def test_no_privilege_can_be_gained(intruder: Intruder, neighbour: Compute) -> None:
+    attempts = {
+        "become root": "os.setuid(0)",
+        "become its neighbour": "os.setresuid(other, other, other)",
+        "join its neighbour's group": "os.setgroups([other])",
+        "mount": "call('mount', b'none', b'/mnt', b'tmpfs', 0, None)",
+        "change its root": "os.chroot('/tmp')",
+        "make a device": "os.mknod('/tmp/bough-evil', 0o060600, 0x700)",
+        "forge packets": "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+        "enter control's namespaces": "call('syscall', 308, os.open('/proc/1/ns/mnt', os.O_RDONLY), 0)",
+        "read the machine's secrets": "open('/etc/shadow')",
+    }
+    assert not_refused(await intruder.tries(attempts, other=neighbour.data.stat().st_uid)) == {}
+
+
+async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant: Compute, open_folder: Path) -> None:
+    program, uid = open_folder / "id", tenant.data.stat().st_uid
+    shutil.copy("/usr/bin/id", program)
+    program.chmod(0o4755)
+    require("root", as_user(uid, str(program), "-u") == "0\n", "setuid programs are without effect on this file system")
+    assert await intruder.shell(f"{program} -u") == str(uid)
+
+
+async def test_of_our_home_it_reaches_nothing_but_its_own_volume(open_folder: Path) -> None:
+    """The whole platform, so that keys and store are there; every path of the home, by its full name."""
+    require_root()
+    with short_folder() as folder:
+        (folder / "home").mkdir(mode=0o711)
+        (folder / "home" / "bough.toml").write_text("log_level = 'error'\n")
+        async with platform_in(folder) as platform:
+            first, _second = await platform.ready_project(), await platform.ready_project()
+            compute = compute_of(platform.settings, platform.engine, first["endpoints"][0]["id"])
+            own = volume_served_by(platform.settings, compute.spec.endpoint_id)
+            home = platform.settings.home
+            paths = [path for path in (home, *home.rglob("*")) if not path.is_relative_to(own)]
+            assert {home / "store.db", home / "keys" / "operator", home / "bough.toml"} < set(paths)
+            (open_folder / "paths").write_text("\n".join(map(str, paths)))
+            (open_folder / "paths").chmod(0o644)
+            assert json.loads(await Intruder(compute).python(OPEN_ALL, str(open_folder / "paths"))) == []
+
+
+OPEN_ALL = """
+import json, os, sys
+reached = []
+for path in open(sys.argv[1]).read().splitlines():
+    for how in (os.O_RDONLY, os.O_WRONLY):
+        try:
+            os.close(os.open(path, how | os.O_NONBLOCK))
+        except OSError:
+            continue
+        reached.append(path)
+print(json.dumps(reached))
+"""
+
+
+def compute_of(settings: Settings, engine: object, endpoint: str) -> Compute:
+    return Compute(Home(settings, engine), spec_of("", endpoint_id=EndpointId(endpoint)))  # type: ignore[arg-type]
+
+
+def volume_served_by(settings: Settings, endpoint: EndpointId) -> Path:
+    run = json.loads((settings.home / "run" / f"{endpoint}.json").read_text())
+    return settings.home / "volumes" / str(run["volume_id"])
+
+
+# Taking all there is: only its own compute suffers.
+
+FORK_ALL = """
+import os, signal, time
+children = []
+try:
+    while len(children) < 2000:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        children.append(child)
+except OSError as error:
+    print(type(error).__name__, len(children))
+for child in children:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+async def limited(home: Home, **changes: int) -> Compute:
+    """A compute with little room, made smaller while it runs."""
+    require_root()
+    groups = cgroups.found(home.settings)
+    controllers = home.engine.capabilities().limits
+    require("cgroups", all(name in controllers for name in changes), "the control groups for this are missing")
+    compute = await home.compute()
+    roomy = Limits(memory=1024 * MIB, cpu=0.25, pids=300)
+    groups.place(compute.spec.endpoint_id, compute.pid, replace(roomy, **changes))
+    return compute
+
+
+async def test_who_forks_without_end_is_stopped_and_the_neighbour_goes_on(home: Home, neighbour: Compute) -> None:
+    compute = await limited(home, pids=60)
+    what, count = (await Intruder(compute).python(FORK_ALL)).split()
+    assert what == "BlockingIOError"
+    assert 0 < int(count) < 60
+    assert await neighbour.value("select 1") == 1
+    assert await compute.value("select 1") == 1
+
+
+async def test_who_takes_memory_without_end_is_killed_and_the_neighbour_goes_on(home: Home, neighbour: Compute) -> None:
+    compute = await limited(home, memory=256 * MIB)
+    pid = neighbour.pid
+    with pytest.raises((asyncpg.PostgresError, OSError), match=r"signal 9|child process|closed|reset"):
+        await Intruder(compute).python(
+            "import os; rows = [os.urandom(1024 * 1024) for _ in range(1024)]; print('done')"
+        )
+    assert await neighbour.value("select 1") == 1
+    assert neighbour.pid == pid
+    await compute.run()
+    assert await compute.value("select 1") == 1

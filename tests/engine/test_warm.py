@@ -1,0 +1,259 @@
+"""The warm pool: what fits takes a running compute, everything else is cloned, and nothing is left over."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from bough.config import Settings
+from bough.engine.local.engine import LocalEngine
+from bough.engine.port import Readiness
+from bough.engine.spec import BranchSpec, DatabaseSpec, RoleSpec, compute_settings
+from bough.ids import EndpointId
+from engine.homes import DRIVERS, VERIFIER, Compute, Home, home_on, is_process, kill, spec_of
+
+SHAPE = compute_settings(0.25, logical_replication=False)
+
+
+class WarmHome(Home):
+    """A home whose engine has a pool of the default shape."""
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, settings: Settings) -> AsyncIterator["WarmHome"]:
+        engine = LocalEngine(settings, spare_cu=0.25)
+        await engine.prepare()
+        home = cls(settings, engine)
+        try:
+            yield home
+        finally:
+            await home.clear()
+            for spare in (await engine.observe()).spare:
+                await engine.ensure_suspended(spare)
+            await engine.close()
+
+    async def spares(self, count: int) -> set[EndpointId]:
+        """Those that may be taken, when they are so many. One that is seen running may not be ready."""
+        pool = self.engine._warm
+        while len(pool._ready) < count:  # noqa: ASYNC110  the pool has a list, not an event
+            await asyncio.sleep(0.02)
+        return {EndpointId(name) for name in pool._ready}
+
+    def pid_of(self, spare: EndpointId) -> int:
+        volumes = self.settings.home / "volumes"
+        return int((volumes / spare / "data" / "postmaster.pid").read_text().split()[0])
+
+    async def project(self, shape: dict[str, str] | None = SHAPE, **changes: Any) -> Compute:
+        """A new project as control makes one: the branch, then its compute."""
+        compute = Compute(self, spec_of(self.install(), **changes))
+        self.computes.append(compute)
+        wish = BranchSpec(
+            project_id=compute.spec.project_id,
+            volume_id=compute.spec.volume_id,
+            install=compute.spec.install,
+            settings=shape,
+        )
+        await self.engine.ensure_branch(wish)
+        return compute
+
+
+@pytest.fixture
+def settings() -> Iterator[Settings]:
+    with home_on("plain", warm_pool=1) as made:
+        yield made
+
+
+@pytest.fixture
+async def home(settings: Settings) -> AsyncIterator[WarmHome]:
+    async with WarmHome.opened(settings) as opened:
+        yield opened
+
+
+async def test_a_project_that_fits_takes_a_running_compute_with_its_user(home: WarmHome) -> None:
+    [spare] = await home.spares(1)
+    pid, uid = home.pid_of(spare), (home.settings.home / "volumes" / spare / "data").stat().st_uid
+    compute = await home.project()
+    assert await compute.run() is Readiness.READY
+    assert compute.pid == pid
+    assert compute.data.stat().st_uid == uid
+    assert await compute.value("select current_user || '@' || current_database()") == "neondb_owner@neondb"
+    assert await home.spares(1) != {spare}, "the pool is filled again"
+
+
+async def test_names_and_passwords_are_those_of_the_project(home: WarmHome) -> None:
+    await home.spares(1)
+    compute = await home.project(
+        roles=(RoleSpec(name="writer", verifier=VERIFIER),), databases=(DatabaseSpec(name="diary", owner="writer"),)
+    )
+    assert await compute.run() is Readiness.READY
+    assert await compute.value("select current_database()", "writer", "diary") == "diary"
+    verifier = await compute.value(
+        "select rolpassword from pg_authid where rolname = 'writer'", "bough_admin", "postgres"
+    )
+    assert verifier == VERIFIER
+    names = await compute.value("select array_agg(rolname::text) from pg_roles", "bough_admin", "postgres")
+    assert "neondb_owner" not in names
+
+
+@pytest.mark.parametrize(
+    "shape", [None, compute_settings(1, logical_replication=False), compute_settings(0.25, logical_replication=True)]
+)
+async def test_a_request_of_another_shape_is_cloned_cold(home: WarmHome, shape: dict[str, str] | None) -> None:
+    [spare] = await home.spares(1)
+    compute = await home.project(shape)
+    assert await compute.run(settings=shape or SHAPE) is Readiness.READY
+    assert spare in (await home.engine.observe()).spare
+
+
+async def test_more_projects_than_spares_are_all_made(home: WarmHome) -> None:
+    await home.spares(1)
+    made = await asyncio.gather(*(home.project() for _ in range(4)))
+    assert await asyncio.gather(*(each.run() for each in made)) == [Readiness.READY] * 4
+    assert len({each.pid for each in made}) == 4
+    assert len({each.data.stat().st_uid for each in made}) in (1, 4)  # one, when we are not root
+
+
+async def test_it_can_be_suspended_woken_reloaded_and_removed_like_any_other(home: WarmHome) -> None:
+    [spare] = await home.spares(1)
+    compute = await home.project()
+    await compute.run()
+    async with compute.connect() as db:
+        await db.execute("create table kept as select 'here' as word")
+    await compute.run(settings={**SHAPE, "work_mem": "8MB"})
+    assert await compute.value("show work_mem") == "8MB"
+    await compute.suspend()
+    assert not (home.settings.home / "volumes" / spare).is_symlink()
+    assert not (home.settings.sockets / spare).is_symlink()
+    await compute.run()
+    assert await compute.value("select word from kept") == "here"
+    await compute.suspend()
+    await compute.absent()
+    assert not compute.volume.exists()
+
+
+async def test_a_crashed_session_in_it_is_survived_under_its_new_name(home: WarmHome) -> None:
+    """Postgres starts itself again and looks for its folder where it was told to, which is a link by then."""
+    await home.spares(1)
+    compute = await home.project()
+    await compute.run()
+    pid = compute.pid
+    async with compute.connect() as db:
+        backend = await db.fetchval("select pg_backend_pid()")
+        os.kill(backend, signal.SIGKILL)
+    while True:
+        try:
+            assert await compute.value("select 1") == 1
+            break
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # it recovers
+            await asyncio.sleep(0.02)
+    assert compute.pid == pid
+
+
+async def test_a_dead_spare_is_not_given_to_anyone(home: WarmHome) -> None:
+    [spare] = await home.spares(1)
+    pid = home.pid_of(spare)
+    await kill(pid)
+    compute = await home.project()
+    assert await compute.run() is Readiness.READY
+    assert not (home.settings.home / "volumes" / spare).exists()
+
+
+async def test_the_next_control_adopts_what_fits(settings: Settings) -> None:
+    first = LocalEngine(settings, spare_cu=0.25)
+    await first.prepare()
+    home = WarmHome(settings, first)
+    [spare] = await home.spares(1)
+    pid = home.pid_of(spare)
+    await first.close()
+    async with WarmHome.opened(settings) as again:
+        assert await again.spares(1) == {spare}
+        assert again.pid_of(spare) == pid
+
+
+async def test_the_next_control_sweeps_what_does_not_fit(settings: Settings) -> None:
+    first = LocalEngine(settings, spare_cu=1)
+    await first.prepare()
+    home = WarmHome(settings, first)
+    [spare] = await home.spares(1)
+    pid = home.pid_of(spare)
+    await first.close()
+    async with WarmHome.opened(settings) as again:
+        assert spare not in await again.spares(1)
+        assert not is_process(pid)
+        assert not (settings.home / "volumes" / spare).exists()
+
+
+async def test_without_a_pool_the_spares_of_before_are_swept(settings: Settings) -> None:
+    first = LocalEngine(settings, spare_cu=0.25)
+    await first.prepare()
+    await WarmHome(settings, first).spares(1)
+    await first.close()
+    again = LocalEngine(settings.model_copy(update={"warm_pool": 0}), spare_cu=0.25)
+    await again.prepare()
+    assert (await again.observe()).spare == frozenset()
+    assert list((settings.home / "volumes").iterdir()) == []
+    assert list((settings.home / "run").iterdir()) == []
+    assert list((settings.home / "uids").iterdir()) == []
+    await again.close()
+
+
+async def test_a_taken_spare_waits_for_its_endpoint_over_a_restart(settings: Settings) -> None:
+    first = LocalEngine(settings, spare_cu=0.25)
+    await first.prepare()
+    home = WarmHome(settings, first)
+    await home.spares(1)
+    compute = await home.project()
+    pid = compute.pid
+    await first.close()
+    async with WarmHome.opened(settings) as again:
+        taken = Compute(again, compute.spec)
+        again.computes.append(taken)
+        assert await taken.run() is Readiness.READY
+        assert taken.pid == pid
+
+
+async def test_a_taken_spare_without_an_endpoint_goes_with_its_branch(home: WarmHome) -> None:
+    await home.spares(1)
+    compute = await home.project()
+    pid = compute.pid
+    await compute.absent()
+    assert not is_process(pid)
+    assert not compute.volume.exists()
+
+
+async def test_a_project_that_has_a_user_already_keeps_it(home: WarmHome) -> None:
+    first = await home.project(None)
+    await home.spares(1)
+    second = await home.project(project_id=first.spec.project_id)
+    assert second.data.stat().st_uid == first.data.stat().st_uid
+
+
+async def test_no_spare_is_made_beyond_the_share_of_memory(settings: Settings) -> None:
+    engine = LocalEngine(settings.model_copy(update={"warm_memory_share": 0.0001}), spare_cu=0.25)
+    await engine.prepare()
+    await asyncio.sleep(0.2)
+    assert (await engine.observe()).spare == frozenset()
+    assert list((settings.home / "volumes").iterdir()) == []
+    await engine.close()
+
+
+@pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != "plain"])
+async def test_it_works_on_every_driver(driver: str) -> None:
+    with home_on(driver, warm_pool=1) as settings:
+        async with WarmHome.opened(settings) as home:
+            await home.spares(1)
+            compute = await home.project()
+            assert await compute.run() is Readiness.READY
+            async with compute.connect() as db:
+                await db.execute("create table kept as select n from generate_series(1, 1000) n")
+            await compute.suspend()
+            assert await compute.run() is Readiness.READY
+            assert await compute.value("select count(*) from kept") == 1000
+            child = await home.child(compute)
+            assert await child.run() is Readiness.READY
+            assert await child.value("select count(*) from kept") == 1000
