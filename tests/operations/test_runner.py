@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -138,6 +138,15 @@ async def test_steps_run_in_order_and_are_recorded(bench: Bench) -> None:
     assert (ended.status, ended.steps_done, ended.error) == (OperationStatus.FINISHED, ("first", "second"), None)
     assert ended.started_at is not None
     assert ended.lease_until is None
+
+
+async def test_a_step_that_only_an_earlier_version_had_begins_from_the_first(bench: Bench) -> None:
+    (operation,) = await bench.enqueue(bench.wish())
+    async with bench.store.transaction() as rows:
+        await rows.operations.save(replace(operation, step="publish", steps_done=("first", "gone")))
+    ended = await bench.run_to_end(operation)
+    assert ended.status is OperationStatus.FINISHED
+    assert bench.script.did == ["first", "second"]
 
 
 async def test_a_transient_error_is_tried_again_and_leaves_no_trace(bench: Bench) -> None:
