@@ -4,18 +4,20 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
 import pytest
 
 from bough.config import Settings
+from bough.engine.local import handover
 from bough.engine.local.engine import LocalEngine
-from bough.engine.port import Readiness
+from bough.engine.local.volumes.folder import VolumeFolder
+from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import BranchSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId
-from engine.homes import DRIVERS, VERIFIER, Compute, Home, home_on, is_process, kill, spec_of
+from engine.homes import DRIVERS, VERIFIER, Compute, Home, branch_of, home_on, is_process, kill, spec_of
 
 SHAPE = compute_settings(0.25, logical_replication=False)
 
@@ -142,9 +144,9 @@ async def test_a_crashed_session_in_it_is_survived_under_its_new_name(home: Warm
     compute = await home.project()
     await compute.run()
     pid = compute.pid
-    async with compute.connect() as db:
-        backend = await db.fetchval("select pg_backend_pid()")
-        os.kill(backend, signal.SIGKILL)
+    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        async with compute.connect() as db:
+            os.kill(await db.fetchval("select pg_backend_pid()"), signal.SIGKILL)
     while True:
         try:
             assert await compute.value("select 1") == 1
@@ -224,6 +226,76 @@ async def test_a_taken_spare_without_an_endpoint_goes_with_its_branch(home: Warm
     await compute.absent()
     assert not is_process(pid)
     assert not compute.volume.exists()
+
+
+async def test_an_endpoint_s_compute_from_the_pool_keeps_its_volume(home: WarmHome) -> None:
+    await home.spares(1)
+    compute = await home.project()
+    await compute.run()
+    with pytest.raises(EngineError, match="still runs"):
+        await compute.absent()
+    assert await compute.value("select 1") == 1
+
+
+class Crash(BaseException):
+    """Control ends here."""
+
+
+@pytest.mark.parametrize("step", ["_link", "sync_folder"])
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_crash_in_the_handover_is_made_good(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, step: str, goes_on: bool
+) -> None:
+    """After the rename the branch has its volume, and a compute that nobody has a way to may serve it."""
+    first = LocalEngine(settings, spare_cu=0.25)
+    await first.prepare()
+    home = WarmHome(settings, first)
+    [spare] = await home.spares(1)
+    pid = home.pid_of(spare)
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    monkeypatch.setattr(handover, step, crash)
+    with pytest.raises(Crash):
+        await home.project()
+    monkeypatch.undo()
+    await first.close()
+    async with WarmHome.opened(settings) as again:
+        compute = Compute(again, home.computes[0].spec)
+        again.computes.append(compute)
+        if goes_on:
+            assert await compute.run() is Readiness.READY
+            assert await compute.value("select 1") == 1
+            await compute.suspend()
+        await compute.absent()
+        assert not is_process(pid)
+
+
+async def test_a_crash_before_the_rename_leaves_nothing_of_the_spare(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = LocalEngine(settings, spare_cu=0.25)
+    await first.prepare()
+    home = WarmHome(settings, first)
+    [spare] = await home.spares(1)
+    pid = home.pid_of(spare)
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    monkeypatch.setattr(VolumeFolder, "forget_applied", crash)
+    with pytest.raises(Crash):
+        await home.project()
+    monkeypatch.undo()
+    await first.close()
+    async with WarmHome.opened(settings) as again:
+        assert not is_process(pid)
+        assert not (settings.home / "volumes" / spare).exists()
+        compute = Compute(again, home.computes[0].spec)
+        again.computes.append(compute)
+        await again.engine.ensure_branch(branch_of(compute.spec))
+        assert await compute.run() is Readiness.READY
 
 
 async def test_a_project_that_has_a_user_already_keeps_it(home: WarmHome) -> None:

@@ -14,7 +14,7 @@ from bough.engine.local import metrics, postmaster, process, session
 from bough.engine.local.accounts import Entrants
 from bough.engine.local.cgroups import Cgroups
 from bough.engine.local.folders import Folders
-from bough.engine.local.handover import Handover
+from bough.engine.local.handover import Handover, is_spare
 from bough.engine.local.installs import Install
 from bough.engine.local.limits import Limits
 from bough.engine.local.metrics import Kind
@@ -96,13 +96,17 @@ class Computes:
         return await self.sockets(spec.endpoint_id) is not None
 
     async def stop_spare(self, volume: VolumeId) -> None:
-        """A compute from the warm pool whose branch was taken and whose endpoint never came."""
-        record = await asyncio.to_thread(self._volumes.folder(volume).read)
-        if record is None or record.born is None:
+        """A compute from the warm pool on the volume, whose endpoint never came; known by a run or not."""
+        data = self._volumes.folder(volume).data
+        live = await asyncio.to_thread(postmaster.find, data)
+        file = PidFile.read(data)
+        if live is None or file is None:
             return
-        run = await asyncio.to_thread(self._runs.get, EndpointId(record.born))
-        if run is not None and run.volume_id == volume:
-            await self.stop(run.endpoint_id)
+        with live:
+            name = Path(file.socket_folder).name
+            if is_spare(name) and not (self._folders.sockets / name).is_symlink():  # a link: it is an endpoint's
+                await process.stop(live)
+                await unbroken(lambda: self._forget_dead_one(EndpointId(name)))
 
     async def stop_unknown(self, volume: VolumeId) -> None:
         """Whatever lives on the volume without a run, as a crash between two files may leave it."""
@@ -156,10 +160,13 @@ class Computes:
             with live:
                 await process.stop(live)
             return None
-        if file.socket_folder and not _is_same(file.socket_folder, launch.sockets):
-            live.close()
+        if not file.socket_folder or _is_same(file.socket_folder, launch.sockets):
+            return live
+        live.close()
+        if not is_spare(Path(file.socket_folder).name):
             raise EngineError("Another endpoint's compute still runs on the branch.")
-        return live
+        await self.stop_spare(spec.volume_id)  # a crash lost its run, and with it the way to its sockets
+        return None
 
     async def _start(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> Postmaster:
         pid = await unbroken(lambda: self._start_now(spec, launch, wished))

@@ -45,24 +45,32 @@ class Handover:
         old.write(replace(record, project_id=spec.project_id, born=name))
         if record.wal_apart:
             self._volumes.move_wal(VolumeId(name), spec.volume_id)
-        if run is not None:
-            self._runs.put(replace(run, project_id=spec.project_id, volume_id=spec.volume_id))
         old.path.rename(new.path)
         _link(old.path, new.path)
+        if run is not None:
+            self._runs.put(replace(run, project_id=spec.project_id, volume_id=spec.volume_id))
         sync_folder(new.path.parent)
 
     def give_compute(self, name: str, spec: ComputeSpec) -> bool:
-        """The spare's compute becomes the endpoint's, if it is on the endpoint's volume. May be repeated."""
+        """The compute of the spare that the volume was born as becomes the endpoint's. May be repeated."""
         spare = EndpointId(name)
         run = self._runs.get(spare)
-        if run is None or run.volume_id != spec.volume_id:
+        if run is None:
             return False
         if self._runs.get(spec.endpoint_id) is None:
             sockets = self._folders.sockets
             _move(self._folders.log(spare), self._folders.log(spec.endpoint_id))
             _move(sockets / spare, sockets / spec.endpoint_id)
             _link(sockets / spare, sockets / spec.endpoint_id)
-            self._runs.put(replace(run, endpoint_id=spec.endpoint_id, project_id=spec.project_id, born=name))
+            self._runs.put(
+                replace(
+                    run,
+                    endpoint_id=spec.endpoint_id,
+                    project_id=spec.project_id,
+                    volume_id=spec.volume_id,
+                    born=name,
+                )
+            )
         self._runs.remove(spare)
         return True
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from bough.engine.local import processes
+
 READY = "ready"
 STOPPING = "stopping"
 _SMALL_FILE = 4096
@@ -164,6 +166,19 @@ def orphans(data: Path) -> Iterator[int]:
                 yield int(entry.name)
         except (FileNotFoundError, ProcessLookupError):
             continue
+
+
+def waits_for_nothing(pid: int) -> bool:
+    """Whether all that is left of a server is a checkpointer without work.
+
+    One that is told to stop while it recovers from the crash of a session may wait for its checkpointer
+    for ever, whom it never told to end (seen in 17). At its last checkpoint that one says so in its title.
+    """
+    try:
+        titles = [Path(f"/proc/{child}/cmdline").read_bytes() for child in processes.children(pid)]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return [title.rstrip(b"\0 ") for title in titles] == [b"postgres: checkpointer"]
 
 
 def reap(pid: int) -> None:

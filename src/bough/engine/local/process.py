@@ -23,6 +23,7 @@ from bough.engine.port import EngineError
 
 _SHORTEST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.02
+_LOOK = 1.0  # seconds between two looks at one that is to end
 
 # Fast shutdown writes a checkpoint, which may be long; after it come harsher ways, and recovery.
 _STOPS = ((signal.SIGINT, 120.0), (signal.SIGQUIT, 15.0), (signal.SIGKILL, 15.0))
@@ -95,9 +96,23 @@ async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
 async def stop(process: Postmaster) -> None:
     for number, seconds in _STOPS:
         process.signal(number)
-        if await process.ended(seconds):
+        if await _ended(process, seconds):
             return
     raise EngineError(f"The compute's process {process.pid} does not end, not even when killed.")
+
+
+async def _ended(process: Postmaster, seconds: float) -> bool:
+    """Whether it ended in that time; not waited for any longer once it is seen stuck twice."""
+    until = clock.monotonic() + seconds
+    was_stuck = False
+    while (left := until - clock.monotonic()) > 0:
+        if await process.ended(min(left, _LOOK)):
+            return True
+        is_stuck = postmaster.waits_for_nothing(process.pid)
+        if was_stuck and is_stuck:
+            return False
+        was_stuck = is_stuck
+    return False
 
 
 def clear_away(data: Path) -> None:

@@ -106,7 +106,7 @@ async def opened(sockets: Path, database: str = MAINTENANCE_DATABASE) -> AsyncIt
         finally:
             connection.terminate()
     except asyncpg.PostgresError as error:
-        raise _refusal(error, transient=(error.sqlstate or "")[:2] in _PASSING) from error
+        raise _refusal(error, transient=_is_passing(error)) from error
     # The last is what the driver says when the server is killed between two of its own steps.
     except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise _refusal(error, transient=True) from error
@@ -124,6 +124,10 @@ async def _connect(sockets: Path, database: str) -> Any:
         command_timeout=_STATEMENT_SECONDS,
         server_settings=_SETTINGS,
     )
+
+
+def _is_passing(error: asyncpg.PostgresError) -> bool:
+    return (error.sqlstate or "")[:2] in _PASSING and not isinstance(error, asyncpg.DiskFullError)
 
 
 def _refusal(error: BaseException, *, transient: bool) -> EngineError:
