@@ -1,43 +1,64 @@
-"""`python -m bench [NAME …]`: measure the promises, show a table each, write them as JSON.
+"""`python -m bench [--small] [NAME …]`: measure the promises, show a table each, write them as JSON.
 
-Ends with 1 when a promise was broken, with 2 when one could not be measured.
+Ends with 1 when a promise was broken, with 2 when one could not be measured. Ctrl-C and SIGTERM end it
+at any time, and nothing is left of what it made.
 """
 
 import argparse
+import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
-from bench import api_reads, first_query, machine, report, restart
+from bench import api_reads, branching, clone_size, density, first_query, machine, report, restart, throughput
+from bench.places import NotHere
 from bench.promise import Promise, Verdict
+from bench.sizes import FULL, SMALL, Sizes
 
-PROMISES = {"first_query": first_query.measure, "restart": restart.measure, "api_reads": api_reads.measure}
+PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
+    "first_query": first_query.measure,
+    "restart": lambda _: iter((restart.measure(),)),
+    "api_reads": lambda _: iter((api_reads.measure(),)),
+    "clone_size": clone_size.measure,
+    "density": density.measure,
+    "throughput": throughput.measure,
+    "branching": branching.measure,
+}
 
 
 def main() -> int:
-    names = _asked()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    asked = _asked()
     console, notes = _console(), Console(stderr=True)
     about = machine.description()
-    promises = [promise for name in names if (promise := _measured(name, console, notes))]
-    console.print(f"\nWritten to {report.write(promises, about)}")
-    if len(promises) < len(names):
+    promises: list[Promise] = []
+    whole = [_measured(name, SMALL if asked.small else FULL, promises, (console, notes)) for name in asked.names]
+    if not asked.small:
+        console.print(f"\nWritten to {report.write(promises, about)}")
+    if not all(whole):
         return 2
     return 1 if any(promise.verdict is Verdict.BROKEN for promise in promises) else 0
 
 
-def _measured(name: str, console: Console, notes: Console) -> Promise | None:
-    """None when something went wrong; the others are measured all the same."""
+def _measured(name: str, sizes: Sizes, promises: list[Promise], to: tuple[Console, Console]) -> bool:
+    """False when something went wrong; the others are measured all the same."""
+    console, notes = to
     began = time.monotonic()
     notes.print(f"Measuring {name} …", style="dim")
     try:
-        promise = PROMISES[name]()
+        for promise in PROMISES[name](sizes):
+            report.show(promise, console)
+            promises.append(promise)
+    except NotHere as lack:
+        notes.print(f"{name} cannot be measured: {lack}", style="bold red", highlight=False)
+        return False
     except Exception:
         notes.print_exception()
-        return None
-    report.show(promise, console)
+        return False
     notes.print(f"{name} took {time.monotonic() - began:.0f} s.", style="dim")
-    return promise
+    return True
 
 
 def _console() -> Console:
@@ -45,17 +66,26 @@ def _console() -> Console:
     return Console(soft_wrap=True) if sys.stdout.isatty() else Console(soft_wrap=True, width=140)
 
 
-def _asked() -> list[str]:
+def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what Bough promises.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(PROMISES)}; all when none is given"
     )
-    names: list[str] = parser.parse_args().names
-    for name in names:
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="small databases and few computes, to see that it works; nothing is written",
+    )
+    asked = parser.parse_args()
+    for name in asked.names:
         if name not in PROMISES:
             parser.error(f"there is no promise {name!r}; there are {', '.join(PROMISES)}")
-    return names or list(PROMISES)
+    asked.names = asked.names or list(PROMISES)
+    return asked
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("Interrupted; nothing was written.")

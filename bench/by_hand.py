@@ -47,28 +47,28 @@ def configuration() -> tuple[str, ...]:
 
 class Postgres:
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._data = folder / "data"
+        self.sockets = folder
+        self.data = folder / "data"
         self._options = start_options(initdb_identity())
         self._process: subprocess.Popen[bytes] | None = None
 
     def initdb(self) -> None:
-        command = [_program("initdb"), "-D", str(self._data), "--auth=trust", *_CHOICES]
+        command = [_program("initdb"), "-D", str(self.data), "--auth=trust", *_CHOICES]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True, **self._options)
-        (self._data / "postgresql.conf").write_text(SETTINGS)
+        (self.data / "postgresql.conf").write_text(SETTINGS)
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Until it accepts connections."""
-        command = [_program("postgres"), "-D", str(self._data), "-c", f"unix_socket_directories={self._folder}"]
-        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL, **self._options)
-        while (file := PidFile.read(self._data)) is None or file.status != READY:
+        command = [_program("postgres"), "-D", str(self.data), "-c", f"unix_socket_directories={self.sockets}"]
+        self._process = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL, **self._options)
+        while (file := PidFile.read(self.data)) is None or file.status != READY:
             if self._process.poll() is not None:
                 raise RuntimeError("the Postgres that was made by hand ended")
             time.sleep(LOOK)
 
     async def connect(self) -> Any:
         return await asyncpg.connect(
-            host=str(self._folder), user=ADMIN, database=MAINTENANCE_DATABASE, password="", ssl=False
+            host=str(self.sockets), user=ADMIN, database=MAINTENANCE_DATABASE, password="", ssl=False
         )
 
     def stop(self) -> None:

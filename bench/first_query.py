@@ -1,82 +1,113 @@
 """A new project answers its first query sooner than a Postgres made by hand.
 
-Ours: `POST /projects`, wait for its operations to finish, connect by the compute's socket, ask. By
-hand: `initdb`, start, connect, ask. By hand there is no role, database or password to make, and
-nothing is synced to disk: the baseline does less than we do.
+Ours: `POST /projects`, wait for its operations to finish, ask for them, connect by the compute's
+socket, ask. Warm: a compute from the pool, which is full again before each round. Cold: a platform
+without a pool. By hand: `initdb`, start, connect, ask. By hand there is no role, database or password
+to make, and nothing is synced to disk: the baseline does less than we do.
 """
 
 import asyncio
 import os
-import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from bench import by_hand, program
+from bench import by_hand, places, program
 from bench.program import Program
-from bench.promise import Figure, Promise, ratio
+from bench.promise import Promise, ratio
+from bench.rounds import note, turns
+from bench.sizes import Sizes
+from bench.stopwatch import TOTAL, Stopwatch, Times, figures
 
 ROUNDS = 7
-LOOK = 0.002  # seconds between two looks
-PATIENCE = 60.0  # seconds
-
-TOTAL = "in all"
-Times = dict[str, list[float]]  # what → milliseconds, round by round
-
-
-class _Stopwatch:
-    """Milliseconds between marks, and in all."""
-
-    def __init__(self, times: Times) -> None:
-        self._times = times
-        self._began = self._last = time.perf_counter()
-
-    def mark(self, what: str) -> None:
-        now = time.perf_counter()
-        self._times[what].append((now - self._last) * 1e3)
-        self._last = now
-
-    def stop(self) -> None:
-        self._times[TOTAL].append((time.perf_counter() - self._began) * 1e3)
+WARM, COLD = "warm", "cold"
+LIMITS = {
+    "reflink": {WARM: 0.1, COLD: 0.2},
+    "btrfs+wal": {WARM: 1.0, COLD: 1.0},
+    "plain": {WARM: 1.0, COLD: 1.0},
+}
 
 
-def measure() -> Promise:
-    ours: Times = defaultdict(list)
+@dataclass(slots=True)
+class Newcomers:
+    """New projects on one platform, and how long they took."""
+
+    kind: str
+    platform: Program
+    client: httpx2.Client
+    times: Times = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def spares(self) -> int:
+        return self.platform.settings.warm_pool if self.kind == WARM else 0
+
+    def one(self) -> None:
+        self.platform.until_settled(self.client, self.spares)
+        os.sync()  # our sync shall not pay for what others have left unwritten
+        watch = Stopwatch(self.times)
+        made = program.create_project(self.client, "first query")
+        watch.mark("POST is answered")
+        self.platform.until_ended(made)
+        watch.mark("its operations are finished")
+        program.last_operation(self.client, made)
+        watch.mark("asked for the last one")
+        asyncio.run(_ask(self.platform.connect(made)))
+        watch.mark("connect and select")
+        watch.stop()
+        self._note(made)
+        self.client.delete(f"/projects/{made['project']['id']}").raise_for_status()
+        self.platform.until_settled(self.client, self.spares)
+
+    def _note(self, made: dict[str, Any]) -> None:
+        """What the operations themselves say."""
+        clone, start = program.finished(self.client, made, pause=0.002)
+        self.times["… from POST until the volume is there"].append(
+            _milliseconds(clone["created_at"], clone["updated_at"])
+        )
+        self.times["… until its compute runs, with roles and databases"].append(
+            _milliseconds(clone["updated_at"], start["updated_at"])
+        )
+
+
+def measure(_: Sizes) -> Iterator[Promise]:
+    for driver in LIMITS:
+        places.check((driver,), 2 * 2)
+        note(f"new projects on {driver}")
+        yield _measure(driver)
+
+
+def _measure(driver: str) -> Promise:
     hands: Times = defaultdict(list)
-    with program.running() as platform, platform.client() as client, by_hand.workplace() as place:
-        _create(platform, client, defaultdict(list))  # once each without counting: files come into the page cache
+    with ExitStack() as stack:
+        place = stack.enter_context(by_hand.workplace())
+        sides = [_newcomers(stack, driver, kind) for kind in (WARM, COLD)]
+        for side in sides:  # once each without counting: files come into the page cache
+            side.one()
+            side.times.clear()
         _make_by_hand(place, defaultdict(list))
-        for _ in range(ROUNDS):
-            _create(platform, client, ours)
+        for turn in turns(sides, ROUNDS):
+            for side in turn:
+                side.one()
             _make_by_hand(place, hands)
-    return _promise(ours, hands)
+    return _promise(driver, sides, hands)
 
 
-def _create(platform: Program, client: httpx2.Client, times: Times) -> None:
-    os.sync()  # our sync shall not pay for what others have left unwritten
-    watch = _Stopwatch(times)
-    made = program.create_project(client, "first query")
-    watch.mark("POST is answered")
-    _until((platform.socket_folder(made) / ".s.PGSQL.5432").exists)  # a look that costs control nothing
-    clone, start = program.finished(client, made, pause=LOOK)
-    watch.mark("its operations are finished")
-    asyncio.run(_ask(platform.connect(made)))
-    watch.mark("connect and select")
-    watch.stop()
-    times["… of these: the clone"].append(clone["total_duration_ms"])
-    times["… and: start, roles, databases"].append(_milliseconds(clone["updated_at"], start["updated_at"]))
-    client.delete(f"/projects/{made['project']['id']}").raise_for_status()
-    _until(lambda: not platform.postmasters())
+def _newcomers(stack: ExitStack, driver: str, kind: str) -> Newcomers:
+    variables = {} if kind == WARM else {"BOUGH_WARM_POOL": "0"}
+    platform = stack.enter_context(program.running(driver, **variables))
+    return Newcomers(kind, platform, stack.enter_context(platform.client()))
 
 
 def _make_by_hand(place: Path, times: Times) -> None:
     with by_hand.postgres(place) as postgres:
         os.sync()
-        watch = _Stopwatch(times)
+        watch = Stopwatch(times)
         postgres.initdb()
         watch.mark("initdb")
         postgres.start()
@@ -93,35 +124,27 @@ async def _ask(connecting: Coroutine[Any, Any, Any]) -> None:
     connection.terminate()
 
 
-def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"a compute did not come or go within {PATIENCE:g} s")
-        time.sleep(LOOK)
-
-
 def _milliseconds(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _figures(who: str, times: Times) -> dict[str, Figure]:
-    return {
-        what: Figure(name=f"{who}: {what}", unit="ms", samples=tuple(samples))
-        for what, samples in sorted(times.items(), key=lambda item: item[0] != TOTAL)
-    }
-
-
-def _promise(ours: Times, hands: Times) -> Promise:
-    project, plain = _figures("POST /projects", ours), _figures("by hand", hands)
+def _promise(driver: str, sides: list[Newcomers], hands: Times) -> Promise:
+    made = {side.kind: figures(side.kind, side.times) for side in sides}
+    plain = figures("by hand", hands)
+    limits = LIMITS[driver]
     return Promise(
-        name="first_query",
-        sentence="A new project answers its first query sooner than initdb, start and a first query take by hand.",
-        figures=(*project.values(), *plain.values()),
-        ratios=(ratio("a new project to a Postgres by hand", project[TOTAL], plain[TOTAL], below=1.0),),
+        name=f"first_query {driver}",
+        sentence=f"On {driver} a new project answers its first query in less than {limits[WARM]:g} of the time that "
+        f"initdb, start and a first query take by hand, and without the warm pool in less than {limits[COLD]:g}.",
+        figures=tuple(figure for times in (*made.values(), plain) for figure in times.values()),
+        ratios=tuple(
+            ratio(f"{kind} to by hand", times[TOTAL], plain[TOTAL], below=limits[kind]) for kind, times in made.items()
+        ),
         how=(
             f"POST /projects, its operations finished, connect by the compute's socket, select; {ROUNDS} rounds",
-            "each round also makes one by hand; both begin on a synced disk, and only ours syncs what it made",
+            f"{WARM}: with a pool of {sides[0].spares}, full before each round; {COLD}: with BOUGH_WARM_POOL=0",
+            "each round also makes one by hand; all begin on a synced disk, and only ours sync what they made",
+            sides[0].platform.place.description,
         ),
         baseline=by_hand.configuration(),
     )

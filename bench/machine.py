@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,26 @@ def cpu_seconds(pid: int) -> float:
     """What a process has used of any core so far; threads included, children not."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory() -> dict[str, int]:
+    """Bytes, by the kernel's names."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of a process and its children: what they share with others is counted in parts."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return sum(_share(each) for each in (pid, *map(int, children)))
+
+
+def _share(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):  # a worker that ended meanwhile
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def description() -> dict[str, str | int | list[float]]:

@@ -2,34 +2,43 @@
 
 import json
 import os
-import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx2
 
+from bench import places
+from bench.places import Place
 from bough.config import Settings
 
 ENDED = {"finished", "failed", "cancelled", "skipped"}
+IMAGE_GB = 8
+PATIENCE = 60.0  # seconds
+_LOOK = 0.001  # seconds between two looks at the store
+_SETTLED, _LOOK_AT_STATE = 0.5, 0.05  # seconds
 
 # A measurement asks more often than a user may.
 WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SECOND_AND_ROUTE": "1000000000"}
 
 
 class Program:
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.settings = Settings(home=home)
+    """`variables` are settings, as the environment gives them."""
+
+    def __init__(self, place: Place, variables: dict[str, str]) -> None:
+        self.place = place
+        self.home = place.home
+        self.settings = Settings(home=self.home)
         self.port = free_port()
         self.key = ""
+        self._variables = {"BOUGH_STORAGE": place.storage, **variables}
         self._gateway_port = free_port()
 
     def up(self) -> None:
@@ -41,7 +50,7 @@ class Program:
         """Run `bough name …` on this home; what it printed."""
         done = subprocess.run(
             [sys.executable, "-P", "-m", "bough.cli.main", name, "--home", str(self.home), *arguments],
-            env=_environment(),
+            env=_environment() | self._variables,
             cwd="/",
             capture_output=True,
             text=True,
@@ -73,25 +82,54 @@ class Program:
         )
 
     def postmasters(self) -> dict[str, tuple[int, int]]:
-        """Volume → pid and moment of start of the Postgres that lives on it."""
+        """Volume → pid and moment of start of the Postgres that lives on it, without the spare ones."""
         found = {}
-        for file in self.home.glob("volumes/*/data/postmaster.pid"):
+        for file in self.place.volumes.glob("*/data/postmaster.pid"):
+            volume = file.parent.parent.name
             with suppress(FileNotFoundError):  # it ended while we looked
                 pid, _folder, started = file.read_text().splitlines()[:3]
-                if Path(f"/proc/{pid}").exists():
-                    found[file.parent.parent.name] = (int(pid), int(started))
+                if Path(f"/proc/{pid}").exists() and not volume.startswith("warm-"):
+                    found[volume] = (int(pid), int(started))
         return found
+
+    def until_ended(self, made: dict[str, Any]) -> None:
+        """The operations that the creation began, seen in the store: to be asked would cost control time."""
+        last = made["operations"][-1]["id"]
+        deadline = time.monotonic() + PATIENCE
+        with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
+            while store.execute("select ended_at from operations where id = ?", (last,)).fetchone() in (None, (None,)):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"a new project did not come within {PATIENCE:g} s")
+                time.sleep(_LOOK)
+
+    def until_settled(self, client: httpx2.Client, spares: int) -> None:
+        """No compute runs but so many spares, and nothing is under way, for a moment already."""
+        deadline = time.monotonic() + PATIENCE
+        since = time.monotonic()
+        while time.monotonic() - since < _SETTLED:
+            if self._state(client) != (0, 0, spares):
+                since = time.monotonic()
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the platform did not settle within {PATIENCE:g} s: {self._state(client)}")
+            time.sleep(_LOOK_AT_STATE)
+
+    def _state(self, client: httpx2.Client) -> tuple[float, float, float]:
+        lines = client.get(f"http://127.0.0.1:{self.port}/metrics").raise_for_status().text.splitlines()
+        known = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        names = (
+            'bough_state{thing="computes_running"}',
+            'bough_state{thing="operations_open"}',
+            "bough_computes_spare",
+        )
+        computes, operations, spares = (float(known.get(name, "nan")) for name in names)
+        return computes, operations, spares
 
 
 @contextmanager
-def running() -> Iterator[Program]:
+def running(driver: str = "plain", **variables: str) -> Iterator[Program]:
     """A platform that runs; at the end nothing of it is left."""
-    folder = Path(tempfile.mkdtemp(prefix="bough-bench-", dir="/tmp"))
-    folder.chmod(0o711)  # as root computes run under other users, who must pass
-    made = Program(folder / "home")
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        stack.callback(shutil.rmtree, made.settings.sockets, ignore_errors=True)
+    with places.made(driver, IMAGE_GB) as place, ExitStack() as stack:
+        made = Program(place, variables)
         stack.callback(made.command, "down")
         made.up()
         yield made
@@ -105,12 +143,18 @@ def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
     return made
 
 
+def last_operation(client: httpx2.Client, made: dict[str, Any]) -> dict[str, Any]:
+    """As it is now."""
+    path = f"/projects/{made['project']['id']}/operations/{made['operations'][-1]['id']}"
+    operation: dict[str, Any] = client.get(path).raise_for_status().json()["operation"]
+    return operation
+
+
 def finished(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[dict[str, Any]]:
     """The operations that the creation began, when all have ended, in the order they ran."""
-    last = made["operations"][-1]
-    path = f"/projects/{made['project']['id']}/operations"
-    while client.get(f"{path}/{last['id']}").raise_for_status().json()["operation"]["status"] not in ENDED:
+    while last_operation(client, made)["status"] not in ENDED:
         time.sleep(pause)
+    path = f"/projects/{made['project']['id']}/operations"
     operations: list[dict[str, Any]] = client.get(path).raise_for_status().json()["operations"]
     for operation in operations:
         if operation["status"] != "finished":

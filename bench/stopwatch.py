@@ -1,0 +1,30 @@
+"""Milliseconds between marks, and in all; round after round into the same lists."""
+
+import time
+
+from bench.promise import Figure
+
+TOTAL = "in all"
+Times = dict[str, list[float]]  # what → milliseconds, round by round; a `defaultdict(list)`
+
+
+class Stopwatch:
+    def __init__(self, times: Times) -> None:
+        self._times = times
+        self.began = self.last = time.perf_counter()
+
+    def mark(self, what: str) -> None:
+        now = time.perf_counter()
+        self._times[what].append((now - self.last) * 1e3)
+        self.last = now
+
+    def stop(self) -> None:
+        self._times[TOTAL].append((time.perf_counter() - self.began) * 1e3)
+
+
+def figures(who: str, times: Times) -> dict[str, Figure]:
+    """The total first."""
+    return {
+        what: Figure(name=f"{who}: {what}", unit="ms", samples=tuple(samples))
+        for what, samples in sorted(times.items(), key=lambda item: item[0] != TOTAL)
+    }
