@@ -59,16 +59,29 @@ def _with_room(size_mb: int) -> Iterator[str]:
 
 
 def _mount(fs: FileSystem, size_mb: int, folder: Path) -> None:
-    image = folder / "image"
+    make_image(fs, size_mb, folder / "image")
+    (folder / "fs").mkdir(mode=0o711)
+    mount_image(fs, folder / "image", folder / "fs")
+
+
+def make_image(fs: FileSystem, size_mb: int, image: Path) -> None:
     with image.open("wb") as file:
         file.truncate(size_mb << 20)
-    (folder / "fs").mkdir(mode=0o711)
     subprocess.run([*_MAKE[fs], str(image)], check=True, capture_output=True)
+
+
+def mount_image(fs: FileSystem, image: Path, place: Path) -> None:
     # The option `loop` makes the kernel let go of the device by itself, after a late unmount too.
-    subprocess.run(["mount", "-t", fs, "-o", "loop,noatime", image, folder / "fs"], check=True, capture_output=True)
+    subprocess.run(["mount", "-t", fs, "-o", "loop,noatime", image, place], check=True, capture_output=True)
+
+
+def mounted_in(folder: Path) -> list[Path]:
+    """The folder itself and what is below it, the innermost first; asks nothing of the file systems."""
+    places = [Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return sorted((place for place in places if place.is_relative_to(folder)), reverse=True)
 
 
 def _unmount(mount_point: Path) -> None:
-    while mount_point.is_mount():
+    while mounted_in(mount_point):
         if subprocess.run(["umount", mount_point], check=False, capture_output=True).returncode != 0:
             subprocess.run(["umount", "--lazy", mount_point], check=True)

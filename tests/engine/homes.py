@@ -16,6 +16,7 @@ import asyncpg
 from bough.config import Settings
 from bough.engine.local import image_making, postmaster
 from bough.engine.local.engine import LocalEngine
+from bough.engine.local.folders import Folders
 from bough.engine.local.image import FileSystem, Image
 from bough.engine.local.postmaster import PidFile
 from bough.engine.local.progress import silent
@@ -145,7 +146,7 @@ class Compute:
 
     @property
     def volume(self) -> Path:
-        return self.home.settings.home / "volumes" / self.spec.volume_id
+        return Folders(self.home.settings).volumes / self.spec.volume_id
 
     @property
     def data(self) -> Path:

@@ -1,6 +1,7 @@
 """Tell waiters that something happened: the single signal that rises."""
 
 import asyncio
+from contextlib import suppress
 
 
 class Pulse:
@@ -17,10 +18,10 @@ class Pulse:
         return self._next
 
     async def wait(self, timeout: float, beat: asyncio.Event | None = None) -> None:
-        try:
-            await asyncio.wait_for((beat or self._next).wait(), timeout)
-        except TimeoutError:
-            pass
+        # Not `wait_for`: in 3.11 a beat at the moment of a cancellation makes it forget that one.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await (beat or self._next).wait()
 
 
 class Events:

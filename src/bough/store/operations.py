@@ -1,7 +1,7 @@
 """Named queries on operations: their rows are the queue and the public record."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -22,10 +22,12 @@ _open = sa.select(operations).where(operations.c.ended_at.is_(None))
 _OPEN_OF = _open.where(same(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
 _WAITING_FOR = _open.where(same(operations.c.after))
 _now = sa.bindparam("now", type_=operations.c.due_at.type)
+# Written when the clock was ahead, and it was set back: what the row says about the future means nothing.
+_FROM_AHEAD = operations.c.updated_at > sa.bindparam("soon", type_=operations.c.updated_at.type)
 _NEXT_DUE = (
     _open.where(
-        operations.c.due_at <= _now,
-        sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now),
+        sa.or_(operations.c.due_at <= _now, _FROM_AHEAD),
+        sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now, _FROM_AHEAD),
         ~_BLOCKED,
     )
     .order_by(operations.c.due_at, operations.c.created_at)
@@ -41,6 +43,8 @@ _NEXT_MOMENT = (
 _HOLD = sa.select(operations.c.fence).where(same(operations.c.id)).with_for_update()
 _SAVE_HELD = saving(operations).where(same(operations.c.fence, "held_fence"))
 _SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
+
+_CLOCKS_DIFFER = timedelta(minutes=1)  # of controls that share a store, at most
 
 
 class LostLease(Exception):
@@ -85,7 +89,7 @@ class Operations(Queries):
 
     async def next_due(self, now: datetime) -> Operation | None:
         """The operation that has waited longest, may run now and is held by nobody."""
-        row = await self._one(_NEXT_DUE, now=now)
+        row = await self._one(_NEXT_DUE, now=now, soon=now + _CLOCKS_DIFFER)
         return rebuild(Operation, row) if row else None
 
     async def next_moment(self) -> datetime | None:

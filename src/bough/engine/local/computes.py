@@ -280,6 +280,7 @@ class Computes:
             return vitals_of(live.pid)
 
     def _forget_dead(self) -> None:
+        self._runs.ensure_tidy()
         for run in list(self._runs.all()):
             self._forget_dead_one(run.endpoint_id)
         self._groups.sweep({_group(run) for run in self._runs.all()})

@@ -47,6 +47,12 @@ class Runs:
     def remove(self, endpoint: EndpointId) -> None:
         self._path(endpoint).unlink(missing_ok=True)
 
+    def ensure_tidy(self) -> None:
+        """What a crash left half written, or a power cut without its text, is gone. Only for a start."""
+        for path in self._folder.iterdir():
+            if path.suffix != ".json" or self.get(EndpointId(path.stem)) is None:
+                path.unlink()
+
     def all(self) -> Iterator[Run]:
         for path in self._folder.glob("*.json"):
             run = self.get(EndpointId(path.stem))

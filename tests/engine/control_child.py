@@ -1,0 +1,106 @@
+"""A control process of its own that has only an engine: it does what it is told, line by line, until it is killed.
+
+A line in is a number, a verb and what it is given; a line out is the number and how it went. Verbs
+overlap, as they do in a control that serves many.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from bough.config import Settings
+from bough.engine.local.engine import LocalEngine
+from bough.engine.port import EngineError
+from bough.engine.spec import BranchSpec, ComputeSpec
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
+from engine.homes import spec_of
+
+SPARE_CU = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The names of a branch and its endpoint; a branch without a parent is an empty one."""
+
+    project: str
+    volume: str
+    endpoint: str
+    parent: str | None = None
+    warm: bool = False  # whether a spare compute fits
+
+    def compute(self, install: str) -> ComputeSpec:
+        return spec_of(
+            install,
+            project_id=ProjectId(self.project),
+            branch_id=BranchId("br-" + self.volume),
+            endpoint_id=EndpointId(self.endpoint),
+            volume_id=VolumeId(self.volume),
+        )
+
+    def branch(self, install: str) -> BranchSpec:
+        spec = self.compute(install)
+        return BranchSpec(
+            project_id=spec.project_id,
+            volume_id=spec.volume_id,
+            install=install,
+            parent=VolumeId(self.parent) if self.parent else None,
+            settings=spec.settings if self.warm else None,
+        )
+
+
+class Verbs:
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._install = engine.capabilities().installs[17]
+
+    async def ensure_branch(self, given: Given) -> None:
+        await self._engine.ensure_branch(given.branch(self._install))
+
+    async def ensure_running(self, given: Given) -> str:
+        return await self._engine.ensure_running(given.compute(self._install))
+
+    async def ensure_suspended(self, given: Given) -> None:
+        await self._engine.ensure_suspended(EndpointId(given.endpoint))
+
+    async def ensure_absent(self, given: Given) -> None:
+        await self._engine.ensure_absent(ProjectId(given.project), VolumeId(given.volume))
+
+    async def usage(self, given: Given) -> int | None:
+        usage = await self._engine.usage(EndpointId(given.endpoint))
+        return usage.logical_bytes if usage else None
+
+    async def observe(self, _given: Given) -> dict[str, list[str]]:
+        seen = await self._engine.observe()
+        return {"running": sorted(seen.running), "volumes": sorted(seen.volumes), "spare": sorted(seen.spare)}
+
+
+def say(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+async def answer(verbs: Verbs, number: int, verb: str, given: dict[str, Any]) -> None:
+    try:
+        value = await getattr(verbs, verb)(Given(**given))
+    except EngineError as error:
+        say(number=number, error=error.public, transient=error.transient)
+    else:
+        say(number=number, value=value)
+
+
+async def serve(settings: Settings) -> None:
+    engine = LocalEngine(settings, spare_cu=SPARE_CU)
+    await engine.prepare()
+    say(number=0)
+    verbs, under_way = Verbs(engine), set()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        task = asyncio.create_task(answer(verbs, *json.loads(line)))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+    await asyncio.gather(*under_way)
+    await engine.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Settings.model_validate_json(sys.argv[1])))

@@ -1,0 +1,69 @@
+"""Give up being root, run out of processes, and tell what becomes of a compute: run by a test on its own.
+
+The kernel counts the threads of a user, so it is a user who has no others on the machine.
+"""
+
+import asyncio
+import json
+import os
+import pwd
+import resource
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bough.config import Settings
+from bough.engine.local import computes
+from bough.engine.port import EngineError
+from engine.homes import Compute, Home
+
+_MOST = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+
+
+def nobody_else() -> pwd.struct_passwd:
+    """A user of the machine under whom nothing runs."""
+    busy = {entry.stat().st_uid for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+    return next(user for user in pwd.getpwall() if 0 < user.pw_uid < 100 and user.pw_uid not in busy)
+
+
+@contextmanager
+def poor(more: int) -> Iterator[None]:
+    """No more than so many threads and processes can be started."""
+    ours = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal() and entry.stat().st_uid == os.getuid()]
+    count = sum(len(list((entry / "task").iterdir())) for entry in ours)
+    resource.setrlimit(resource.RLIMIT_NPROC, (count + more, _MOST))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST, _MOST))
+
+
+async def told(compute: Compute, more: int) -> None:
+    with poor(more):
+        try:
+            await compute.run()
+        except EngineError as error:
+            left = [*(compute.home.settings.home / "run").iterdir(), *compute.home.settings.sockets.iterdir()]
+            print(json.dumps([error.public, error.transient, [path.name for path in left]]))
+    await compute.suspend()
+
+
+async def tell(settings: Settings) -> None:
+    computes.READY_SECONDS = 1.0
+    async with Home.opened(settings) as home:
+        compute = await home.branch()
+        for more in range(3):  # from no process at all to the server without what it needs beside it
+            await told(compute, more)
+        print(json.dumps(await compute.run()))
+    shutil.rmtree(settings.sockets)
+
+
+if __name__ == "__main__":
+    user = nobody_else()
+    os.chown(sys.argv[1], user.pw_uid, user.pw_gid)
+    os.setgroups([])
+    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+    asyncio.run(tell(Settings(home=Path(sys.argv[1]), cache=Path(sys.argv[2]), free_space_floor=0)))

@@ -1,0 +1,168 @@
+"""What breaks is told in a sentence, the rest goes on, and what is mended works again with all that was committed."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bough.config import default_cache
+from bough.engine.local import processes
+from bough.engine.local.compute_log import MARK, reason
+from bough.engine.port import EngineError, Readiness
+from engine.homes import Compute, Home, home_folder
+from requires import require_root
+
+TESTS = Path(__file__).parents[1]
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+def give_to_root(path: Path) -> None:
+    os.chown(path, 0, 0)
+
+
+def the_last_segment(data: Path) -> Path:
+    """The WAL that a server reads first after a crash that came soon after its start."""
+    return max(path for path in (data / "pg_wal").iterdir() if len(path.name) == 24 and _is_written(path))
+
+
+def _is_written(path: Path) -> bool:
+    return any(path.read_bytes()[:4096])
+
+
+BROKEN: dict[str, tuple[str | None, Callable[[Path], object], str]] = {
+    "a control file that is cut off": ("global/pg_control", cut_off, "pg_control"),
+    "a control file of nonsense": ("global/pg_control", overwrite, "incompatible"),
+    "WAL of nonsense": (None, overwrite, "checkpoint record|magic number"),
+    "no version": ("PG_VERSION", Path.unlink, "not a valid data directory"),
+    "a file of somebody else": ("global/pg_control", give_to_root, "Permission denied"),
+    "a folder of somebody else": ("", give_to_root, "root"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+async def test_broken_data_is_told_and_mended_data_has_everything(home: Home, what: str, tmp_path: Path) -> None:
+    relative, break_it, sentence = BROKEN[what]
+    if break_it is give_to_root:
+        require_root()
+    neighbour, compute = await home.compute(), await home.compute()
+    async with compute.connect() as db:
+        await db.execute("create table kept as select generate_series(1, 1000) as n")
+    await compute.kill()
+    place = the_last_segment(compute.data) if relative is None else compute.data / relative
+    mend = kept_aside(place, tmp_path / "whole")
+    break_it(place)
+
+    for _ in range(2):
+        with pytest.raises(EngineError, match=f"(?s)could not start: .*({sentence})") as refused:
+            await compute.run()
+        assert not refused.value.transient, "nothing is won by trying again"
+        assert str(home.settings.home) not in refused.value.public
+        assert nothing_is_left_of(compute)
+        assert await neighbour.value("select 1") == 1
+
+    mend()
+    assert await compute.run() is Readiness.READY
+    assert await compute.value("select count(*) from kept") == 1000
+
+
+def kept_aside(place: Path, copy: Path) -> Callable[[], None]:
+    """What puts it back as it is now, with its owner."""
+    subprocess.run(["cp", "-a", place, copy], check=True)
+
+    def mend() -> None:
+        if place.is_dir():
+            os.chown(place, copy.stat().st_uid, copy.stat().st_gid)
+        subprocess.run(["cp", "-a", "-T", copy, place], check=True)
+
+    return mend
+
+
+def nothing_is_left_of(compute: Compute) -> bool:
+    settings, name = compute.home.settings, compute.spec.endpoint_id
+    return not (settings.home / "run" / f"{name}.json").exists() and not (settings.sockets / name).exists()
+
+
+async def test_a_killed_session_costs_the_others_a_moment_and_nothing_else(home: Home) -> None:
+    compute = await home.compute()
+    async with compute.connect() as db:
+        await db.execute("create table kept as select generate_series(1, 1000) as n")
+    pid = compute.pid
+    async with compute.connect() as db:
+        os.kill(await db.fetchval("select pg_backend_pid()"), signal.SIGKILL)
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+            while True:
+                await db.execute("select 1")
+    assert compute.spec.endpoint_id in (await home.engine.observe()).running
+    assert await compute.run() is Readiness.READY
+    assert await rows_when_it_has_recovered(compute) == 1000
+    assert compute.pid == pid
+
+
+async def rows_when_it_has_recovered(compute: Compute) -> int:
+    while True:
+        try:
+            return int(await compute.value("select count(*) from kept"))
+        except (asyncpg.CannotConnectNowError, OSError, AssertionError):  # the last: it does not accept any yet
+            await asyncio.sleep(0.01)
+
+
+async def test_one_that_is_told_to_stop_while_it_recovers_does(home: Home) -> None:
+    """Postgres may wait for ever then, for a process of its own that it forgot to tell."""
+    compute = await home.compute()
+    async with compute.connect() as db:
+        await db.execute("create table kept as select generate_series(1, 1000) as n")
+    for pause in range(6):
+        pid = compute.pid
+        os.kill(processes.children(pid)[-1], signal.SIGKILL)
+        await asyncio.sleep(0.012 + pause / 500)
+        await compute.suspend()
+        assert not Path(f"/proc/{pid}").exists()
+        assert await compute.run() is Readiness.READY
+    assert await compute.value("select count(*) from kept") == 1000
+
+
+def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half() -> None:
+    """A user who may have no more of them, in a process of its own that gave up being root."""
+    require_root()
+    with home_folder() as settings:
+        settings.home.mkdir()
+        ended = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "engine.poor_user", str(settings.home), str(default_cache())],
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert ended.returncode == 0, ended.stderr
+    *refusals, last = map(json.loads, ended.stdout.splitlines())
+    assert last == "ready", "once there are processes again"
+    sentence, transient, left = refusals[0]
+    assert "cannot be started: Resource temporarily unavailable" in sentence
+    assert left == []
+    assert transient
+    assert all(transient for _, transient, _ in refusals)
+
+
+def test_a_server_that_cannot_have_its_processes_is_told_as_that(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lines = (MARK, "[1] LOG:  starting PostgreSQL", '[1] LOG:  could not fork "startup" process: Resource missing')
+    log.write_text("\n".join(lines))
+    told = reason(log, tmp_path)
+    assert told.public == 'The compute could not start: could not fork "startup" process: Resource missing.'
+    assert told.transient

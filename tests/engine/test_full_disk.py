@@ -1,0 +1,148 @@
+"""A disk that is full: nothing half is left, what runs goes on or comes back, and nothing committed is lost."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bough.config import Settings
+from bough.engine.port import EngineError, Readiness
+from engine.consistency import Machine
+from engine.homes import Compute, Home, home_in
+from images import loop_image
+from requires import require_cow
+
+KEEP = "create table kept (n bigint primary key, filler text default repeat('x', 5000))"
+BROKEN = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+
+class Disk:
+    """A small file system, and a file that takes what is left of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._filler = folder / "filler"
+
+    def fill(self, *, but: int = 0) -> None:
+        """Every block but so many bytes of them is taken."""
+        with self._filler.open("ab") as file:
+            for piece in (2**20, 2**12):
+                with suppress(OSError):
+                    while self._free() - but > piece:
+                        os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), piece)
+        if not but:
+            self._take_the_last()
+
+    def free(self) -> None:
+        self._filler.unlink()
+
+    def _take_the_last(self) -> None:
+        """What is kept for the file system itself goes only byte by byte."""
+        with self._filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+                os.fsync(file.fileno())
+
+    def _free(self) -> int:
+        seen = os.statvfs(self.folder)
+        return seen.f_bavail * seen.f_frsize
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    require_cow()
+    with loop_image("xfs", 320) as folder:
+        yield Disk(folder)
+
+
+@pytest.fixture
+def settings(disk: Disk) -> Iterator[Settings]:
+    with home_in(disk.folder, storage="reflink") as made:
+        yield made
+
+
+@pytest.fixture
+async def home(settings: Settings) -> AsyncIterator[Home]:
+    async with Home.opened(settings) as opened:
+        yield opened
+
+
+async def test_a_branch_that_does_not_fit_is_refused_before_it_begins(home: Home, disk: Disk) -> None:
+    await refuse_what_does_not_fit(home, disk, 0)
+
+
+async def test_a_branch_that_does_not_fit_is_refused_in_its_middle_and_leaves_nothing() -> None:
+    """Where nothing is shared, so that some files of a copy find room and others do not."""
+    require_cow()
+    with loop_image("ext4", 320) as folder, home_in(folder, storage="plain") as settings:
+        async with Home.opened(settings) as home:
+            await refuse_what_does_not_fit(home, Disk(folder), 8 * 2**20)
+
+
+async def refuse_what_does_not_fit(home: Home, disk: Disk, left: int) -> None:
+    machine = Machine(home.settings)
+    parent, sleeper = await home.compute(), await home.branch()
+    async with parent.connect() as db:
+        await db.execute("create table kept as select generate_series(1, 1000) as n")
+    disk.fill(but=left)
+    for make in (home.branch, partial(home.child, sleeper), partial(home.child, parent)):
+        with pytest.raises(EngineError, match=r"disk is full|No space left") as refused:
+            await make()
+        assert not refused.value.transient
+        assert "\n".join(machine.disorder()) == ""
+    assert (await home.engine.observe()).volumes == {parent.spec.volume_id, sleeper.spec.volume_id}
+
+    disk.free()
+    assert await parent.run() is Readiness.READY
+    assert await parent.value("select count(*) from pg_replication_slots") == 0
+    child = await home.child(parent)
+    assert await child.run() is Readiness.READY
+    assert await child.value("select count(*) from kept") == 1000
+
+
+async def test_a_compute_that_ran_out_of_disk_has_all_that_was_committed(home: Home, disk: Disk) -> None:
+    compute = await home.compute()
+    async with compute.connect() as db:
+        await db.execute(KEEP)
+    disk.fill()
+    committed = await write_until_it_fails(compute)
+    with suppress(EngineError):  # where Postgres itself needs room to recover
+        await compute.run()
+    disk.free()
+    assert await compute.run() is Readiness.READY
+    async with compute.connect() as db:
+        rows = {n for (n,) in await db.fetch("select n from kept")}
+        await db.execute("insert into kept values (0)")
+    assert committed <= rows
+    assert len(rows - committed) <= 1, "the last one may have been committed without an answer"
+
+
+async def write_until_it_fails(compute: Compute) -> set[int]:
+    """The rows whose commit was answered."""
+    committed: set[int] = set()
+    with suppress(*BROKEN):
+        async with compute.connect() as db:
+            for n in range(1, 100_000):
+                await db.execute("insert into kept values ($1)", n)
+                committed.add(n)
+    assert len(committed) < 100_000 - 1, "the disk was never full"
+    return committed
+
+
+async def test_the_floor_refuses_before_and_lets_go_on_what_runs(disk: Disk, settings: Settings) -> None:
+    async with Home.opened(settings.model_copy(update={"free_space_floor": 64 * 2**20})) as home:
+        compute = await home.compute()
+        disk.fill(but=32 * 2**20)
+        with pytest.raises(EngineError, match=r"less than free_space_floor \(64 MB\)") as refused:
+            await home.child(compute)
+        assert not refused.value.transient
+        assert "free_space_floor" in (home.engine.capabilities().refuses_new or "")
+        async with compute.connect() as db:
+            await db.execute(KEEP)
+            await db.execute("insert into kept select generate_series(1, 1000)")
+        await compute.suspend()
+        assert await compute.run() is Readiness.READY
