@@ -81,9 +81,8 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
     places.check(DRIVERS, max(map(_needed_gb, kinds)))
     seen: dict[str, list[Parent]] = {}
     for kind in kinds:
-        drivers = DRIVERS if not kind.age and kind.megabytes <= sizes.plain_up_to_mb else COPY_ON_WRITE
         hands: Times = defaultdict(list)
-        seen[kind.name] = asyncio.run(_measure(kind, drivers, hands))
+        seen[kind.name] = asyncio.run(_measure(kind, DRIVERS if kind.plain else COPY_ON_WRITE, hands))
         yield _promise(kind, seen[kind.name], hands)
     largest = max((kind for kind in kinds if not kind.age), key=lambda kind: kind.megabytes)
     yield _growth(largest.name, seen[kinds[0].name], seen[largest.name])
@@ -149,7 +148,7 @@ def _promise(kind: Kind, made: list[Parent], hands: Times) -> Promise:
         ),
         ratios=tuple(
             ratio(
-                f"{driver} to a copy by hand", times[TOTAL], copied[TOTAL], below=1.0 if driver == "reflink" else None
+                f"{driver} to a copy by hand", times[TOTAL], copied[TOTAL], limit if driver in COPY_ON_WRITE else None
             )
             for driver, times in branched.items()
         ),

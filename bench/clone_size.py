@@ -19,7 +19,7 @@ from bench.parents import FILLING, Kind, of_rows
 from bench.places import COPY_ON_WRITE, DRIVERS
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS, note, turns
-from bench.sizes import Sizes, in_words
+from bench.sizes import Sizes
 from bough.engine.local.durable import sync_filesystem
 
 LIMIT = 0.1  # of the parent, with copy-on-write
@@ -68,7 +68,7 @@ class Parent:
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     places.check(DRIVERS, (len(DRIVERS) + ROUNDS) * (1.2 * sizes.cloned_mb / 1024 + 1))
-    kind = of_rows(in_words(sizes.cloned_mb), sizes.cloned_mb, sizes.cloned_mb)
+    kind = of_rows(sizes.cloned_mb)
     yield _promise(kind, asyncio.run(_measure(kind)))
 
 

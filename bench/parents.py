@@ -4,7 +4,7 @@ Each is filled by statements that any server takes, so that the baseline's serve
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bench import pgbench
@@ -35,19 +35,18 @@ class Kind:
     rows: Rows  # for the probes
     fill: Fill
     age: Age | None = None
+    plain: bool = False  # whether it is also cloned by copying
 
 
 def kinds(sizes: Sizes) -> list[Kind]:
-    large = [of_rows(in_words(size), size, size) for size in sizes.parents_mb]
-    return [of_rows(in_words(FRESH_MB), FRESH_MB, 1), *large, _aged(sizes), _many_tables(sizes)]
+    fresh = replace(of_rows(1), name=in_words(FRESH_MB), megabytes=FRESH_MB, plain=True)
+    large = [replace(of_rows(size), plain=size <= sizes.plain_up_to_mb) for size in sizes.parents_mb]
+    return [fresh, *large, _aged(sizes), _many_tables(sizes)]
 
 
-def of_rows(name: str, megabytes: int, filled_mb: int) -> Kind:
+def of_rows(megabytes: int) -> Kind:
     return Kind(
-        name=name,
-        megabytes=megabytes,
-        rows=_rows(filled_mb),
-        fill=partial(_fill_rows, filled_mb),
+        name=in_words(megabytes), megabytes=megabytes, rows=_rows(megabytes), fill=partial(_fill_rows, megabytes)
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bough.config import Settings, running_as_root
-from bough.engine.local import cgroups
+from bough.engine.local import cgroups, hierarchies
 from bough.engine.local.folders import Folders
 from bough.engine.local.runs import Run, Runs
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
@@ -28,6 +28,7 @@ class Machine:
         """What is there of a home whose last branch was removed."""
         folders = (*filter(None, (self._folders.volumes, self._folders.wal)), self._folders.runs, self._folders.uids)
         there = [path for folder in (*folders, self._folders.sockets) for path in folder.iterdir()]
+        there += [group for group in self._home_groups() if group.exists()]
         return [*self.disorder(), *(f"{path} is left" for path in there), *self._traces()]
 
     def _runs(self) -> list[Run]:
@@ -72,7 +73,8 @@ class Machine:
     def _uids(self) -> Iterator[str]:
         if not running_as_root():
             return
-        lent = {int(link.name): str(link.readlink()) for link in self._folders.uids.iterdir()}
+        links = [link for link in self._folders.uids.iterdir() if link.name.isdigit()]
+        lent = {int(link.name): str(link.readlink()) for link in links}
         projects = {record.project_id for record in self._records().values()}
         if sorted(lent.values()) != sorted(projects):
             yield f"user ids are lent to {sorted(lent.values())}, and volumes belong to {sorted(projects)}"
@@ -91,6 +93,9 @@ class Machine:
         known = {run.born or run.endpoint_id for run in self._runs()}
         for name in cgroups.found(self._settings).names() - known:
             yield f"the control group {name} is nobody's"
+
+    def _home_groups(self) -> list[Path]:
+        return [each.place / f"bough-{self._folders.sockets.name[-8:]}" for each in hierarchies.read()]
 
     def _files(self) -> Iterator[str]:
         for path in (*self._folders.runs.iterdir(), *self._folders.uids.iterdir()):

@@ -48,6 +48,9 @@ class Loop:
         name = type(task).__name__
         try:
             sentence = await task.run()
+        except PlatformError as error:  # a trouble with words of its own
+            logger.error("task_failed", task=name, error=str(error))
+            return
         except Exception as error:
             logger.error("task_failed", task=name, exc_info=error)
             return

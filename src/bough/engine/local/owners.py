@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 
 from bough.engine.local.sandbox import Identity, Sandbox
 from bough.engine.local.threads import Locks, unbroken
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import Volumes
-from bough.ids import ProjectId, VolumeId
+from bough.ids import ProjectId
 
 
 class Owners:
@@ -34,15 +34,15 @@ class Owners:
 
     async def release_when_empty(self, project: ProjectId) -> None:
         async with self._locks.of(project):
-            volumes = await self._volumes.present()
-            if not self._making[project] and project not in await asyncio.to_thread(self._projects_of, volumes):
+            if not self._making[project] and self._sandbox.known(project) not in await self._of_volumes():
                 await unbroken(lambda: self._sandbox.release(project))
 
     async def release_idle(self) -> None:
         """The users of projects without a volume, as a crash may leave them, serve others again."""
-        volumes = await self._volumes.present()
-        for project in self._sandbox.lent() - await asyncio.to_thread(self._projects_of, volumes):
-            await self.release_when_empty(project)
+        needed = await self._of_volumes()
+        for project in self._sandbox.lent():
+            if self._sandbox.known(project) not in needed:
+                await self.release_when_empty(project)
 
     async def hand_over(self, project: ProjectId, other: ProjectId) -> None:
         """The user of one project is another's from now on, which must have none."""
@@ -55,6 +55,13 @@ class Owners:
     async def is_owner(self, project: ProjectId, folder: VolumeFolder) -> bool:
         return await unbroken(lambda: self._sandbox.known(project) == folder.owner)
 
-    def _projects_of(self, volumes: frozenset[VolumeId]) -> set[ProjectId]:
-        records = (self._volumes.folder(volume).read() for volume in volumes)
-        return {record.project_id for record in records if record is not None}
+    async def _of_volumes(self) -> set[Identity]:
+        """Those who own a volume: the files themselves are asked, as a record may be broken."""
+        folders = [self._volumes.folder(volume) for volume in await self._volumes.present()]
+        return await asyncio.to_thread(lambda: set(_owners(folders)))
+
+
+def _owners(folders: list[VolumeFolder]) -> Iterator[Identity]:
+    for folder in folders:
+        with suppress(FileNotFoundError):
+            yield folder.owner

@@ -91,7 +91,10 @@ class WarmPool:
         return False
 
     async def _fits(self, name: str, shape: Shape) -> bool:
-        return await self._spares.is_usable(name, shape.install, shape.settings, shape.cu)
+        try:
+            return await self._spares.is_usable(name, shape.install, shape.settings, shape.cu)
+        except (EngineError, OSError):  # whatever is wrong with it, another is soon made
+            return False
 
     async def _keep_full(self, shape: Shape) -> None:
         while True:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bough.engine.local.durable import write_atomically
 from bough.engine.local.sandbox import Identity
+from bough.engine.port import EngineError
 from bough.ids import ProjectId
 
 
@@ -111,4 +112,9 @@ class VolumeFolder:
             fields: dict[str, Any] = json.loads(self._record.read_text())
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except ValueError as error:
+            raise EngineError(
+                f"The record volume.json of the volume {self.path.name} is broken: put it back from a backup.",
+                transient=False,
+            ) from error
         return fields
