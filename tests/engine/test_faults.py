@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 
 from bough.config import default_cache
-from bough.engine.local import processes
-from bough.engine.local.compute_log import MARK, reason
+from bough.engine.local.computes.compute_log import MARK, reason
+from bough.engine.local.isolation import processes
 from bough.engine.port import EngineError, Readiness
 from engine.homes import Compute, Home, home_folder
 from requires import require_root
