@@ -18,9 +18,9 @@ import asyncpg
 
 from bough.config import default_cache
 from bough.control.defaults import MAX_CU
-from bough.engine.local import installs
-from bough.engine.local.postmaster import READY, PidFile
-from bough.engine.local.sandbox import initdb_identity, start_options
+from bough.engine.local.computes.postmaster import READY, PidFile
+from bough.engine.local.installs import installs
+from bough.engine.local.isolation.sandbox import initdb_identity, start_options
 from bough.engine.spec import compute_settings
 from bough.postgres import ADMIN, MAINTENANCE_DATABASE, conf, template
 

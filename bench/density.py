@@ -15,7 +15,7 @@ from bench.homes import Compute, Home
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS, note
 from bench.sizes import Sizes
-from bough.engine.local.postmaster import PidFile
+from bough.engine.local.computes.postmaster import PidFile
 
 DRIVER = "reflink"
 FEWEST = 5  # computes, for what each takes of the machine's memory

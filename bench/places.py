@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough.config import Settings
-from bough.engine.local import cgroups, image_making, mounts, postmaster
+from bough.engine.local.computes import postmaster
 from bough.engine.local.durable import exclusive
 from bough.engine.local.folders import Folders
-from bough.engine.local.image import FileSystem, Image
+from bough.engine.local.images import image_making, mounts
+from bough.engine.local.images.image import FileSystem, Image
+from bough.engine.local.isolation import cgroups
+from bough.engine.local.isolation.traces import forget_files
 from bough.engine.local.progress import silent
-from bough.engine.local.space import free_bytes
-from bough.engine.local.traces import forget_files
 
 FOLDER = Path("/tmp")
 COPY_ON_WRITE = ("reflink", "btrfs", "btrfs+wal")
@@ -69,7 +70,7 @@ def check(drivers: tuple[str, ...], needed_gb: float) -> None:
         raise NotHere(f"Only root can mount the images that {', '.join(drivers)} need: run it as root.")
     for package in filter(None, map(image_making.missing_package, kinds)):
         raise NotHere(f"The package {package} is missing, with which an image is made: install it.")
-    free = free_bytes(FOLDER) / GB
+    free = shutil.disk_usage(FOLDER).free / GB
     if free < needed_gb + 1:
         raise NotHere(f"{FOLDER} has {free:.0f} GB of free space, and {needed_gb + 1:.0f} are needed.")
 

@@ -9,7 +9,7 @@ import pytest
 
 import world
 from bough.config import Settings, default_cache
-from bough.engine.local import fetch
+from bough.engine.local.installs import fetch
 
 # A slow machine is not a defect: what matters is the answer, never how long it took.
 hypothesis.settings.register_profile(

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bough.config import Settings
-from bough.engine.local.image import FileSystem, Image
-from bough.engine.local.image_making import make
+from bough.engine.local.images.image import FileSystem, Image
+from bough.engine.local.images.image_making import make
 from bough.engine.local.progress import silent
 from requires import require_cow
 from world import short_folder

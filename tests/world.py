@@ -24,9 +24,10 @@ from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
 from bough.domain.operation import Operation
-from bough.engine.local import cgroups, installs
 from bough.engine.local.engine import LocalEngine
-from bough.engine.local.traces import forget_files
+from bough.engine.local.installs import installs
+from bough.engine.local.isolation import cgroups
+from bough.engine.local.isolation.traces import forget_files
 from bough.ids import EndpointId, ProjectId
 
 API = "/api/v2"

@@ -15,7 +15,7 @@ from api.callers import open_account
 from api.front import Front
 from bough import clock
 from bough.domain.endpoint import EndpointState
-from bough.engine.local.image import Image
+from bough.engine.local.images.image import Image
 from bough.ids import EndpointId
 from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.measure_branches import MeasureBranches

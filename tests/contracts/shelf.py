@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from bough.engine.local.sandbox import Identity, ourselves
+from bough.engine.local.isolation.sandbox import Identity, ourselves
 from bough.engine.local.volumes.btrfs import BtrfsDriver
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.port import Driver

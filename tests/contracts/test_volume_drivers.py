@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from bough.engine.local.sandbox import ourselves
+from bough.engine.local.isolation.sandbox import ourselves
 from bough.engine.local.volumes.copying import chown_tree
 from bough.engine.local.volumes.detect import can_reflink, is_btrfs
 from bough.engine.local.volumes.sizes import Sizes, sizes

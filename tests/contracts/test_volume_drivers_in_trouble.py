@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bough.engine.local.sandbox import ourselves
+from bough.engine.local.isolation.sandbox import ourselves
 from bough.engine.local.volumes.copying import copy_tree
 from bough.engine.local.volumes.sizes import sizes
 from contracts.shelf import COPY_ON_WRITE, DRIVERS, MB, TENANT, Shelf, tree
@@ -182,7 +182,7 @@ def test_what_a_tenant_put_into_its_folder_does_not_keep_it(shelf: Shelf) -> Non
 AS_AN_ORDINARY_USER = """
 import os, sys
 from pathlib import Path
-from bough.engine.local.sandbox import ourselves
+from bough.engine.local.isolation.sandbox import ourselves
 from bough.engine.local.volumes.{module} import {driver} as Driver
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 driver, volume = Driver(), Path(sys.argv[1]) / "volume"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bough.config import Settings, default_cache
-from bough.engine.local import fetch
+from bough.engine.local.installs import fetch
 from bough.engine.spec import ComputeSpec
 from engine.homes import Compute, Home, home_folder, spec_of
 

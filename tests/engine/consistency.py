@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bough.config import Settings, running_as_root
-from bough.engine.local import cgroups, hierarchies
+from bough.engine.local.computes.runs import Run, Runs
 from bough.engine.local.folders import Folders
-from bough.engine.local.runs import Run, Runs
+from bough.engine.local.isolation import cgroups, hierarchies
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 
 _OPEN_FOLDERS = ("/dev/shm", "/tmp")

@@ -14,11 +14,12 @@ from typing import Any
 import asyncpg
 
 from bough.config import Settings
-from bough.engine.local import image_making, postmaster
+from bough.engine.local.computes import postmaster
+from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.folders import Folders
-from bough.engine.local.image import FileSystem, Image
-from bough.engine.local.postmaster import PidFile
+from bough.engine.local.images import image_making
+from bough.engine.local.images.image import FileSystem, Image
 from bough.engine.local.progress import silent
 from bough.engine.port import Address, Readiness
 from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings

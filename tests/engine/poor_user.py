@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bough.config import Settings
-from bough.engine.local import computes
+from bough.engine.local.computes import computes
 from bough.engine.port import EngineError
 from engine.homes import Compute, Home
 

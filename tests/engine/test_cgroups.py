@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from bough.config import Settings
-from bough.engine.local import cgroups, hierarchies, processes
-from bough.engine.local.cgroups import OWN_GROUP, Cgroups
-from bough.engine.local.hierarchies import Hierarchy
-from bough.engine.local.limits import Limits
+from bough.engine.local.isolation import cgroups, hierarchies, processes
+from bough.engine.local.isolation.cgroups import OWN_GROUP, Cgroups
+from bough.engine.local.isolation.hierarchies import Hierarchy
+from bough.engine.local.isolation.limits import Limits
 from engine.homes import Home, home_folder
 from engine.intruder import Intruder, interpreter
 from requires import require, require_root
@@ -206,7 +206,7 @@ def test_without_groups_a_projects_processes_are_counted_by_its_user() -> None:
 def test_an_ordinary_user_is_told_what_is_missing(settings_here: Settings) -> None:
     program = (
         "import os, sys; from pathlib import Path; from bough.config import Settings; "
-        "from bough.engine.local import cgroups; os.setgroups([]); os.setresgid(*[65534] * 3); "
+        "from bough.engine.local.isolation import cgroups; os.setgroups([]); os.setresgid(*[65534] * 3); "
         "os.setresuid(*[65534] * 3); print(cgroups.found(Settings(home=Path(sys.argv[1]))).sentence)"
     )
     done = subprocess.run(

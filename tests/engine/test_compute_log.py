@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bough import rotation
-from bough.engine.local.compute_log import MARK, reason
+from bough.engine.local.computes.compute_log import MARK, reason
 
 DATA = Path("/home/volumes/vol-1/data")
 EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.engine.local import computes, process
-from bough.engine.local.compute_log import MARK
-from bough.engine.local.postmaster import READY, PidFile
+from bough.engine.local.computes import computes, process
+from bough.engine.local.computes.compute_log import MARK
+from bough.engine.local.computes.postmaster import READY, PidFile
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId, VolumeId

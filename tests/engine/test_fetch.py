@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bough.config import default_cache
-from bough.engine.local import fetch, installs, pins
+from bough.engine.local.installs import fetch, installs, pins
 from bough.engine.port import EngineError
 from bough.postgres import extensions
 

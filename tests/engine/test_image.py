@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import storages
-from bough.engine.local import allocating, image, image_making, space
+from bough.engine.local import space
 from bough.engine.local.folders import Folders
-from bough.engine.local.image import DRAFT, MARKER, RECORD, FileSystem, Image
+from bough.engine.local.images import allocating, image, image_making
+from bough.engine.local.images.image import DRAFT, MARKER, RECORD, FileSystem, Image
 from bough.engine.local.progress import silent
 from bough.engine.port import EngineError
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bough.engine.local import installs
-from bough.engine.local.installs import Install
+from bough.engine.local.installs import installs
+from bough.engine.local.installs.installs import Install
 
 
 def install(name: str, major: int, *, own: bool) -> Install:

@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 
 from bough.config import Settings
-from bough.engine.local import cgroups, hierarchies, processes
-from bough.engine.local.limits import Limits
+from bough.engine.local.isolation import cgroups, hierarchies, processes
+from bough.engine.local.isolation.limits import Limits
 from bough.engine.port import EngineError
 from bough.engine.spec import ComputeSpec
 from bough.ids import EndpointId

@@ -19,8 +19,8 @@ import asyncpg
 import pytest
 
 from bough.config import running_as_root
-from bough.engine.local import launcher, processes
-from bough.engine.local.sandbox import ENVIRONMENT, initdb_identity
+from bough.engine.local.isolation import launcher, processes
+from bough.engine.local.isolation.sandbox import ENVIRONMENT, initdb_identity
 from engine.homes import ROLE, Compute, Home
 from requires import require_root
 

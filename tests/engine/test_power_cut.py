@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from bough.config import Settings
-from bough.engine.local import image_making
-from bough.engine.local.image import Image
+from bough.engine.local.images import image_making
+from bough.engine.local.images.image import Image
 from bough.engine.local.progress import silent
 from engine.consistency import Machine
 from engine.examination import findings

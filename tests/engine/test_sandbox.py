@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from bough.config import Settings
-from bough.engine.local import accounts, processes
 from bough.engine.local.folders import Folders, check_traversable
-from bough.engine.local.uids import Uids
+from bough.engine.local.isolation import accounts, processes
+from bough.engine.local.isolation.uids import Uids
 from bough.engine.port import EngineError
 from bough.ids import EndpointId, ProjectId, VolumeId
 from engine.homes import Home, branch_of, home_folder
@@ -72,7 +72,7 @@ LEND = """
 import sys
 from pathlib import Path
 from bough.config import Settings
-from bough.engine.local.uids import Uids
+from bough.engine.local.isolation.uids import Uids
 from bough.ids import ProjectId
 uids = Uids(Settings(home=Path(sys.argv[1]), project_uids=(int(sys.argv[2]), int(sys.argv[3]))))
 sys.stdin.read()

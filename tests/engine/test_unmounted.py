@@ -12,7 +12,7 @@ import pytest
 from bough.config import Settings
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.folders import Folders
-from bough.engine.local.image import Image
+from bough.engine.local.images.image import Image
 from bough.engine.port import EngineError, Readiness
 from engine.consistency import Machine
 from engine.homes import Compute, Home, home_with_image

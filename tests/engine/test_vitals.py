@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local import processes
-from bough.engine.local.vitals import vitals_of
+from bough.engine.local.computes.vitals import vitals_of
+from bough.engine.local.isolation import processes
 from engine.homes import Home
 from requires import require_root
 
@@ -17,7 +17,8 @@ from requires import require_root
 WITHOUT_THE_RIGHT_TO_TRACE = """
 import ctypes, os, sys
 assert ctypes.CDLL(None).prctl(24, 19, 0, 0, 0) == 0
-looks = "import sys; from bough.engine.local.vitals import vitals_of; print(vitals_of(int(sys.argv[1])).memory_bytes)"
+looks = "import sys; from bough.engine.local.computes.vitals import vitals_of;"
+looks += " print(vitals_of(int(sys.argv[1])).memory_bytes)"
 os.execv(sys.executable, [sys.executable, "-c", looks, sys.argv[1]])
 """
 

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from bough.config import Settings
-from bough.engine.local import handover
+from bough.engine.local.computes import handover
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness

@@ -17,9 +17,10 @@ from typing import Any
 import asyncpg
 
 from bough.config import Settings
-from bough.engine.local import postmaster, processes
+from bough.engine.local.computes import postmaster
+from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.folders import Folders
-from bough.engine.local.postmaster import PidFile
+from bough.engine.local.isolation import processes
 from bough.engine.port import Address
 from bough.ids import EndpointId, ProjectId, VolumeId
 from engine.control import Control, Killed, Refused

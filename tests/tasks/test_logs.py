@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bough import clock, rotation
-from bough.engine.local.compute_log import MARK
+from bough.engine.local.computes.compute_log import MARK
 from bough.ids import EndpointId
 from bough.tasks.forget_logs import ForgetLogs
 from bough.tasks.purge_deleted import PurgeDeleted

@@ -2,7 +2,7 @@
 
 from bough.cli.admin import progress
 from bough.config import Settings
-from bough.engine.local.fetch import ensure_fetched
+from bough.engine.local.installs.fetch import ensure_fetched
 
 
 def fetch(settings: Settings, show_progress: bool) -> None:

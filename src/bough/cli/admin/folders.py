@@ -1,6 +1,7 @@
 """Checks of the folders the platform lives in."""
 
 import os
+import shutil
 from pathlib import Path
 
 from bough.cli import output
@@ -8,8 +9,7 @@ from bough.cli.admin import amounts, homes, prepare
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
 from bough.engine.local.folders import Folders
-from bough.engine.local.image import Image
-from bough.engine.local.space import free_bytes
+from bough.engine.local.images.image import Image
 from bough.engine.local.space import shortage as shortage_of
 from bough.engine.local.volumes.detect import choose
 from bough.engine.port import EngineError
@@ -93,11 +93,11 @@ def _cloning(settings: Settings, folder: Path) -> Finding:
 
 def space(settings: Settings) -> Finding:
     """A platform that holds data starts above `FULL`, so that its owner can delete something."""
-    free, floor = free_bytes(nearest(settings.home)), settings.free_space_floor
+    free, floor = shutil.disk_usage(nearest(settings.home)).free, settings.free_space_floor
     needed = FULL if settings.store_file.exists() else max(FULL, floor)
     if free < needed:
         return failed("space", f"{_full(settings.home, free, needed)} Free some, or take another disk with --home DIR.")
-    if prepare.missing_versions(settings) and (left := free_bytes(nearest(settings.cache))) < FETCH:
+    if prepare.missing_versions(settings) and (left := shutil.disk_usage(nearest(settings.cache)).free) < FETCH:
         sentence = f"{_full(settings.cache, left, FETCH)} Free some, or name another folder."
         return failed("space", sentence, "export BOUGH_CACHE=/on/a/larger/disk")
     if shortage := shortage_of(Folders(settings), floor):

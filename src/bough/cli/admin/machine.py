@@ -9,7 +9,7 @@ from bough.cli import output
 from bough.cli.admin import ports, prepare, state
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
-from bough.engine.local import accounts, cgroups
+from bough.engine.local.isolation import accounts, cgroups
 
 OLDEST_PYTHON = (3, 11)
 

@@ -5,7 +5,7 @@ import shutil
 import sys
 
 from bough.config import Settings
-from bough.engine.local import installs
+from bough.engine.local.installs import installs
 
 
 def ensure_postgres(settings: Settings, show_progress: bool) -> None:

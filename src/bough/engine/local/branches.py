@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from bough.engine.local import process, session
-from bough.engine.local.computes import Computes
-from bough.engine.local.installs import Install
+from bough.engine.local.computes import process, session
+from bough.engine.local.computes.living import Living
+from bough.engine.local.installs.installs import Install
 from bough.engine.local.owners import Owners
 from bough.engine.local.refusals import machine_refusals
 from bough.engine.local.template import Templates
@@ -25,12 +25,10 @@ from bough.postgres.backup import LABEL_FILE, BackupEnd
 
 
 class Branches:
-    def __init__(
-        self, volumes: Volumes, templates: Templates, computes: Computes, owners: Owners, locks: Locks
-    ) -> None:
+    def __init__(self, volumes: Volumes, templates: Templates, living: Living, owners: Owners, locks: Locks) -> None:
         self._volumes = volumes
         self._templates = templates
-        self._computes = computes
+        self._living = living
         self._owners = owners
         self._locks = locks  # of volumes: a parent that sleeps must not wake while it is copied
 
@@ -61,7 +59,7 @@ class Branches:
         source = self._volumes.folder(parent)
         await asyncio.to_thread(self._check_parent, parent, install)
         async with self._locks.of(parent):
-            if not await self._computes.serves(parent):
+            if not await self._living.serves(parent):
                 await unbroken(lambda: process.clear_away(source.data))
                 await self._clone_stopped(made, source.data, self._volumes.wal(parent))
                 return
@@ -71,7 +69,7 @@ class Branches:
         await self._volumes.work(lambda: _clone_whole(made, source, source_wal))
 
     async def _clone_running(self, made: NewVolume, parent: VolumeId, install: Install) -> None:
-        sockets = await self._computes.sockets_of(parent)
+        sockets = await self._living.sockets_of(parent)
         if sockets is None:
             raise EngineError("The parent branch's compute is starting or stopping.")
         data, source_wal = self._volumes.folder(parent).data, self._volumes.wal(parent)

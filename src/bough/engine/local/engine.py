@@ -6,22 +6,26 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from bough.config import Settings
-from bough.engine.local import cgroups, installs, session, space
+from bough.engine.local import space
 from bough.engine.local.branches import Branches
-from bough.engine.local.computes import Computes
+from bough.engine.local.computes import session
+from bough.engine.local.computes.computes import Computes
+from bough.engine.local.computes.handover import is_spare
+from bough.engine.local.computes.living import Living
 from bough.engine.local.folders import Folders
-from bough.engine.local.handover import is_spare
-from bough.engine.local.installs import Install
+from bough.engine.local.installs import installs
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.isolation import cgroups
+from bough.engine.local.isolation.sandbox import Sandbox
 from bough.engine.local.owners import Owners
 from bough.engine.local.progress import Progress, silent
 from bough.engine.local.refusals import machine_refusals
-from bough.engine.local.sandbox import Sandbox
-from bough.engine.local.spares import Spares
 from bough.engine.local.template import Templates
 from bough.engine.local.threads import Locks, unbroken
 from bough.engine.local.volumes.detect import choose
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.local.warm import Shape, WarmPool
+from bough.engine.local.warm.pool import Shape, WarmPool
+from bough.engine.local.warm.spares import Spares
 from bough.engine.port import Address, Capabilities, EngineError, Observation, Readiness, Usage
 from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
@@ -42,12 +46,14 @@ class LocalEngine:
         self._volumes = Volumes(self._folders.volumes)
         self._templates = Templates(self._folders.templates, self._volumes)
         self._groups = cgroups.found(settings)
-        self._computes = Computes(self._folders, self._volumes, self._sandbox.entrants, self._groups)
+        entrants = self._sandbox.entrants
+        self._living = Living(self._folders, self._volumes, entrants, self._groups)
+        self._computes = Computes(self._living, self._folders, self._volumes, entrants, self._groups)
         self._owners = Owners(self._sandbox, self._volumes)
         self._locks = Locks()
-        self._branches = Branches(self._volumes, self._templates, self._computes, self._owners, self._locks)
+        self._branches = Branches(self._volumes, self._templates, self._living, self._owners, self._locks)
         self._warm = WarmPool(
-            Spares(self._branches, self._computes, self._volumes, self._owners, self._computes.handover),
+            Spares(self._branches, self._computes, self._living, self._volumes, self._owners),
             size=settings.warm_pool if spare_cu else 0,
             memory_share=settings.warm_memory_share,
             busy=lambda: self._waiting > 0,
@@ -66,7 +72,7 @@ class LocalEngine:
             await unbroken(self._groups.ensure_ready)
             self._installs = await asyncio.to_thread(installs.found, self._settings.cache)
             await self._volumes.ensure_tidy()
-            await self._computes.adopt()
+            await self._living.adopt()
             wished = self._wished_installs()
             for install in wished:
                 await unbroken(partial(self._templates.ensure, install, progress))
@@ -106,23 +112,23 @@ class LocalEngine:
         if is_spare(endpoint):  # whoever stops these stops the platform
             await self._warm.close()
         async with self._alone(endpoint):
-            await self._computes.stop(endpoint)
+            await self._living.stop(endpoint)
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):
-            await self._computes.stop_spare(volume)
-            if await self._computes.serves(volume):
+            await self._living.stop_spare(volume)
+            if await self._living.serves(volume):
                 raise EngineError("A compute still runs on the branch; suspend it first.")
             await self._volumes.ensure_absent(volume)
             await self._owners.release_when_empty(project)
 
     async def address(self, endpoint: EndpointId) -> Address | None:
-        sockets = await self._computes.sockets(endpoint)
+        sockets = await self._living.sockets(endpoint)
         return None if sockets is None else Address(host=str(sockets), port=5432)
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
-        sockets = await self._computes.sockets(endpoint)
-        vitals = await self._computes.vitals(endpoint)
+        sockets = await self._living.sockets(endpoint)
+        vitals = await self._living.vitals(endpoint)
         if sockets is None or vitals is None:
             return None
         async with session.opened(sockets) as ours:
@@ -131,7 +137,7 @@ class LocalEngine:
 
     async def observe(self) -> Observation:
         await asyncio.to_thread(self._folders.check_storage)
-        running, volumes = await self._computes.running(), await self._volumes.present()
+        running, volumes = await self._living.running(), await self._volumes.present()
         spare = frozenset(filter(is_spare, running))
         free, total = await asyncio.to_thread(space.room, self._folders)
         return Observation(

@@ -11,7 +11,7 @@ from array import array
 from pathlib import Path
 
 from bough.config import FILE_NAME, Settings, running_as_root
-from bough.engine.local.image import Image
+from bough.engine.local.images.image import Image
 from bough.engine.port import EngineError
 from bough.ids import EndpointId
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
-from bough.engine.local.sandbox import Identity, Sandbox
+from bough.engine.local.isolation.sandbox import Identity, Sandbox
 from bough.engine.local.threads import Locks, unbroken
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import Volumes

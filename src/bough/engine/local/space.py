@@ -1,6 +1,7 @@
 """The floor of free space: below it nothing new is made, so that what runs can go on writing."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def shortage(folders: Folders, floor: int) -> str | None:
     """Which file system has less free space than the floor, in a sentence; None when all have enough."""
     for what, folder in _places(folders):
         try:
-            free = free_bytes(folder)
+            free = shutil.disk_usage(folder).free
         except FileNotFoundError:  # not there yet, or the image is not: no shortage of space, whatever it is
             continue
         if free < floor:
@@ -44,11 +45,6 @@ def room(folders: Folders) -> tuple[int, int]:
     """Free bytes and all bytes where volumes are kept, or will be."""
     seen = os.statvfs(folders.volumes if folders.volumes.exists() else folders.home)
     return seen.f_bavail * seen.f_frsize, seen.f_blocks * seen.f_frsize
-
-
-def free_bytes(folder: Path) -> int:
-    seen = os.statvfs(folder)
-    return seen.f_bavail * seen.f_frsize
 
 
 def _places(folders: Folders) -> Iterator[tuple[str, Path]]:

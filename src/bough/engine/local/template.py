@@ -4,11 +4,11 @@ import os
 import subprocess
 from pathlib import Path
 
-from bough.engine.local import launcher
 from bough.engine.local.durable import exclusive
-from bough.engine.local.installs import Install
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.isolation import launcher
+from bough.engine.local.isolation.sandbox import Identity, initdb_identity, ourselves
 from bough.engine.local.progress import Progress, silent
-from bough.engine.local.sandbox import Identity, initdb_identity, ourselves
 from bough.engine.local.volumes.copying import chown_tree
 from bough.engine.local.volumes.making import being_made
 from bough.engine.local.volumes.volumes import Volumes

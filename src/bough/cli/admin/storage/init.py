@@ -10,8 +10,8 @@ from bough import config
 from bough.cli import output
 from bough.cli.admin import amounts, homes, lock, options, progress
 from bough.cli.admin.storage import refusals
-from bough.engine.local import image_making
-from bough.engine.local.image import Image
+from bough.engine.local.images import image_making
+from bough.engine.local.images.image import Image
 from bough.engine.local.refusals import machine_refusals
 
 DEFAULT_FILE_SYSTEM: Literal["xfs", "btrfs"] = "xfs"

@@ -1,13 +1,15 @@
 """What keeps `bough storage init` from beginning. In each sentence is what to do about it."""
 
+import shutil
+
 import typer
 
 from bough.cli import output
 from bough.cli.admin import amounts
 from bough.config import Settings, running_as_root
-from bough.engine.local import image_making, postmaster
-from bough.engine.local.image import INSIDE, Image
-from bough.engine.local.space import free_bytes
+from bough.engine.local.computes import postmaster
+from bough.engine.local.images import image_making
+from bough.engine.local.images.image import INSIDE, Image
 from bough.errors import NotFound, PreconditionFailed, Taken
 
 SMALLEST = 1024**3
@@ -73,7 +75,7 @@ def _check_file(planned: Image) -> None:
 
 
 def _check_free(planned: Image, floor: int) -> None:
-    free = free_bytes(planned.file.parent)
+    free = shutil.disk_usage(planned.file.parent).free
     if free - planned.size < floor:
         raise PreconditionFailed(
             f"The disk of {planned.file.parent} has {amounts.in_words(free)} free: an image of "

@@ -13,9 +13,10 @@ from bough.cli.admin import amounts, options, progress
 from bough.cli.admin.folders import nearest
 from bough.cli.admin.storage import taken
 from bough.cli.admin.storage.taken import Taken
-from bough.engine.local import mounts, space
+from bough.engine.local import space
 from bough.engine.local.folders import Folders
-from bough.engine.local.image import Image
+from bough.engine.local.images import mounts
+from bough.engine.local.images.image import Image
 from bough.engine.local.refusals import machine_refusals
 from bough.engine.local.volumes.detect import choose
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from bough.cli.admin.storage import names
 from bough.config import Settings
-from bough.engine.local import postmaster
+from bough.engine.local.computes import postmaster
+from bough.engine.local.computes.handover import is_spare
+from bough.engine.local.computes.runs import Runs
 from bough.engine.local.folders import Folders
-from bough.engine.local.handover import is_spare
-from bough.engine.local.runs import Runs
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.sizes import Sizes, sizes
 from bough.ids import VolumeId

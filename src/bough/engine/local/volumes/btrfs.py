@@ -10,7 +10,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import check_depth, copy_file, opened_folder
 from bough.engine.local.volumes.ioctls import create_subvolume, destroy_subvolume, snapshot
 from bough.engine.local.volumes.reflink import share, share_tree

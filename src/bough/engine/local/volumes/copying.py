@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 from bough.postgres.data_folder import is_left_empty, is_left_out
 
 Fill = Callable[[int, int], None]  # from one open file into another, which is empty

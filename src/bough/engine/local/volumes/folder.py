@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bough.engine.local.durable import write_atomically
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
 

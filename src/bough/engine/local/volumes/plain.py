@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import copy_bytes, copy_file, copy_tree
 from bough.engine.local.volumes.removing import remove_tree
 

@@ -7,7 +7,7 @@ any moment and in any way: no driver follows a link in one, or waits for anythin
 from pathlib import Path
 from typing import Protocol
 
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 
 
 class Driver(Protocol):

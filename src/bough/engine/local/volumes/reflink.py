@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
 from bough.engine.local.volumes.ioctls import clone_range, clone_whole
 from bough.engine.local.volumes.removing import remove_tree

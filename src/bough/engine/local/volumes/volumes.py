@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bough.engine.local.durable import publish, sync_filesystem, sync_folder, write_atomically
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.making import begun, drop, leftovers

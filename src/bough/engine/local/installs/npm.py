@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bough.engine.local import pins
+from bough.engine.local.installs import pins
 from bough.engine.local.progress import Progress
 from bough.engine.port import EngineError
 

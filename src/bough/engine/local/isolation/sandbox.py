@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bough.config import Settings, running_as_root
-from bough.engine.local import accounts
-from bough.engine.local.uids import Uids
+from bough.engine.local.isolation import accounts
+from bough.engine.local.isolation.uids import Uids
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
 

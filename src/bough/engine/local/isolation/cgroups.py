@@ -15,9 +15,9 @@ from pathlib import Path
 
 from bough import clock, log
 from bough.config import Settings
-from bough.engine.local import hierarchies, processes
-from bough.engine.local.hierarchies import CONTROLLERS, Hierarchy, pids_in
-from bough.engine.local.limits import Limits, cpu_weight, written
+from bough.engine.local.isolation import hierarchies, processes
+from bough.engine.local.isolation.hierarchies import CONTROLLERS, Hierarchy, pids_in
+from bough.engine.local.isolation.limits import Limits, cpu_weight, written
 
 OWN_GROUP = "bough-control"  # where our own processes go when they stand in the way
 _NO_SWAP_ACCOUNTING = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # files that some kernels lack

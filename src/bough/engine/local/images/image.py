@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from bough.config import running_as_root
-from bough.engine.local import mounts
 from bough.engine.local.durable import sync_folder, write_atomically
-from bough.engine.local.mounts import CommandFailed
+from bough.engine.local.images import mounts
+from bough.engine.local.images.mounts import CommandFailed
 from bough.engine.port import EngineError
 
 FileSystem = Literal["xfs", "btrfs"]

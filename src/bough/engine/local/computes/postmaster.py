@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bough.engine.local import processes
+from bough.engine.local.isolation import processes
 
 READY = "ready"
 STOPPING = "stopping"

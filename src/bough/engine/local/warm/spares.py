@@ -6,11 +6,12 @@ While it waits, a spare is a project, a branch and an endpoint of one name, whic
 import asyncio
 from collections.abc import Mapping
 
-from bough.engine.local import session
 from bough.engine.local.branches import Branches
-from bough.engine.local.computes import Computes
-from bough.engine.local.handover import Handover, is_spare, new_name
-from bough.engine.local.installs import Install
+from bough.engine.local.computes import session
+from bough.engine.local.computes.computes import Computes
+from bough.engine.local.computes.handover import is_spare, new_name
+from bough.engine.local.computes.living import Living
+from bough.engine.local.installs.installs import Install
 from bough.engine.local.owners import Owners
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.volumes import Volumes
@@ -22,13 +23,13 @@ from bough.postgres.template import SPARE_DATABASE
 
 class Spares:
     def __init__(
-        self, branches: Branches, computes: Computes, volumes: Volumes, owners: Owners, handover: Handover
+        self, branches: Branches, computes: Computes, living: Living, volumes: Volumes, owners: Owners
     ) -> None:
         self._branches = branches
         self._computes = computes
+        self._living = living
         self._volumes = volumes
         self._owners = owners
-        self._handover = handover
 
     async def make(self, install: Install, settings: Mapping[str, str], cu: float) -> str:
         """The name of a new one that accepts connections."""
@@ -48,7 +49,7 @@ class Spares:
 
     async def left_over(self) -> list[str]:
         """Spares that the control before this one left, in whatever state."""
-        noted = {str(endpoint) for endpoint in await self._computes.running() if is_spare(endpoint)}
+        noted = {str(endpoint) for endpoint in await self._living.running() if is_spare(endpoint)}
         made = {str(volume) for volume in await self._volumes.present() if is_spare(volume)}
         return sorted(noted | made)
 
@@ -71,22 +72,22 @@ class Spares:
         if record is None:
             raise EngineError("The spare compute is gone.")
         await self._owners.hand_over(ProjectId(name), spec.project_id)
-        await unbroken(lambda: self._handover.give_volume(name, spec, record))
+        await unbroken(lambda: self._living.handover.give_volume(name, spec, record))
 
     async def is_alive(self, name: str) -> bool:
-        return await self._computes.sockets(EndpointId(name)) is not None
+        return await self._living.sockets(EndpointId(name)) is not None
 
     async def sweep(self, name: str) -> None:
         """Nothing of it is left."""
-        await self._computes.stop(EndpointId(name))
-        await self._computes.stop_unknown(VolumeId(name))
+        await self._living.stop(EndpointId(name))
+        await self._living.stop_unknown(VolumeId(name))
         await self._volumes.ensure_absent(VolumeId(name))
         await self._owners.release_when_empty(ProjectId(name))
-        await self._computes.forget_log(EndpointId(name))
+        await self._living.forget_log(EndpointId(name))
 
     async def _look_in(self, name: str) -> None:
         """A first session builds what later ones find in its caches."""
-        sockets = await self._computes.sockets(EndpointId(name))
+        sockets = await self._living.sockets(EndpointId(name))
         if sockets is not None:
             async with session.opened(sockets, SPARE_DATABASE) as ours:
                 await ours.logical_bytes()

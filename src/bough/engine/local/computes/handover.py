@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from bough.engine.local.computes.runs import Run, Runs
 from bough.engine.local.durable import sync_folder
 from bough.engine.local.folders import Folders
-from bough.engine.local.runs import Run, Runs
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.spec import BranchSpec, ComputeSpec

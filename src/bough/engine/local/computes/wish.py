@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bough.engine.local.accounts import Entrants
+from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.spec import ComputeSpec
 from bough.postgres import conf, hba
 

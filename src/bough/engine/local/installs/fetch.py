@@ -18,10 +18,10 @@ import tarfile
 from pathlib import Path, PurePosixPath
 
 from bough.config import Settings
-from bough.engine.local import installs, npm, pins
 from bough.engine.local.durable import exclusive, publish, sync_filesystem
-from bough.engine.local.installs import Install
-from bough.engine.local.pins import Pin
+from bough.engine.local.installs import installs, npm, pins
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.installs.pins import Pin
 from bough.engine.local.progress import Progress, silent
 from bough.engine.port import EngineError
 from bough.postgres import extensions

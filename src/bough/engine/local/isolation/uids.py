@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bough.config import Settings
-from bough.engine.local import processes, traces
 from bough.engine.local.durable import exclusive, sync_folder
+from bough.engine.local.isolation import processes, traces
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough import log
-from bough.engine.local.installs import Install
-from bough.engine.local.spares import Spares
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.warm.spares import Spares
 from bough.engine.port import EngineError
 from bough.engine.spec import BranchSpec
 

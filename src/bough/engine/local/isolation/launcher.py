@@ -12,7 +12,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bough.engine.local.sandbox import Identity, start_options
+from bough.engine.local.isolation.sandbox import Identity, start_options
 from bough.engine.local.threads import submitted
 
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h

@@ -19,6 +19,11 @@ class Run:
     pid: int | None  # as launched; the pid file in the volume is the truth
     born: str | None = None  # its name in the warm pool, if it came from there
 
+    @property
+    def group(self) -> str:
+        """Its control group. One from the warm pool stays in the group it was born in: moving takes time."""
+        return self.born or self.endpoint_id
+
 
 class Runs:
     def __init__(self, folder: Path) -> None:

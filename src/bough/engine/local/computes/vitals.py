@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bough.engine.local import processes
+from bough.engine.local.isolation import processes
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
 _BOOT = re.compile(r"^btime (\d+)$", re.MULTILINE)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bough.engine.local import processes
+from bough.engine.local.isolation import processes
 
 # Where everybody may leave files: POSIX shared memory is the first, and code of a tenant knows the others.
 _OPEN_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "/run/lock", "/dev/mqueue")  # noqa: S108

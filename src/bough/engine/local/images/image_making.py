@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bough.engine.local import allocating, mounts
 from bough.engine.local.durable import sync_filesystem, sync_folder
-from bough.engine.local.image import DRAFT, INSIDE, MARKER, RECORD, FileSystem, Image
-from bough.engine.local.mounts import CommandFailed
-from bough.engine.local.moving import Move
+from bough.engine.local.images import allocating, mounts
+from bough.engine.local.images.image import DRAFT, INSIDE, MARKER, RECORD, FileSystem, Image
+from bough.engine.local.images.mounts import CommandFailed
+from bough.engine.local.images.moving import Move
 from bough.engine.local.progress import Progress
-from bough.engine.local.space import free_bytes
 from bough.engine.local.volumes.detect import choose
 from bough.engine.port import EngineError
 
@@ -116,7 +115,7 @@ def _check_room(image: Image, needed: int, floor: int) -> None:
     if image.thin:
         places[f"the disk of {image.file.parent} has"] = (image.file.parent, "free some space there")
     for what, (folder, mend) in places.items():
-        if free_bytes(folder) < needed + floor:
+        if shutil.disk_usage(folder).free < needed + floor:
             raise EngineError(
                 f"The volumes and templates of {image.home} take {needed // 1024**2} MB, and {floor // 1024**2} MB are "
                 f"to stay free (free_space_floor), which is more than {what}: {mend}.",

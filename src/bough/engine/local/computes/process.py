@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local import launcher, postmaster
-from bough.engine.local.compute_log import MARK, reason
+from bough.engine.local.computes import postmaster
+from bough.engine.local.computes.compute_log import MARK, reason
+from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.folders import SOCKET_NAME
-from bough.engine.local.installs import Install
-from bough.engine.local.postmaster import READY, PidFile, Postmaster
-from bough.engine.local.sandbox import Identity
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.isolation import launcher
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError
 
 _SHORTEST_PAUSE = 0.002

@@ -1,0 +1,1 @@
+"""Running Postgres: start it, find it again, talk to it, stop it."""

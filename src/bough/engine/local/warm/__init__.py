@@ -1,0 +1,1 @@
+"""Computes that run already and wait for a project."""
