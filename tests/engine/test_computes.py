@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import asyncpg
@@ -206,8 +207,8 @@ async def test_a_slow_start_is_told_and_asked_again(home: Home, monkeypatch: pyt
     compute = await home.branch()
     started: list[int] = []
 
-    def start_and_stop(launch: process.Launch) -> int:
-        started.append(process_start(launch))
+    def start_and_stop(launch: process.Launch, within: AbstractContextManager[None]) -> int:
+        started.append(process_start(launch, within))
         os.kill(started[0], signal.SIGSTOP)
         return started[0]
 

@@ -44,7 +44,7 @@ def test_without_a_record_volumes_are_in_the_home(home: Path) -> None:
     folders.check_storage()
 
 
-@pytest.mark.parametrize(("fs", "wal"), [("xfs", None), ("btrfs", "pg_wal")])
+@pytest.mark.parametrize(("fs", "wal"), [("xfs", "pg_wal"), ("btrfs", "pg_wal")])
 def test_with_a_record_they_are_in_the_image(home: Path, fs: FileSystem, wal: str | None) -> None:
     made = storages.with_image(home, fs)
     folders = Folders(storages.settings_of(home))

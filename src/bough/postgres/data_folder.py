@@ -35,6 +35,10 @@ _ANYWHERE = ("pg_internal.init", "pgsql_tmp")
 _DIGITS = frozenset("0123456789")
 
 
+# Where a relation has room and what of it is visible to all. Postgres does without either and makes them again.
+MAPS = ("_fsm", "_vm")
+
+
 def is_left_empty(relative: str) -> bool:
     return relative in LEFT_EMPTY
 

@@ -7,7 +7,7 @@ from bough.postgres.quoting import identifier, literal
 
 # Read what is there; a role without a password has a null verifier. A role that may not log in
 # counts too: its name is taken.
-READ = "select rolname::text, rolpassword::text from pg_catalog.pg_authid"
+READ = "select 'role', rolname::text, rolpassword::text from pg_catalog.pg_authid"
 
 
 def group_statements(major: int) -> list[str]:

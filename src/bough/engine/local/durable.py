@@ -37,6 +37,17 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
 
 
+def sync_files(folder: Path) -> None:
+    """The files of one folder, which holds no others, and the folder itself are on disk."""
+    for path in folder.iterdir():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_folder(folder)
+
+
 def sync_filesystem(path: Path) -> None:
     """Everything written to the file system of `path` is on disk: one call for thousands of files."""
     with _opened(path) as descriptor:

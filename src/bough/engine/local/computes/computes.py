@@ -120,13 +120,13 @@ class Computes:
         self._write_files(spec.volume_id, launch, wished)
         run = _run(spec, settings=wished.settings)
         self._runs.put(run)
-        pid = process.start(launch)
+        pid = process.start(launch, self._groups.born_into(run.group, _limits(spec)))
         self._runs.put(replace(run, pid=pid))
         return pid
 
     def _limit(self, spec: ComputeSpec, pid: int) -> None:
         run = self._runs.get(spec.endpoint_id) or _run(spec, settings="")
-        self._groups.place(run.group, pid, Limits.of(spec.cu, connections=int(spec.settings["max_connections"])))
+        self._groups.place(run.group, pid, _limits(spec))
 
     def _seal(self, launch: Launch) -> None:
         if not process.seal(launch.sockets, self._entrants.gateway_gid):
@@ -193,6 +193,10 @@ class Computes:
     def _write_files(self, volume: VolumeId, launch: Launch, wished: Wish) -> None:
         for name, text in wished.files.items():
             self._volumes.folder(volume).write_conf(name, text, launch.owner)
+
+
+def _limits(spec: ComputeSpec) -> Limits:
+    return Limits.of(spec.cu, connections=int(spec.settings["max_connections"]))
 
 
 def _is_same(told: str, folder: Path) -> bool:

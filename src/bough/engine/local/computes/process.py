@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import stat
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,9 @@ from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError
 
-_SHORTEST_PAUSE = 0.002
+_SHORTEST_PAUSE = 0.0015  # between looks at one that starts: most are ready in a few of them
 _LONGEST_PAUSE = 0.02
+_SHORT_PAUSES = 60  # then it takes long anyway
 _LOOK = 1.0  # seconds between two looks at one that is to end
 
 # Fast shutdown writes a checkpoint, which may be long; after it come harsher ways, and recovery.
@@ -57,21 +59,24 @@ class Launch:
         return [self.install.program("postgres"), "-D", str(self.data), *options]
 
 
-def start(launch: Launch) -> int:
-    """Start the process and return its pid. No postmaster may live on the data folder."""
+def start(launch: Launch, within: AbstractContextManager[None]) -> int:
+    """Start the process, `within` whatever it shall be born into, and return its pid.
+
+    No postmaster may live on the data folder.
+    """
     try:
         clear_away(launch.data)
         _ensure_sockets(launch.sockets, launch.owner)
-        return _spawn(launch)
+        return _spawn(launch, within)
     except OSError as error:
         raise EngineError(f"The compute cannot be started: {error.strerror} ({launch.install.id}).") from error
 
 
-def _spawn(launch: Launch) -> int:
+def _spawn(launch: Launch, within: AbstractContextManager[None]) -> int:
     log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(log, f"{clock.now().isoformat()} {MARK}\n".encode())
-        process = launcher.spawn(launch.command, launch.owner, stdout=log, stderr=log)
+        process = launcher.spawn(launch.command, launch.owner, within, stdout=log, stderr=log)
     finally:
         os.close(log)
     # It outlives this object and is reaped by its pid; an open return code would warn about a lost child.
@@ -81,7 +86,7 @@ def _spawn(launch: Launch) -> int:
 
 async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
     """Whether it accepts connections before the time is up; an error when it ended instead."""
-    pause = _SHORTEST_PAUSE
+    pause, looks = _SHORTEST_PAUSE, 0
     while True:
         file = PidFile.read(launch.data)
         if file is not None and file.pid == process.pid and file.status == READY:
@@ -91,7 +96,9 @@ async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
         if clock.monotonic() >= until:
             return False
         await asyncio.sleep(pause)
-        pause = min(pause * 1.3, _LONGEST_PAUSE)
+        looks += 1
+        if looks > _SHORT_PAUSES:
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
 
 
 async def stop(process: Postmaster) -> None:

@@ -28,6 +28,7 @@ _PASSING = ("08", "40", "53", "55", "57")  # SQLSTATE classes: connection, rollb
 
 _WRONG_SETTINGS = "select name::text, error::text from pg_catalog.pg_file_settings where error is not null"
 _WAITING_SETTINGS = "select name::text from pg_catalog.pg_settings where pending_restart"
+_CONTENTS = f"{roles.READ} union all {databases.READ}"  # in one question: a new project waits for each
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
 _SETTINGS = {
@@ -49,12 +50,11 @@ class Session:
         self, wished_roles: tuple[RoleSpec, ...], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
     ) -> None:
         """Roles, then the databases they own. In a fresh volume the template's spares are taken over."""
-        present = dict(await self._connection.fetch(roles.READ))
+        present, names = _contents(await self._connection.fetch(_CONTENTS))
         verifiers = {role.name: role.verifier for role in wished_roles}
         plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
         if plan:
             await self._connection.execute(";\n".join(plan))
-        names = [name for (name,) in await self._connection.fetch(databases.READ)]
         owners = {database.name: database.owner for database in wished_databases}
         for statement in databases.plan(owners, names, spare=SPARE_DATABASE if fresh else None):
             await self._connection.execute(statement)
@@ -93,6 +93,12 @@ class Session:
 
     async def logical_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.SIZE))
+
+
+def _contents(rows: list[tuple[str, str, str | None]]) -> tuple[dict[str, str | None], list[str]]:
+    """The roles with their verifiers, and the databases."""
+    kinds = {kind: [(name, verifier) for of, name, verifier in rows if of == kind] for kind in ("role", "database")}
+    return dict(kinds["role"]), [name for name, _ in kinds["database"]]
 
 
 @asynccontextmanager

@@ -86,6 +86,28 @@ class Cgroups:
         if not any("pids" in controllers for controllers in self._hierarchies.values()):
             _limit_user(pid)
 
+    @contextmanager
+    def born_into(self, name: str, limits: Limits) -> Iterator[None]:
+        """What this thread starts meanwhile is in the group from its first moment.
+
+        Only version 1 lets a thread go alone, in a fiftieth of the time that moving a process takes.
+        Elsewhere, or when it fails, `place` moves the process when it is there.
+        """
+        left: list[Hierarchy] = []
+        with self._lock, self._complaints("control groups"):
+            for each, controllers in self._hierarchies.items():
+                if each.version == 1:
+                    group = self._ensure_group(each, name)
+                    for controller in controllers:
+                        self._write(each.version, group, controller, limits)
+                    (group / "tasks").write_text("0")
+                    left.append(each)
+        try:
+            yield
+        finally:
+            for each in left:
+                (each.own / "tasks").write_text("0")
+
     def remove(self, name: str) -> None:
         """The group is gone, and with it whatever a compute that ended left running."""
         self._placed.pop(name, None)

@@ -82,7 +82,7 @@ class Uids:
             link.unlink()
         for claim in self._host.glob("[0-9]*"):
             if self._claimant(int(claim.name)) == self._home / claim.name and not os.path.lexists(claim.readlink()):
-                claim.unlink()
+                claim.unlink(missing_ok=True)
 
     def _lend(self, project: ProjectId, taken: set[int]) -> int:
         for uid in range(self._first, self._last):
@@ -114,7 +114,7 @@ class Uids:
                 return False
             if not os.path.lexists(ours) and any(processes.of_user(uid)):
                 return False
-            claim.unlink()
+            claim.unlink(missing_ok=True)
         claim.symlink_to(ours)
         return True
 

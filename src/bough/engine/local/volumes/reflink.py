@@ -55,10 +55,11 @@ def share_tree(source: Path, target: Path, owner: Identity) -> None:
 def share(reading: int, writing: int) -> None:
     """Where nothing can be shared, as between two file systems, the bytes are copied."""
     try:
-        if os.fstat(reading).st_size <= _LARGE:
-            clone_whole(reading, writing)
-        else:
+        size = os.fstat(reading).st_size
+        if size > _LARGE:
             _share_pieces(reading, writing)
+        elif size:
+            clone_whole(reading, writing)
     except OSError as error:
         if error.errno not in _NOTHING_TO_SHARE:
             raise

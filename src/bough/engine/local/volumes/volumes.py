@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from bough.engine.local.durable import publish, sync_filesystem, sync_folder, write_atomically
+from bough.engine.local.durable import publish, sync_files, sync_filesystem, sync_folder, write_atomically
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
@@ -163,10 +163,10 @@ class NewVolume:
 
     def publish(self) -> None:
         self._making.open_to(self._owner)
-        sync_filesystem(self._making.path)
-        if self._apart:
-            sync_filesystem(self._making.wal_apart)
+        if self._apart:  # file by file: whatever else is written to that disk is not ours to wait for
+            sync_files(self._making.wal_apart)
             sync_folder(self._making.wal_apart.parent)
+        sync_filesystem(self._making.path)
         publish(self._making.path, self._place.path)
 
     def discard(self) -> None:
