@@ -219,6 +219,25 @@ async def test_a_taken_spare_waits_for_its_endpoint_over_a_restart(settings: Set
         assert taken.pid == pid
 
 
+async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(settings: Settings) -> None:
+    """A power cut takes the run, which is not synced, and leaves the link."""
+    engine = LocalEngine(settings, spare_cu=0.25)
+    await engine.prepare()
+    home = WarmHome(settings, engine)
+    [spare] = await home.spares(1)
+    compute = await home.project()
+    await compute.run()
+    await kill(compute.pid)
+    (settings.home / "run" / f"{compute.spec.endpoint_id}.json").unlink()
+    await engine.close()
+    async with WarmHome.opened(settings) as again:
+        assert not (settings.home / "volumes" / spare).is_symlink()
+        assert not (settings.sockets / spare).is_symlink()
+        taken = Compute(again, compute.spec)
+        again.computes.append(taken)
+        assert await taken.run() is Readiness.READY
+
+
 async def test_a_taken_spare_without_an_endpoint_goes_with_its_branch(home: WarmHome) -> None:
     await home.spares(1)
     compute = await home.project()

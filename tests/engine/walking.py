@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import os
 import random
+import secrets
 import signal
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -217,5 +218,5 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 def own_uids() -> tuple[int, int]:
     """A range that no test beside this one is lent from, so that whatever is left of one is ours."""
-    first = 2_000_020_000 + random.randrange(200) * 200
-    return first, first + 200
+    first = 2_001_000_000 + secrets.randbelow(100_000) * 1000
+    return first, first + 1000

@@ -74,6 +74,14 @@ class Handover:
         self._runs.remove(spare)
         return True
 
+    def ensure_tidy(self) -> None:
+        """No link of a spare is left whose compute nobody knows: a power cut takes runs. Only for a start."""
+        known = {name for run in self._runs.all() for name in (run.endpoint_id, run.born)}
+        for folder in (self._folders.volumes, self._folders.sockets):
+            for link in folder.iterdir():
+                if link.is_symlink() and is_spare(link.name) and link.name not in known:
+                    link.unlink()
+
     def forget(self, run: Run) -> None:
         """What is left in memory of a compute that ended: its sockets, and the links of its first name."""
         for name in {run.endpoint_id, run.born or run.endpoint_id}:

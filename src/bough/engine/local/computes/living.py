@@ -101,6 +101,7 @@ class Living:
         self.runs.ensure_tidy()
         for run in list(self.runs.all()):
             self._forget_when_dead(run.endpoint_id)
+        self.handover.ensure_tidy()
         self._groups.sweep({run.group for run in self.runs.all()})
 
     def _forget_when_dead(self, endpoint: EndpointId) -> None:
