@@ -227,6 +227,18 @@ async def test_a_child_of_a_sleeping_parent_and_its_own_child(engine: Engine, sp
             assert await db.fetchval("select word from kept") == "here"
 
 
+async def test_a_child_of_a_child_that_never_ran_has_it_all(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept as select n from generate_series(1, 10000) n")
+    child = await ensure_child(engine, spec)
+    grandchild = await ensure_child(engine, await ensure_child(engine, child))
+    for each in (grandchild, child):
+        assert await engine.ensure_running(each) is Readiness.READY
+        async with await session(engine, each) as db:
+            assert await db.fetchval("select count(*) from kept") == 10000
+
+
 async def test_a_child_of_a_killed_parent_has_what_was_committed(engine: Engine, spec: ComputeSpec) -> None:
     await ensure_ready(engine, spec)
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short

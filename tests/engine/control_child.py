@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from bough import log
 from bough.config import Settings
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError
@@ -90,6 +91,7 @@ async def answer(verbs: Verbs, number: int, verb: str, given: dict[str, Any]) ->
 
 
 async def serve(settings: Settings) -> None:
+    log.configure("warning")  # to standard error: the other one is for answers
     engine = LocalEngine(settings, spare_cu=SPARE_CU)
     await engine.prepare()
     say(number=0)

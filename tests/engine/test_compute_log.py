@@ -41,6 +41,12 @@ EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"
             True,
         ),
         ("", "The compute's process was ended from outside.", True),
+        (
+            "2026 [1] LOG:  starting\n2026 [7] app@db FATAL:  the database system is starting up\n"
+            "2026 [1] LOG:  startup process (PID 6) was terminated by signal 9: Killed\n",
+            "The compute's process was ended from outside.",
+            True,
+        ),
     ],
 )
 def test_the_reason_of_the_last_start(tmp_path: Path, lines: str, sentence: str, transient: bool) -> None:

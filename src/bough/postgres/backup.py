@@ -3,12 +3,21 @@
 A temporary slot keeps the WAL that the copy needs, and goes with the session, whatever becomes of us.
 """
 
+import re
 from dataclasses import dataclass
 
 from bough.postgres import RESERVED_PREFIX
 
 LABEL_FILE = "backup_label"
+TAKEN_LABEL_FILE = "backup_label.old"  # what a server makes of it when it begins to recover
+_FIRST_SEGMENT = re.compile(r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE)
 KEEP_WAL = "select pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true, temporary => true)"
+
+
+def first_segment(label: str) -> str | None:
+    """The file in which a server that recovers by the label begins to read; None when the text is no label."""
+    found = _FIRST_SEGMENT.search(label)
+    return found[1] if found else None
 
 
 def slot_name(token: str) -> str:

@@ -13,6 +13,7 @@ from bough.postgres.wal import segment_name
 PATH = "global/pg_control"
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
 _SHUT_DOWN = 1  # DB_SHUTDOWNED: the checkpoint is the last record
+_RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,8 @@ class ControlFile:
     @property
     def shut_down(self) -> bool:
         return self.state == _SHUT_DOWN
+
+    @property
+    def recovers_from_backup(self) -> bool:
+        """Whether a server began to, and has not come to the end yet."""
+        return self.state == _RECOVERING

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from bough.engine.local.computes import process, session
+from bough.engine.local.computes import labels, process, session
 from bough.engine.local.computes.living import Living
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.owners import Owners
@@ -21,7 +21,7 @@ from bough.engine.port import EngineError
 from bough.engine.spec import BranchSpec
 from bough.ids import VolumeId
 from bough.postgres import wal
-from bough.postgres.backup import LABEL_FILE, BackupEnd
+from bough.postgres.backup import LABEL_FILE, BackupEnd, first_segment
 
 
 class Branches:
@@ -98,7 +98,20 @@ class Branches:
 
 def _clone_whole(made: NewVolume, source: Path, source_wal: Path) -> None:
     made.clone(source)
-    made.clone_needed_wal(source_wal)
+    label = labels.waiting(source)
+    if label is None:
+        made.clone_needed_wal(source_wal)
+    else:
+        _hand_on_backup(made, source_wal, label)
+
+
+def _hand_on_backup(made: NewVolume, source_wal: Path, label: str) -> None:
+    """The source is a copy itself, by which no server has recovered yet: so will its copy."""
+    first = first_segment(label)
+    if first is None:
+        raise EngineError("The parent branch's backup label is broken.", transient=False)
+    made.clone_wal(source_wal, wal.needed_from(first, (path.name for path in source_wal.iterdir())))
+    made.write(LABEL_FILE, label)
 
 
 def _add_backup(made: NewVolume, source_wal: Path, first: str, end: BackupEnd) -> None:

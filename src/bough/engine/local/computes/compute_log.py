@@ -8,7 +8,8 @@ from bough.engine.port import EngineError
 
 MARK = "bough starts the compute"
 _TAIL = 64 * 1024
-_LINE = re.compile(r"(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?P<text>.*)")
+# Of the server itself: in lines of sessions, whom it refuses while it starts, a role comes before the level.
+_LINE = re.compile(r"(?:[^\[]*\[\d+\] )?(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?P<text>.*)")
 
 # Troubles that pass by themselves: a killed postmaster's children, another start at the same moment.
 _PASSING = (
@@ -32,7 +33,7 @@ def reason(log: Path, data: Path) -> EngineError:
 
 def _fatal(lines: list[str]) -> str | None:
     """The last fatal line; about files with errors, the line before, which names the setting."""
-    found = [match for match in map(_LINE.search, lines) if match]
+    found = [match for match in map(_LINE.match, lines) if match]
     fatal = [position for position, match in enumerate(found) if match["level"] in ("FATAL", "PANIC")]
     if not fatal:
         return None
@@ -43,13 +44,13 @@ def _fatal(lines: list[str]) -> str | None:
 
 def _refused_fork(lines: list[str]) -> str | None:
     """A server that cannot have its processes gives up with a line that is no more than a note."""
-    found = [match["text"] for match in map(_LINE.search, lines) if match]
+    found = [match["text"] for match in map(_LINE.match, lines) if match]
     return next((text for text in found if text.startswith("could not fork")), None)
 
 
 def _complaint(lines: list[str]) -> str | None:
     """What it said before it had a log; None when it had one, for then its end was not its own."""
-    if any(map(_LINE.search, lines)):
+    if any(map(_LINE.match, lines)):
         return None
     return " ".join(lines)[-300:] or None
 

@@ -25,6 +25,8 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import ComputeSpec
 from bough.ids import VolumeId
+from bough.postgres import MAINTENANCE_DATABASE
+from bough.postgres.template import SPARE_DATABASE
 
 READY_SECONDS = 10.0  # then the caller is told that it is starting, and asks again
 _SHORTEST_PAUSE = 0.05  # between two tries, which wait for what may pass soon
@@ -151,7 +153,7 @@ class Computes:
         if applied == wished.contents:
             return
         fresh = applied is None and launch.from_template
-        async with session.opened(launch.sockets) as ours:
+        async with session.opened(launch.sockets, _first_database(spec) if fresh else MAINTENANCE_DATABASE) as ours:
             await ours.apply(spec.roles, spec.databases, major=launch.install.major, fresh=fresh)
         await unbroken(lambda: folder.write_applied(wished.contents))
 
@@ -193,6 +195,12 @@ class Computes:
     def _write_files(self, volume: VolumeId, launch: Launch, wished: Wish) -> None:
         for name, text in wished.files.items():
             self._volumes.folder(volume).write_conf(name, text, launch.owner)
+
+
+def _first_database(spec: ComputeSpec) -> str:
+    """Where nobody has been yet, the database that its owner enters first: our session fills its caches."""
+    wished = {database.name for database in spec.databases}
+    return SPARE_DATABASE if SPARE_DATABASE in wished else MAINTENANCE_DATABASE
 
 
 def _limits(spec: ComputeSpec) -> Limits:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import postmaster
+from bough.engine.local.computes import labels, postmaster
 from bough.engine.local.computes.compute_log import MARK, reason
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.folders import SOCKET_NAME
@@ -124,10 +124,15 @@ async def _ended(process: Postmaster, seconds: float) -> bool:
 
 
 def clear_away(data: Path) -> None:
-    """What a killed postmaster left: its children, and a pid file that may name a stranger by now."""
+    """What a killed postmaster left, before another is started or its data is copied."""
     file = PidFile.read(data)
-    if file is None:
-        return
+    if file is not None:
+        _forget_postmaster(data, file)
+    labels.put_back(data)
+
+
+def _forget_postmaster(data: Path, file: PidFile) -> None:
+    """Its children, and its pid file, which may name a stranger by now."""
     for pid in postmaster.orphans(data):
         orphan = Postmaster.open(pid)
         if orphan is not None:

@@ -1,0 +1,86 @@
+"""A branch of a running one recovers when it first starts; cut off in the middle, it begins anew."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from bough.config import Settings
+from bough.engine.port import EngineError, Readiness
+from bough.postgres.backup import LABEL_FILE, TAKEN_LABEL_FILE
+from bough.postgres.conf import SEGMENT_MB
+from engine.homes import DRIVERS, Compute, Home, home_on
+
+CHECKPOINT_RECORD = 120  # bytes, in 17
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    with home_on(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+async def home(settings: Settings) -> AsyncIterator[Home]:
+    async with Home.opened(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def child(home: Home) -> Compute:
+    parent = await home.compute()
+    async with parent.connect() as db:
+        await db.execute("create table kept as select generate_series(1, 1000) as n")
+    return await home.child(parent)
+
+
+async def cut_off(compute: Compute) -> None:
+    """Its server takes the label away and finds no end of the backup; then the WAL is there again."""
+    segment, behind = behind_the_checkpoint(compute.data)
+    whole = segment.read_bytes()
+    with segment.open("r+b") as file:
+        file.seek(behind)
+        file.write(bytes(len(whole) - behind))
+    with pytest.raises(EngineError, match="WAL ends before end of online backup"):
+        await compute.run()
+    segment.write_bytes(whole)
+    assert not (compute.data / LABEL_FILE).exists()
+
+
+def behind_the_checkpoint(data: Path) -> tuple[Path, int]:
+    """The segment that the label begins with, and the place in it after the record of its checkpoint."""
+    lines = dict(line.split(": ", 1) for line in (data / LABEL_FILE).read_text().splitlines())
+    segment = lines["START WAL LOCATION"].split("file ")[1].rstrip(")")
+    place = int(lines["CHECKPOINT LOCATION"].split("/")[1], 16) % (SEGMENT_MB << 20)
+    return data / "pg_wal" / segment, place + CHECKPOINT_RECORD
+
+
+async def test_a_first_start_that_was_cut_off_is_made_again(child: Compute) -> None:
+    await cut_off(child)
+    assert await child.run() is Readiness.READY
+    assert await child.value("select count(*) from kept") == 1000
+    await child.kill()
+    assert await child.run() is Readiness.READY, "and from then on it recovers as any other"
+    assert (child.data / TAKEN_LABEL_FILE).exists()
+
+
+async def test_a_branch_of_one_that_was_cut_off_is_whole(home: Home, child: Compute) -> None:
+    await cut_off(child)
+    grandchild = await home.child(child)
+    assert await grandchild.run() is Readiness.READY
+    assert await grandchild.value("select count(*) from kept") == 1000
+
+
+async def test_a_branch_of_one_that_never_started_recovers_as_that_would(home: Home, child: Compute) -> None:
+    grandchild = await home.child(child)
+    assert (grandchild.data / LABEL_FILE).read_text() == (child.data / LABEL_FILE).read_text()
+    assert (grandchild.data / LABEL_FILE).stat().st_uid == grandchild.data.stat().st_uid
+    assert await grandchild.run() is Readiness.READY
+
+
+async def test_a_label_that_is_none_is_told(home: Home, child: Compute) -> None:
+    os.truncate(child.data / LABEL_FILE, 10)
+    with pytest.raises(EngineError, match="backup label is broken") as refused:
+        await home.child(child)
+    assert not refused.value.transient
