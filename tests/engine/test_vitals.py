@@ -53,12 +53,10 @@ async def test_a_restart_is_seen_by_its_time(home: Home) -> None:
     assert second.started_at > first.started_at
 
 
-async def test_without_the_right_to_trace_there_is_a_smaller_figure(home: Home) -> None:
+async def test_without_the_right_to_trace_there_is_a_figure_all_the_same(home: Home) -> None:
     require_root()
     compute = await home.compute()
-    whole = vitals_of(compute.pid)
-    assert whole is not None
-    assert 0 < await asyncio.to_thread(seen_without_the_right, compute.pid) < whole.memory_bytes
+    assert await asyncio.to_thread(seen_without_the_right, compute.pid) > 0
 
 
 def test_a_process_that_is_gone_has_none() -> None:
