@@ -125,12 +125,13 @@ async def _branch_once(parent: Parent) -> None:
 
 
 def _image_gb(kind: Kind) -> int:
-    return 4 + 2 * kind.megabytes // 1024
+    return 4 + (2 + kind.clones) * kind.megabytes // 1024
 
 
 def _needed_gb(kind: Kind) -> float:
-    """On every driver, by hand and as a copy, with the WAL that each keeps."""
-    return (len(DRIVERS) + 2) * (1.2 * kind.megabytes / 1024 + 1)
+    """On every driver, by hand and as a copy, with the WAL that each keeps and the clones that stay."""
+    gigabytes = kind.megabytes / 1024
+    return (len(DRIVERS) + 2) * (1.2 * gigabytes + 1) + len(COPY_ON_WRITE) * kind.clones * gigabytes
 
 
 def _promise(kind: Kind, made: list[Parent], hands: Times) -> Promise:

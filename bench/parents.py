@@ -35,6 +35,7 @@ class Kind:
     rows: Rows  # for the probes
     fill: Fill
     age: Age | None = None
+    clones: int = 0  # that its ageing leaves; random writes between them may part each from the next wholly
     plain: bool = False  # whether it is also cloned by copying
 
 
@@ -62,6 +63,7 @@ def _aged(sizes: Sizes) -> Kind:
         rows=rows,
         fill=partial(_fill_pgbench, sizes.aged_scale),
         age=partial(_age, sizes.ageing_rounds, sizes.ageing_seconds),
+        clones=sizes.ageing_rounds,
     )
 
 

@@ -6,6 +6,7 @@ import stat
 import pytest
 
 from bough.engine.local.isolation.sandbox import ourselves
+from bough.engine.local.volumes import ioctls, reflink
 from bough.engine.local.volumes.copying import chown_tree
 from bough.engine.local.volumes.detect import can_reflink, is_btrfs
 from bough.engine.local.volumes.sizes import Sizes, sizes
@@ -145,6 +146,31 @@ def test_a_large_file_with_holes_is_cloned_whole(shelf: Shelf) -> None:
             file.seek(offset)
             file.write(os.urandom(9000))
     assert tree(shelf.clone()) == tree(shelf.source)
+
+
+def test_a_large_file_that_lies_scattered_is_cloned_whole_and_piece_by_piece(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.fill({"large": os.urandom(24 * MB)})
+    shelf.clone()  # what is written now goes elsewhere
+    with (shelf.source / "large").open("r+b") as file:
+        for page in range(0, 24 * MB // 8192, 2):
+            file.seek(page * 8192)
+            file.write(os.urandom(8192))
+        os.fsync(file.fileno())
+    lengths: list[int] = []
+
+    def clone_range(source: int, target: int, offset: int, length: int) -> None:
+        lengths.append(length)
+        ioctls.clone_range(source, target, offset, length)
+
+    monkeypatch.setattr(reflink, "clone_range", clone_range)
+    again = shelf.place / "again"
+    shelf.driver.clone(shelf.source, again, ourselves())
+    assert tree(again) == tree(shelf.source)
+    if shelf.driver.name == "reflink":
+        assert len(lengths) > 3000 / 256, "a piece has few extents"
+        assert max(lengths) < 4 * MB
 
 
 def test_removing_may_be_repeated_and_begun_anywhere(shelf: Shelf) -> None:

@@ -26,18 +26,23 @@ class WarmHome(Home):
     """A home whose engine has a pool of the default shape."""
 
     @classmethod
+    async def begun(cls, settings: Settings, spare_cu: float = 0.25) -> "WarmHome":
+        """Of a control that will end and leave what it made to the next."""
+        engine = LocalEngine(settings, spare_cu=spare_cu)
+        await engine.prepare()
+        return cls(settings, engine)
+
+    @classmethod
     @asynccontextmanager
     async def opened(cls, settings: Settings) -> AsyncIterator["WarmHome"]:
-        engine = LocalEngine(settings, spare_cu=0.25)
-        await engine.prepare()
-        home = cls(settings, engine)
+        home = await cls.begun(settings)
         try:
             yield home
         finally:
             await home.clear()
-            for spare in (await engine.observe()).spare:
-                await engine.ensure_suspended(spare)
-            await engine.close()
+            for spare in (await home.engine.observe()).spare:
+                await home.engine.ensure_suspended(spare)
+            await home.engine.close()
 
     async def spares(self, count: int) -> set[EndpointId]:
         """Those that may be taken, when they are so many. One that is seen running may not be ready."""
@@ -62,6 +67,12 @@ class WarmHome(Home):
         )
         await self.engine.ensure_branch(wish)
         return compute
+
+    def found(self, compute: Compute) -> Compute:
+        """One that the control before this one made."""
+        same = Compute(self, compute.spec)
+        self.computes.append(same)
+        return same
 
 
 @pytest.fixture
@@ -166,24 +177,20 @@ async def test_a_dead_spare_is_not_given_to_anyone(home: WarmHome) -> None:
 
 
 async def test_the_next_control_adopts_what_fits(settings: Settings) -> None:
-    first = LocalEngine(settings, spare_cu=0.25)
-    await first.prepare()
-    home = WarmHome(settings, first)
+    home = await WarmHome.begun(settings)
     [spare] = await home.spares(1)
     pid = home.pid_of(spare)
-    await first.close()
+    await home.engine.close()
     async with WarmHome.opened(settings) as again:
         assert await again.spares(1) == {spare}
         assert again.pid_of(spare) == pid
 
 
 async def test_the_next_control_sweeps_what_does_not_fit(settings: Settings) -> None:
-    first = LocalEngine(settings, spare_cu=1)
-    await first.prepare()
-    home = WarmHome(settings, first)
+    home = await WarmHome.begun(settings, spare_cu=1)
     [spare] = await home.spares(1)
     pid = home.pid_of(spare)
-    await first.close()
+    await home.engine.close()
     async with WarmHome.opened(settings) as again:
         assert spare not in await again.spares(1)
         assert not is_process(pid)
@@ -191,10 +198,9 @@ async def test_the_next_control_sweeps_what_does_not_fit(settings: Settings) -> 
 
 
 async def test_without_a_pool_the_spares_of_before_are_swept(settings: Settings) -> None:
-    first = LocalEngine(settings, spare_cu=0.25)
-    await first.prepare()
-    await WarmHome(settings, first).spares(1)
-    await first.close()
+    first = await WarmHome.begun(settings)
+    await first.spares(1)
+    await first.engine.close()
     again = LocalEngine(settings.model_copy(update={"warm_pool": 0}), spare_cu=0.25)
     await again.prepare()
     assert (await again.observe()).spare == frozenset()
@@ -205,36 +211,30 @@ async def test_without_a_pool_the_spares_of_before_are_swept(settings: Settings)
 
 
 async def test_a_taken_spare_waits_for_its_endpoint_over_a_restart(settings: Settings) -> None:
-    first = LocalEngine(settings, spare_cu=0.25)
-    await first.prepare()
-    home = WarmHome(settings, first)
+    home = await WarmHome.begun(settings)
     await home.spares(1)
     compute = await home.project()
     pid = compute.pid
-    await first.close()
+    await home.engine.close()
     async with WarmHome.opened(settings) as again:
-        taken = Compute(again, compute.spec)
-        again.computes.append(taken)
+        taken = again.found(compute)
         assert await taken.run() is Readiness.READY
         assert taken.pid == pid
 
 
 async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(settings: Settings) -> None:
     """A power cut takes the run, which is not synced, and leaves the link."""
-    engine = LocalEngine(settings, spare_cu=0.25)
-    await engine.prepare()
-    home = WarmHome(settings, engine)
+    home = await WarmHome.begun(settings)
     [spare] = await home.spares(1)
     compute = await home.project()
     await compute.run()
     await kill(compute.pid)
     (settings.home / "run" / f"{compute.spec.endpoint_id}.json").unlink()
-    await engine.close()
+    await home.engine.close()
     async with WarmHome.opened(settings) as again:
         assert not (settings.home / "volumes" / spare).is_symlink()
         assert not (settings.sockets / spare).is_symlink()
-        taken = Compute(again, compute.spec)
-        again.computes.append(taken)
+        taken = again.found(compute)
         assert await taken.run() is Readiness.READY
 
 
@@ -266,9 +266,7 @@ async def test_a_crash_in_the_handover_is_made_good(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, step: str, goes_on: bool
 ) -> None:
     """After the rename the branch has its volume, and a compute that nobody has a way to may serve it."""
-    first = LocalEngine(settings, spare_cu=0.25)
-    await first.prepare()
-    home = WarmHome(settings, first)
+    home = await WarmHome.begun(settings)
     [spare] = await home.spares(1)
     pid = home.pid_of(spare)
 
@@ -279,10 +277,9 @@ async def test_a_crash_in_the_handover_is_made_good(
     with pytest.raises(Crash):
         await home.project()
     monkeypatch.undo()
-    await first.close()
+    await home.engine.close()
     async with WarmHome.opened(settings) as again:
-        compute = Compute(again, home.computes[0].spec)
-        again.computes.append(compute)
+        compute = again.found(home.computes[0])
         if goes_on:
             assert await compute.run() is Readiness.READY
             assert await compute.value("select 1") == 1
@@ -294,9 +291,7 @@ async def test_a_crash_in_the_handover_is_made_good(
 async def test_a_crash_before_the_rename_leaves_nothing_of_the_spare(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = LocalEngine(settings, spare_cu=0.25)
-    await first.prepare()
-    home = WarmHome(settings, first)
+    home = await WarmHome.begun(settings)
     [spare] = await home.spares(1)
     pid = home.pid_of(spare)
 
@@ -307,12 +302,11 @@ async def test_a_crash_before_the_rename_leaves_nothing_of_the_spare(
     with pytest.raises(Crash):
         await home.project()
     monkeypatch.undo()
-    await first.close()
+    await home.engine.close()
     async with WarmHome.opened(settings) as again:
         assert not is_process(pid)
         assert not (settings.home / "volumes" / spare).exists()
-        compute = Compute(again, home.computes[0].spec)
-        again.computes.append(compute)
+        compute = again.found(home.computes[0])
         await again.engine.ensure_branch(branch_of(compute.spec))
         assert await compute.run() is Readiness.READY
 

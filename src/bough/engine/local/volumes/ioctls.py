@@ -68,18 +68,35 @@ def destroy_subvolume(folder: int, name: str) -> None:
 def extents(file: int) -> Iterator[Extent]:
     """Where an open file lies on disk, after what was written has got there."""
     start, flags = 0, _SYNC_FIRST
-    room = _EXTENTS_A_CALL * _EXTENT.size
     while True:
-        asked = _EXTENT_MAP.pack(start, _TO_THE_END - start, flags, 0, _EXTENTS_A_CALL, 0)
-        answer = _call(file, _FIEMAP, asked + bytes(room))
-        mapped = _EXTENT_MAP.unpack_from(answer)[3]
+        mapped, answer = _map(file, start, _TO_THE_END - start, flags)
         for number in range(mapped):
-            at, _, length, flags = _EXTENT.unpack_from(answer, _EXTENT_MAP.size + number * _EXTENT.size)
+            at, _, length, flags = _extent(answer, number)
             yield Extent(length, bool(flags & _SHARED))
             start = at + length
         if mapped == 0 or flags & _LAST:
             return
         flags = 0
+
+
+def end_of_extents(file: int, start: int, length: int) -> int:
+    """How far from `start` the first few extents of an open file reach, at most `length` bytes on."""
+    mapped, answer = _map(file, start, length, 0)
+    if mapped < _EXTENTS_A_CALL:
+        return start + length
+    at, _, size, _ = _extent(answer, mapped - 1)
+    return min(at + size, start + length)
+
+
+def _map(file: int, start: int, length: int, flags: int) -> tuple[int, bytes]:
+    asked = _EXTENT_MAP.pack(start, length, flags, 0, _EXTENTS_A_CALL, 0)
+    answer = _call(file, _FIEMAP, asked + bytes(_EXTENTS_A_CALL * _EXTENT.size))
+    return _EXTENT_MAP.unpack_from(answer)[3], answer
+
+
+def _extent(answer: bytes, number: int) -> tuple[int, int, int, int]:
+    at, on_disk, length, flags = _EXTENT.unpack_from(answer, _EXTENT_MAP.size + number * _EXTENT.size)
+    return at, on_disk, length, flags
 
 
 def _call(file: int, code: int, given: bytes) -> bytes:

@@ -2,14 +2,12 @@
 
 A small file is shared in one call. A large one is shared piece by piece, for the call keeps writers
 out of the whole file until it returns; and as a call takes as long as there are extents, one or
-thousands in a megabyte, each piece is as large as the time of the one before it allows. Large files
-are shared beside one another, in threads. Small ones stay with one thread: a call is over before
-another thread could begin.
+thousands in a few megabytes, each piece ends after so many of them. Large files are shared beside one
+another, in threads. Small ones stay with one thread: a call is over before another thread could begin.
 """
 
 import errno
 import os
-import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,14 +16,14 @@ from pathlib import Path
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
-from bough.engine.local.volumes.ioctls import clone_range, clone_whole
+from bough.engine.local.volumes.ioctls import clone_range, clone_whole, end_of_extents
 from bough.engine.local.volumes.removing import remove_tree
 
 _MB = 1024 * 1024
 _LARGE = 4 * _MB
-_PIECES = (1 * _MB, 64 * _MB)
-_QUICK, _SLOW = 0.002, 0.01  # seconds a piece may take
+_LARGEST_PIECE = 64 * _MB
 _THREADS = min(4, os.cpu_count() or 1)
+_NO_MAP = (errno.EOPNOTSUPP, errno.ENOTTY)
 _NOTHING_TO_SHARE = (errno.EXDEV, errno.EOPNOTSUPP, errno.ENOTTY)
 _LOOKS = 100  # at a file that is cut off and grows in turns
 
@@ -95,9 +93,8 @@ def _share_and_close(reading: int, writing: int) -> None:
 
 def _share_pieces(reading: int, writing: int) -> None:
     offset = looks = 0
-    piece = _LARGE
     while (left := os.fstat(reading).st_size - offset) > 0:
-        began = time.perf_counter()
+        piece = _piece(reading, offset)
         try:
             clone_range(reading, writing, offset, piece if left > piece else 0)
         except OSError as error:
@@ -106,11 +103,12 @@ def _share_pieces(reading: int, writing: int) -> None:
                 raise
             continue  # the file ends earlier by now
         offset += piece
-        piece = _next_piece(piece, time.perf_counter() - began)
 
 
-def _next_piece(piece: int, seconds: float) -> int:
-    smallest, largest = _PIECES
-    if seconds > _SLOW:
-        return max(piece // 2, smallest)
-    return min(piece * 2, largest) if seconds < _QUICK else piece
+def _piece(reading: int, offset: int) -> int:
+    try:
+        return end_of_extents(reading, offset, _LARGEST_PIECE) - offset
+    except OSError as error:
+        if error.errno not in _NO_MAP:
+            raise
+        return _LARGE

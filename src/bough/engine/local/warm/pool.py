@@ -37,7 +37,7 @@ class Shape:
 
 
 class WarmPool:
-    """`busy` tells whether somebody waits for the engine, `may_make` whether the disk has room."""
+    """`busy` tells whether somebody waits for the engine, `check` raises when nothing new may be made."""
 
     def __init__(
         self, spares: Spares, *, size: int, memory_share: float, busy: Callable[[], bool], check: Callable[[], None]
