@@ -24,7 +24,7 @@ from bench.stalls import Probes
 from bench.stopwatch import TOTAL, Stopwatch, Times, figures
 
 STALL_LIMIT = 100.0  # milliseconds, on reflink
-GROWTH_LIMIT = 3.0  # how many times as long the largest parent's branch may take
+GROWTH_LIMIT = 2.0  # how many times as long the largest parent's branch may take
 COPY_LIMIT_MB = 1024  # from here on a branch is ready sooner than a copy of a database at rest
 QUIET = 1.5  # seconds of reading and writing before the clone
 

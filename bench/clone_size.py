@@ -22,7 +22,7 @@ from bench.rounds import ROUNDS, note, turns
 from bench.sizes import Sizes
 from bough.engine.local.durable import sync_filesystem
 
-LIMIT = 0.1  # of the parent, with copy-on-write
+LIMIT = 0.05  # of the parent, with copy-on-write
 PARENT, CLONED, STARTED = "its parent", "a clone", "… started, and asked a little"
 SEGMENTS = 64  # more of WAL than a server keeps that was just filled
 _QUESTIONS = (

@@ -19,7 +19,7 @@ from bough.engine.local.computes.postmaster import PidFile
 
 DRIVER = "reflink"
 FEWEST = 5  # computes, for what each takes of the machine's memory
-SLOWER_LIMIT = 3.0  # how many times as long the next one may take to start
+SLOWER_LIMIT = 1.5  # how many times as long the next one may take to start
 
 
 @dataclass(slots=True)

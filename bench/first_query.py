@@ -29,8 +29,8 @@ ROUNDS = 7
 WARM, COLD = "warm", "cold"
 LIMITS = {
     "reflink": {WARM: 0.1, COLD: 0.2},
-    "btrfs+wal": {WARM: 1.0, COLD: 1.0},
-    "plain": {WARM: 1.0, COLD: 1.0},
+    "btrfs+wal": {WARM: 0.15, COLD: 0.3},
+    "plain": {WARM: 0.15, COLD: 0.35},
 }
 
 
