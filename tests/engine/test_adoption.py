@@ -1,19 +1,16 @@
 """Computes outlive the program that started them; the next one finds them."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from bough.config import Settings, default_cache
+from bough.config import Settings
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError, Readiness
+from engine.elsewhere import lines_of
 from engine.homes import Home, connected, home_folder, is_process
 from requires import require_root
-
-TESTS = Path(__file__).parents[1]
 
 
 async def test_a_second_engine_finds_what_the_first_left_running(home: Home) -> None:
@@ -103,14 +100,5 @@ def test_an_ordinary_user_can_do_the_same() -> None:
     with home_folder() as settings:
         settings.home.mkdir()
         os.chown(settings.home, 65534, 65534)
-        ended = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "engine.ordinary_user", str(settings.home), str(default_cache())],
-            cwd="/",
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.split() == ["plain", "False", "17", "suspended", "absent"]
+        lines = lines_of("engine.ordinary_user", settings)
+    assert lines == ["plain False", "17", "suspended", "absent"]

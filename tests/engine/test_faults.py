@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -15,14 +14,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.config import default_cache
 from bough.engine.local.computes.compute_log import MARK, reason
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError, Readiness
+from engine.elsewhere import lines_of
 from engine.homes import Compute, Home, home_folder
 from requires import require_root
-
-TESTS = Path(__file__).parents[1]
 
 
 def cut_off(path: Path) -> None:
@@ -168,17 +165,8 @@ def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half(
     require_root()
     with home_folder() as settings:
         settings.home.mkdir()
-        ended = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "engine.poor_user", str(settings.home), str(default_cache())],
-            cwd="/",
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert ended.returncode == 0, ended.stderr
-    *refusals, last = map(json.loads, ended.stdout.splitlines())
+        lines = lines_of("engine.poor_user", settings)
+    *refusals, last = map(json.loads, lines)
     assert last == "ready", "once there are processes again"
     sentence, _, left = refusals[0]
     assert re.search("cannot be started: Resource temporarily unavailable|starts no more threads", sentence)
