@@ -44,6 +44,7 @@ def home_folder(**changes: Any) -> Iterator[Settings]:
 
 # `btrfs+wal`: the data on btrfs and the WAL on the file system of the home.
 DRIVERS = ("plain", "reflink", "btrfs", "btrfs+wal")
+_PATIENCE = 10.0  # seconds until a compute that does not end is ended
 
 
 @contextmanager
@@ -98,8 +99,11 @@ def _end_computes(settings: Settings) -> None:
         if live is not None:
             with live:
                 live.signal(signal.SIGINT)
+                patience = time.monotonic() + _PATIENCE
                 while not live.has_ended():
                     time.sleep(0.01)
+                    if time.monotonic() > patience:  # a 17 that a test has hurt may never end in peace
+                        live.signal(signal.SIGKILL)
 
 
 def is_process(pid: int) -> bool:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -10,11 +10,13 @@ from bough.config import Settings
 from bough.engine.local.images import image_making
 from bough.engine.local.images.image import Image
 from bough.engine.local.progress import silent
+from bough.engine.port import EngineError, Readiness
 from engine.consistency import Machine
 from engine.examination import findings
 from engine.homes import home_in
-from engine.power import Disk, disk_of
+from engine.power import Disk, disk_of, end_everything_in, power_cut
 from engine.walking import Walk, own_uids
+from engine.warm_homes import WarmHome
 from images import FileSystem
 from requires import require_cow
 
@@ -37,6 +39,7 @@ def home_on(kind: str) -> Iterator[tuple[Settings, Disk]]:
         try:
             yield settings, disk
         finally:
+            end_everything_in(disk.folder)
             image.unmount()
 
 
@@ -53,3 +56,19 @@ async def test_nothing_is_lost_or_left_when_the_power_is_cut(kind: str, long: bo
         finally:
             print(f"{walk.calls} calls, kills: {walk.kills}")
         assert await findings(walk, settings, machine) == ""
+
+
+async def test_a_spare_that_was_taken_a_moment_ago_has_its_wal() -> None:
+    """Its folders got new names on two file systems, which are synced one by one."""
+    with home_on("btrfs in xfs") as (settings, disk):
+        before = await WarmHome.begun(settings)
+        await before.spares(1)
+        taken = await before.project()
+        disk.cut()
+        with suppress(EngineError, OSError):  # from the next spare, which was being made
+            await before.engine.close()
+        power_cut(disk, settings)
+        async with WarmHome.opened(settings) as home:
+            compute = home.found(taken)
+            assert await compute.run() is Readiness.READY
+            assert await compute.value("select 1") == 1

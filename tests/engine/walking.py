@@ -62,6 +62,7 @@ class Walk:
         self.calls = 0
         self.kills = {"control": 0, "postmaster": 0, "session": 0}
         self._disk = disk
+        self._cuts = 0  # of the power: what is heard after one was said by a machine that is no more
         self._settings = settings
         self._folders = Folders(settings)
         self._dice = dice
@@ -146,12 +147,15 @@ class Walk:
 
     async def _write(self, branch: Branch, count: int) -> None:
         """If it runs, and as long as it does. The driver may wait for ever for a server that is gone."""
+        cuts = self._cuts
         with suppress(*_BROKEN):
             async with asyncio.timeout(_PATIENCE), connected(self.address(branch)) as db:
                 await db.execute(_TABLE)
                 for row in itertools.islice(self._rows, count):
                     branch.may.add(row)
                     await db.execute("insert into walked values ($1)", row)
+                    if self._cuts != cuts:
+                        return
                     branch.must.add(row)
                 await db.execute("update walked set filler = filler || 'x' where n % 7 = 0")
 
@@ -166,14 +170,17 @@ class Walk:
         """Whether the verb was done; it is unfinished when control was killed, or said to try again."""
         self.calls += 1
         branch.unfinished.append(verb)
+        cuts = self._cuts
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.control.call(verb, branch.names)
         except Killed:
             return False
         except Refused as refusal:
-            if not refusal.transient:
+            if not refusal.transient and self._cuts == cuts:
                 raise
+            return False
+        if self._cuts != cuts:
             return False
         branch.unfinished = [each for each in branch.unfinished if each != verb]
         if verb == "ensure_branch":
@@ -187,6 +194,7 @@ class Walk:
         if luck < 0.3:
             self.kills["control"] += 1
             if self._disk is not None:
+                self._cuts += 1
                 self._disk.cut()
             self.control.kill()
             await self.control.gone()

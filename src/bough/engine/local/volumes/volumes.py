@@ -71,10 +71,11 @@ class Volumes:
         folder = self.folder(old)
         apart = self.folder(new).wal_apart
         folder.wal_apart.rename(apart)
+        sync_folder(apart.parent)
         fresh = folder.data / "pg_wal.new"
         _link_wal(fresh, apart, folder.owner)
         fresh.rename(folder.data / "pg_wal")
-        sync_folder(apart.parent)
+        sync_folder(folder.data)  # a subvolume is not synced with the folder it is in
 
     async def ensure_absent(self, volume: VolumeId) -> None:
         """The volume and all that was begun of it are gone."""
