@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
 from bough.domain.operation import Operation
+from bough.engine.local.durable import exclusive
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.installs import installs
 from bough.engine.local.isolation import cgroups
@@ -61,11 +62,14 @@ def forget_groups(settings: Settings) -> None:
 
 def forget_uids(folder: Path) -> None:
     """The host's note of which user ids the homes in a folder lent, and what those left in memory."""
-    for claim in Path("/run/bough/uids").glob("[0-9]*"):
-        with suppress(FileNotFoundError):  # other tests tidy their own beside us
+    host = Path("/run/bough/uids")
+    if not os.access(host, os.W_OK):  # an ordinary user lends none
+        return
+    with exclusive(host / ".lock"):  # engines of other tests read all of them
+        for claim in host.glob("[0-9]*"):
             if claim.readlink().is_relative_to(folder):
                 forget_files(int(claim.name))
-                claim.unlink(missing_ok=True)
+                claim.unlink()
 
 
 def settings_for(folder: Path, **changes: Any) -> Settings:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bough.config import Settings, running_as_root
 from bough.engine.local.computes.runs import Run, Runs
+from bough.engine.local.durable import exclusive
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import cgroups, hierarchies
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
@@ -86,8 +87,10 @@ class Machine:
                 yield f"the volume {name} of {record.project_id} belongs to {uid}, lent to {lent.get(uid)}"
 
     def _claimed(self) -> set[int]:
-        claims = [path for path in (self._folders.sockets.parent / "uids").iterdir() if path.is_symlink()]
-        return {int(claim.name) for claim in claims if claim.readlink().parent == self._folders.uids}
+        host = self._folders.sockets.parent / "uids"
+        with exclusive(host / ".lock"):
+            claims = [path for path in host.iterdir() if path.is_symlink()]
+            return {int(claim.name) for claim in claims if claim.readlink().parent == self._folders.uids}
 
     def _groups(self) -> Iterator[str]:
         known = {run.born or run.endpoint_id for run in self._runs()}
