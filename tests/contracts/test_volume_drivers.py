@@ -5,10 +5,11 @@ import stat
 
 import pytest
 
+from bough.engine.local.durable import is_btrfs
 from bough.engine.local.isolation.sandbox import ourselves
 from bough.engine.local.volumes import ioctls, reflink
 from bough.engine.local.volumes.copying import chown_tree
-from bough.engine.local.volumes.detect import can_reflink, is_btrfs
+from bough.engine.local.volumes.detect import can_reflink
 from bough.engine.local.volumes.sizes import Sizes, sizes
 from contracts.shelf import COPY_ON_WRITE, MB, TENANT, Shelf, tree
 from images import loop_image

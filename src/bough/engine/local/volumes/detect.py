@@ -1,11 +1,10 @@
 """Which driver makes the volumes of a home, by what its file system can do."""
 
-import ctypes
 import errno
-import os
 import tempfile
 from pathlib import Path
 
+from bough.engine.local.durable import is_btrfs
 from bough.engine.local.volumes.btrfs import BtrfsDriver
 from bough.engine.local.volumes.ioctls import clone_whole
 from bough.engine.local.volumes.plain import PlainDriver
@@ -13,10 +12,7 @@ from bough.engine.local.volumes.port import Driver
 from bough.engine.local.volumes.reflink import ReflinkDriver
 from bough.errors import SettingRefused
 
-_BTRFS_MAGIC = 0x9123683E
 _CANNOT = (errno.EOPNOTSUPP, errno.ENOTTY, errno.ENOSYS, errno.EINVAL, errno.EXDEV)
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def choose(storage: str, folder: Path) -> Driver:
@@ -48,11 +44,3 @@ def can_reflink(folder: Path) -> bool:
                 raise
             return False
         return True
-
-
-def is_btrfs(folder: Path) -> bool:
-    told = (ctypes.c_long * 64)()  # larger than any struct statfs, whose first word is the file system's kind
-    if _libc.statfs(os.fsencode(folder), ctypes.byref(told)) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(folder))
-    return told[0] == _BTRFS_MAGIC
