@@ -30,7 +30,7 @@ WARM, COLD = "warm", "cold"
 LIMITS = {
     "reflink": {WARM: 0.1, COLD: 0.2},
     "btrfs+wal": {WARM: 0.15, COLD: 0.3},
-    "plain": {WARM: 0.15, COLD: 0.35},
+    "plain": {WARM: 0.15, COLD: 0.5},
 }
 
 
