@@ -136,10 +136,11 @@ async def test_a_killed_session_costs_the_others_a_moment_and_nothing_else(home:
 
 
 async def rows_when_it_has_recovered(compute: Compute) -> int:
+    """It may accept no connection yet, or lose one that it just accepted."""
     while True:
         try:
             return int(await compute.value("select count(*) from kept"))
-        except (asyncpg.CannotConnectNowError, OSError, AssertionError):  # the last: it does not accept any yet
+        except (asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError, OSError, AssertionError):
             await asyncio.sleep(0.01)
 
 
