@@ -1,0 +1,1 @@
+"""The Postgres door: who comes in, where to, and the bytes between."""

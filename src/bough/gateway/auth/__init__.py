@@ -1,0 +1,1 @@
+"""Proving who one is, as bytes in and bytes out."""

@@ -1,0 +1,68 @@
+"""A password in clear text, from a client that cannot say where it wants to go in any other way."""
+
+import hashlib
+import hmac
+import re
+import stringprep
+import unicodedata
+
+from bough.errors import Invalid
+from bough.gateway.auth.scram import Verifier
+
+MOST_ITERATIONS = 200_000  # who stores passwords decides how many: more would be ours to compute
+_FORM = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,60}?)(?:-pooler)?[;$](.*)", re.DOTALL)
+_FORBIDDEN = (
+    stringprep.in_table_a1,
+    stringprep.in_table_c12,
+    stringprep.in_table_c21_c22,
+    stringprep.in_table_c3,
+    stringprep.in_table_c4,
+    stringprep.in_table_c5,
+    stringprep.in_table_c6,
+    stringprep.in_table_c7,
+    stringprep.in_table_c8,
+    stringprep.in_table_c9,
+)
+
+
+def cut(text: str) -> tuple[str, str] | None:
+    """The endpoint and the password of `endpoint=…;password`."""
+    found = _FORM.fullmatch(text)
+    return (found[1], found[2]) if found else None
+
+
+def fits(password: str, verifier: Verifier) -> bool:
+    if verifier.iterations > MOST_ITERATIONS:
+        raise Invalid(
+            f"This password is stored with {verifier.iterations} iterations, too many to check it in clear text. "
+            "Name the endpoint by its host or with options=endpoint=…, so that the client can use SCRAM."
+        )
+    salted = hashlib.pbkdf2_hmac("sha256", prepared(password), verifier.salt, verifier.iterations)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    return hmac.compare_digest(hashlib.sha256(client_key).digest(), verifier.stored_key)
+
+
+def prepared(password: str) -> bytes:
+    """SASLprep (RFC 4013) as Postgres does it.
+
+    What is forbidden is looked for before normalizing, and then the password is taken as it is.
+    """
+    mapped = password if password.isascii() else "".join(map(_mapped, password))
+    if password.isascii() or not mapped or _is_forbidden(mapped):
+        return password.encode(errors="surrogateescape")
+    return unicodedata.normalize("NFKC", mapped).encode()
+
+
+def _mapped(character: str) -> str:
+    if stringprep.in_table_c12(character):
+        return " "
+    return "" if stringprep.in_table_b1(character) else character
+
+
+def _is_forbidden(text: str) -> bool:
+    if any(table(c) for table in _FORBIDDEN for c in text):
+        return True
+    if not any(stringprep.in_table_d1(c) for c in text):
+        return False
+    mixed = any(stringprep.in_table_d2(c) for c in text)
+    return mixed or not (stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]))

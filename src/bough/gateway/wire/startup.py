@@ -1,0 +1,103 @@
+"""The first packet of a connection: a wish for encryption, a cancel, or the startup itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bough.gateway.wire.malformed import NOT_SUPPORTED, Malformed
+
+LARGEST = 10_004  # Postgres takes 10,000 after the length
+HEAD = 8  # length and code
+MAJOR = 3
+NEWEST_MINOR = 2
+
+_CANCEL = 80877102
+_SSL = 80877103
+_GSS = 80877104
+_LONGEST_CANCEL_KEY = 256
+_EXTENSION = "_pq_."
+
+
+@dataclass(frozen=True, slots=True)
+class SslRequest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class GssRequest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    process: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Bytes that are not UTF-8 stand in `parameters` as surrogates, and go to Postgres as they came."""
+
+    minor: int
+    parameters: Mapping[str, str]
+    extensions: tuple[str, ...] = field(default=())  # asked for and not known: `_pq_.…`
+
+    @property
+    def needs_negotiation(self) -> bool:
+        return self.minor > NEWEST_MINOR or bool(self.extensions)
+
+    @property
+    def agreed_minor(self) -> int:
+        return min(self.minor, NEWEST_MINOR)
+
+
+FirstPacket = SslRequest | GssRequest | CancelRequest | Startup
+
+
+def length_of(head: bytes) -> int:
+    """How long the whole packet is, known from its first four bytes."""
+    length = int.from_bytes(head[:4])
+    if not HEAD <= length <= LARGEST:
+        raise Malformed("the first packet is not one of the Postgres protocol")
+    return length
+
+
+def parse(packet: bytes) -> FirstPacket:
+    """A whole first packet, of the length that it says."""
+    if len(packet) != length_of(packet):
+        raise Malformed("the first packet is cut off")
+    code = int.from_bytes(packet[4:HEAD])
+    body = packet[HEAD:]
+    if code == _CANCEL:
+        return _cancel(body)
+    if code in (_SSL, _GSS):
+        if body:
+            raise Malformed("a request for encryption carries nothing")
+        return SslRequest() if code == _SSL else GssRequest()
+    major, minor = code >> 16, code & 0xFFFF
+    if major != MAJOR:
+        raise Malformed(
+            f"protocol {major}.{minor} is not spoken here, only {MAJOR}.0 to {MAJOR}.{NEWEST_MINOR}", NOT_SUPPORTED
+        )
+    return _startup(minor, body)
+
+
+def _cancel(body: bytes) -> CancelRequest:
+    if not 4 < len(body) <= 4 + _LONGEST_CANCEL_KEY:
+        raise Malformed("the cancel request has no key of a possible length")
+    return CancelRequest(int.from_bytes(body[:4]), body[4:])
+
+
+def _startup(minor: int, body: bytes) -> Startup:
+    words = body.decode(errors="surrogateescape").split("\0")
+    # name, value, …, an empty name, and nothing after its zero
+    if len(words) % 2 or words[-2:] != ["", ""]:
+        raise Malformed("the startup packet does not end as it must")
+    names, values = words[:-2:2], words[1:-2:2]
+    if "" in names:
+        raise Malformed("the startup packet has a parameter without a name")
+    given = zip(names, values, strict=True)
+    return Startup(
+        minor,
+        {name: value for name, value in given if not name.startswith(_EXTENSION)},
+        tuple(name for name in names if name.startswith(_EXTENSION)),
+    )

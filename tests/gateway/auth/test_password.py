@@ -1,0 +1,131 @@
+"""Passwords in clear text: which endpoint they name, and that they are prepared as Postgres prepares them."""
+
+import random
+import unicodedata
+
+import pytest
+
+import world
+from bough.errors import Invalid
+from bough.gateway.auth import password
+from bough.gateway.auth.scram import Verifier
+from bough.gateway.wire import messages
+from gateway.auth.client import stored
+
+PASSWORDS = [
+    "pencil",
+    "with space ",
+    "\t\x7f",
+    "pässwörd",
+    "I\u00adX",  # RFC 4013's own examples
+    "\u00aa",
+    "\u2168",
+    "a\u0007\u00e4",
+    "\u0627\u0031",
+    "\u0627a\u0628",
+    "\u0627\u0031\u0628",
+    "\u00ad",  # nothing is left of it
+    "a\u200bb",  # a space and nothing at once
+    "a\u3000b",
+    "a\u1680b",
+    "\u0340\u0341",
+    "\u2126\u212b",  # ohm and angstrom
+    "\ufb01n",  # a ligature
+    "e\u0301",
+    "\u0221",  # not assigned in Unicode 3.2
+    "\u0378",  # never assigned
+    "🌿🌿",
+    "\ue000",  # private use
+    "\ufdd0",
+    "\u0378\ufb01",  # forbidden, so not normalized either
+    "\u206a",
+    "\U000e0041",
+    "\ufe00a",
+    "\u1806a",
+]
+
+
+async def _kept(postgres_server: world.PostgresServer, passwords: list[str]) -> list[str]:
+    """What Postgres stores for each."""
+    connection = await postgres_server._connect()
+    try:
+        async with connection.transaction():
+            await connection.execute("set local scram_iterations = 1; create role prepared_test")
+            await connection.execute("create temp table kept (n int, verifier text) on commit drop")
+            await connection.execute(
+                "create function pg_temp.keep(passwords text[]) returns void language plpgsql as $$begin"
+                " for n in 1 .. array_length(passwords, 1) loop"
+                "  execute format('alter role prepared_test password %L', passwords[n]);"
+                "  insert into kept select n, rolpassword from pg_authid where rolname = 'prepared_test';"
+                " end loop; end$$"
+            )
+            await connection.execute("select pg_temp.keep($1)", passwords)
+            rows = await connection.fetch("select verifier from kept order by n")
+            await connection.execute("drop role prepared_test")
+    finally:
+        await connection.close()
+    return [row["verifier"] for row in rows]
+
+
+async def test_passwords_are_prepared_as_postgres_does(postgres_server: world.PostgresServer, long: bool) -> None:
+    """Some that are known to be odd, and many of chance: every table of RFC 3454 has its characters in them."""
+    chance = random.Random(7)
+    plain = [c for c in map(chr, range(0x21, 0x3400)) if unicodedata.category(c) != "Cs"]
+    odd = [chr(n) for n in (*range(0xF900, 0xFFFE), *range(0x1D100, 0x1D7FF), *range(0xE0000, 0xE0080), 0x10FFFD)]
+    count = 15_000 if long else 2_000
+    tried = PASSWORDS + [
+        "".join(chance.choice(plain if chance.random() < 0.8 else odd) for _ in range(chance.randint(1, 3)))
+        for _ in range(count)
+    ]
+    kept = await _kept(postgres_server, tried)
+    assert len(kept) == len(tried)
+    wrong = [
+        ascii(text)
+        for text, verifier in zip(tried, kept, strict=True)
+        if not password.fits(text, Verifier.parse(verifier))  # type: ignore[arg-type]
+    ]
+    assert wrong == []
+
+
+def test_a_password_that_is_not_utf_8_is_taken_as_it_is() -> None:
+    """A client with another encoding stored it as it sends it."""
+    known = Verifier.parse(stored(b"p\xe4ss", b"salt", 2))
+    assert known is not None
+    assert password.fits(messages.password(b"p\xe4ss\0"), known)
+    assert not password.fits("päss", known)
+
+
+def test_another_password_does_not_fit() -> None:
+    known = Verifier.parse(stored(b"pencil", b"salt", 2))
+    assert known is not None
+    assert password.fits("pencil", known)
+    for wrong in ("", "Pencil", "pencil ", "pencil\u00e4"):
+        assert not password.fits(wrong, known)
+
+
+def test_nobody_pays_for_counts_that_a_role_chose() -> None:
+    known = Verifier.parse(stored(b"x", b"salt", 1).replace("$1:", "$2147483647:"))
+    assert known is not None
+    with pytest.raises(Invalid, match="2147483647 iterations"):
+        password.fits("x", known)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("endpoint=ep-calm-sea-1a2b3c4d;pa;ss$word", ("ep-calm-sea-1a2b3c4d", "pa;ss$word")),
+        ("endpoint=ep-calm-sea-1a2b3c4d$pa$ss;word", ("ep-calm-sea-1a2b3c4d", "pa$ss;word")),
+        ("project=ep-calm-sea-1a2b3c4d;x", ("ep-calm-sea-1a2b3c4d", "x")),
+        ("endpoint=ep-calm-sea-1a2b3c4d-pooler;x", ("ep-calm-sea-1a2b3c4d", "x")),
+        ("endpoint=ep-a;", ("ep-a", "")),
+        ("endpoint=ep-a;line\nbreak\udce4", ("ep-a", "line\nbreak\udce4")),
+        ("endpoint=ep-a", None),
+        ("endpoint=;x", None),
+        ("endpoint=EP-A;x", None),
+        (f"endpoint={'a' * 61};x", None),
+        ("s3cret", None),
+        ("", None),
+    ],
+)
+def test_the_endpoint_in_front_of_a_password(text: str, found: tuple[str, str] | None) -> None:
+    assert password.cut(text) == found

@@ -1,0 +1,234 @@
+"""Bytes of strangers: whatever comes, what reads them ends with an answer or with a refusal of its own.
+
+Good packets and messages are spoiled by chance, a million of them in the long tier. The seed is told when
+one gets through, so the same can be tried again.
+"""
+
+import random
+import secrets
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.errors import Invalid
+from bough.gateway.auth import password
+from bough.gateway.auth.scram import PLAIN, PLUS, Exchange, Verifier, WrongPassword
+from bough.gateway.routing import target
+from bough.gateway.wire import messages
+from bough.gateway.wire.framing import Framing, Message
+from bough.gateway.wire.malformed import Malformed
+from bough.gateway.wire.startup import LARGEST, Startup, parse
+from gateway.auth.client import Client, stored
+from gateway.wire import packets
+
+EP = "ep-calm-sea-1a2b3c4d"
+STORED = stored(b"s3cret", b"0123456789abcdef", 1)
+KNOWN = Verifier.parse(STORED) or Verifier.of_nobody(b"", "")
+ANSWERS = (Malformed, Invalid, WrongPassword)
+EVERYDAY, LONG = 40_000, 1_000_000
+
+
+def read_first_packet(data: bytes) -> None:
+    found = parse(data)
+    assert len(data) <= LARGEST
+    if isinstance(found, Startup):
+        messages.negotiate_version(found.extensions, minor=found.agreed_minor)
+        wanted = target(f"{EP}.us-east-2.aws.localhost", "localhost", found.parameters)
+        again = messages.startup({"user": wanted.role, "database": wanted.database, **wanted.parameters})
+        assert isinstance(parse(again), Startup)
+
+
+def read_host(data: bytes) -> None:
+    host, _, options = data.decode("latin-1").partition(" ")
+    found = target(host, "localhost", {"user": "a", "options": options})
+    assert found.endpoint is None or len(found.endpoint) <= 60
+    heard = _words(found.parameters.get("options", ""))
+    assert [word for word in heard if word.startswith(("endpoint=", "project="))] == []
+    assert [word for word in heard if word != "-c"] == [word for word in _words(options) if not _is_named(word)]
+
+
+def _words(options: str) -> list[str]:
+    """Letter by letter, as Postgres splits them."""
+    words, word, is_escaped = [], "", False
+    for letter in options:
+        if not is_escaped and letter in " \t\n\v\f\r":
+            words.append(word)
+            word = ""
+        elif not is_escaped and letter == "\\":
+            is_escaped = True
+        else:
+            word += letter
+            is_escaped = False
+    return [word for word in (*words, word) if word]
+
+
+def _is_named(word: str) -> bool:
+    starts = [start + name for start in ("", "--", "-c") for name in ("endpoint=", "project=")]
+    return word == "-c" or word.startswith(tuple(starts))
+
+
+def read_stream(data: bytes) -> None:
+    framing = Framing(300)
+    for at in range(0, len(data), 37):
+        framing.feed(data[at : at + 37])
+        while (message := framing.next()) is not None:
+            assert len(message.body) <= 296
+        assert len(framing) <= 301
+
+
+def read_messages(data: bytes) -> None:
+    messages.trouble(data).encoded()
+    for reader in (messages.sasl_initial, messages.parse_backend_key, messages.parse_parameter_status):
+        _refused(reader, data)
+    messages.authentication_code(data)
+
+
+def read_password(data: bytes) -> None:
+    text = messages.password(data)
+    found = password.cut(text)
+    assert found is None or text.endswith(found[1])
+    password.fits(found[1] if found else text, KNOWN)
+
+
+def read_first_proof(data: bytes) -> None:
+    _refused(lambda words: Exchange(KNOWN, bytes(32), is_known=True).first(PLUS, words), data)
+    Exchange(KNOWN, bytes(32), is_known=True).first(PLAIN, data)
+
+
+def read_last_proof(data: bytes) -> None:
+    server = Exchange(KNOWN, None, is_known=True)
+    nonce = server.first(PLAIN, b"n,,n=,r=abc").partition(b",")[0]
+    with pytest.raises(ANSWERS):  # nobody guesses the proof
+        server.final(data.replace(b"r=NONCE", nonce))
+
+
+def read_verifier(data: bytes) -> None:
+    found = Verifier.parse(data.decode("latin-1"))
+    assert found is None or (len(found.stored_key), len(found.server_key)) == (32, 32)
+
+
+def _refused(reader: Callable[[bytes], object], data: bytes) -> None:
+    try:
+        reader(data)
+    except ANSWERS:
+        pass
+
+
+_STREAM = b"".join(
+    Message(kind, bytes(size)).encoded() for kind, size in ((b"Q", 9), (b"p", 200), (b"X", 0), (b"d", 90))
+)
+_CLIENT = Client(b"s3cret", name="alice")
+_OPTIONS = f"{EP}-pooler.us-east-2.aws.localhost -c geqo=off endpoint={EP} -c a=b\\ c".encode()
+_ERROR = messages.Trouble(code="28P01", message="no", detail="d", hint="h").encoded()[5:]
+GOOD: dict[Callable[[bytes], None], list[bytes]] = {
+    read_first_packet: [
+        packets.SSL, packets.GSS, packets.CANCEL, packets.LIBPQ_15, packets.LIBPQ_18, packets.JDBC, packets.ASYNCPG,
+        packets.REPLICATION,
+    ],
+    read_host: [_OPTIONS, f"localhost project={EP}".encode(), f"{EP}.localhost. --endpoint={EP}".encode()],
+    read_stream: [_STREAM, _STREAM * 3],
+    read_messages: [_ERROR, b"SCRAM-SHA-256\0\0\0\0\x03n,,", bytes(8), b"TimeZone\0UTC\0"],
+    read_password: [f"endpoint={EP};s3cret\0".encode(), "pässwörd\u200b\0".encode(), b"\xe4\xff\0"],
+    read_first_proof: [_CLIENT.first(), b"p=tls-server-end-point,,n=,r=abc", b"y,,n=,r=abc,x=y"],
+    read_last_proof: [b"c=biws,r=NONCE,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", b"c=eSws,r=NONCE,x=y,p=AAAA"],
+    read_verifier: [STORED.encode()],
+}  # fmt: skip
+_ODD = [
+    b"\0",
+    b"\xff",
+    b"=",
+    b",",
+    b";",
+    b"$",
+    b"\\",
+    b" ",
+    b".",
+    b"-",
+    b"_pq_.",
+    b"endpoint=",
+    b"user\0",
+    b"\0\0\0\x05",
+]
+
+
+def spoiled(good: bytes, chance: random.Random) -> bytes:
+    """A few bytes changed, cut, repeated or put in; now and then something long."""
+    data = bytearray(good)
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        at = chance.randrange(len(data) + 1)
+        match chance.randrange(7):
+            case 0 if at < len(data):
+                data[at] = chance.randrange(256)
+            case 1 if at < len(data):
+                data[at] ^= 1 << chance.randrange(8)
+            case 2:
+                del data[at : at + chance.randrange(1, 9)]
+            case 3:
+                data[at:at] = chance.choice(_ODD)
+            case 4:
+                data[at:at] = chance.randbytes(chance.randrange(1, 9))
+            case 5:
+                data[at:at] = data[: chance.randrange(len(data) + 1)]
+            case _ if chance.random() < 0.02:
+                data[at:at] = bytes([chance.randrange(256)]) * chance.randrange(12_000)
+    if len(good) >= 8 and chance.random() < 0.5:  # a length that fits leads further in
+        data[:4] = len(data).to_bytes(4, "big") if good[:2] == b"\0\0" else data[:4]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("reader", GOOD, ids=lambda reader: reader.__name__)
+def test_spoiled_bytes_end_in_an_answer(reader: Callable[[bytes], None], long: bool) -> None:
+    seed = secrets.randbits(32)
+    chance = random.Random(seed)
+    answered = refused = 0
+    for turn in range((LONG if long else EVERYDAY) // len(GOOD)):
+        data = spoiled(chance.choice(GOOD[reader]), chance)
+        try:
+            reader(data)
+            answered += 1
+        except ANSWERS:
+            refused += 1
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, turn {turn}: {data!r}") from error
+    assert answered > 0  # else the spoiling is too coarse to reach anything
+
+
+@given(st.sampled_from(list(GOOD)), st.binary(max_size=300))
+def test_bytes_of_chance_end_in_an_answer(reader: Callable[[bytes], None], data: bytes) -> None:
+    _refused(reader, data)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text(), max_size=8), st.text(max_size=80) | st.none())
+def test_any_parameters_and_host(parameters: dict[str, str], host: str | None) -> None:
+    try:
+        found = target(host, "localhost", parameters)
+    except Invalid:
+        return
+    assert 0 < len(found.role.encode()) <= 63
+
+
+@pytest.mark.parametrize("filling", [b"a", b"\0", b"a\0", b"\xff", b"\\", b"=", b",", b" ", b"endpoint=a ", b"-c "])
+def test_no_packet_takes_much_memory(filling: bytes) -> None:
+    """A stranger gets to say 10 KB; reading them takes some of its multiples and gives all of it back."""
+    body = (filling * LARGEST)[: LARGEST - 8 - len(b"user\0a\0options\0\0\0")]
+    tracemalloc.start()
+    try:
+        for reader in GOOD:
+            for data in (packets.packet(0x30000, b"user\0a\0options\0" + body + b"\0\0"), body + b"\0"):
+                _refused(reader, data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * LARGEST
+
+
+def test_the_good_ones_are_good() -> None:
+    """Else spoiling them would prove little."""
+    for reader in (read_first_packet, read_stream, read_password, read_verifier):
+        for data in GOOD[reader]:
+            reader(data)
+    read_host(_OPTIONS)
+    read_first_proof(_CLIENT.first())

@@ -1,0 +1,61 @@
+"""Streams are cut into messages, whatever pieces they come in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.gateway.wire.framing import HEADER, Framing, Message, body_length
+from bough.gateway.wire.malformed import Malformed
+
+LIMIT = 100
+kinds = st.integers(0, 255).map(lambda n: bytes([n]))
+some = st.lists(st.builds(Message, kinds, st.binary(max_size=LIMIT - 4)), max_size=8)
+
+
+@given(some, st.binary(max_size=4), st.lists(st.integers(1, 40), min_size=1))
+def test_messages_come_out_as_they_went_in(sent: list[Message], tail: bytes, sizes: list[int]) -> None:
+    stream = b"".join(message.encoded() for message in sent) + tail
+    framing, got, at, turn = Framing(LIMIT), [], 0, 0
+    while at < len(stream):
+        piece = stream[at : at + sizes[turn % len(sizes)]]
+        at, turn = at + len(piece), turn + 1
+        framing.feed(memoryview(piece))
+        while (message := framing.next()) is not None:
+            got.append(message)
+        assert len(framing) <= LIMIT + 1 + len(piece)
+    assert got == sent
+    assert framing.rest() == tail
+    assert framing.rest() == b""
+    assert len(framing) == 0
+
+
+@given(st.lists(st.binary(max_size=60), max_size=60), st.integers(4, 50))
+def test_garbage_is_refused_or_cut_and_never_piles_up(pieces: list[bytes], limit: int) -> None:
+    framing = Framing(limit)
+    for piece in pieces:
+        framing.feed(piece)
+        try:
+            while (message := framing.next()) is not None:
+                assert len(message.body) <= limit - 4
+        except Malformed:
+            return
+        assert len(framing) <= limit + len(piece)
+
+
+@pytest.mark.parametrize("length", [0, 3, LIMIT + 1, 2**31, 2**32 - 1])
+def test_an_impossible_length_is_refused_at_once(length: int) -> None:
+    framing = Framing(LIMIT)
+    framing.feed(b"Q" + length.to_bytes(4, "big"))
+    with pytest.raises(Malformed, match=f"{length} bytes"):
+        framing.next()
+
+
+def test_the_limit_itself_is_fine() -> None:
+    framing = Framing(LIMIT)
+    framing.feed(Message(b"Q", bytes(LIMIT - 4)).encoded())
+    assert framing.next() == Message(b"Q", bytes(LIMIT - 4))
+
+
+def test_the_head_tells_how_much_follows() -> None:
+    whole = Message(b"p", b"secret\0").encoded()
+    assert HEADER + body_length(whole[:HEADER], LIMIT) == len(whole)
