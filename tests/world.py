@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from typing import Any
 import asyncpg
 import httpx2
 
-from bough import app
+from bough import app, clock
 from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
+from bough.domain.endpoint import Endpoint
 from bough.domain.operation import Operation
 from bough.engine.local.durable import exclusive
 from bough.engine.local.engine import LocalEngine
@@ -79,6 +80,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         "free_space_floor": 0,
         "hold_seconds": 0.2,
         "warm_pool": 0,
+        "hosts_file": None,
         **changes,
     }
     return Settings.model_validate(given)
@@ -131,6 +133,31 @@ class Platform:
                     return
             await asyncio.sleep(0.05)
 
+    async def run_tasks(self) -> None:
+        """Every standing task, once, whether it is due or not."""
+        for loop in self.inner.loops:
+            for task in loop._due:
+                loop._due[task] = clock.monotonic()
+            await loop.run_due()
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """The runner works by itself meanwhile, as in a control; standing tasks only when asked to."""
+        runner = asyncio.create_task(self.inner.runner.run())
+        try:
+            yield
+        finally:
+            runner.cancel()
+            with suppress(asyncio.CancelledError):
+                await runner
+
+    async def endpoint(self, made: dict[str, Any]) -> Endpoint:
+        """The row of a project's first endpoint."""
+        async with self.store.read() as rows:
+            found = await rows.endpoints.get(EndpointId(made["endpoints"][0]["id"]))
+        assert found is not None
+        return found
+
     async def create_project(self, **fields: Any) -> dict[str, Any]:
         answer = await self.client.post(f"{API}/projects", json={"project": fields})
         assert answer.status_code == 201, answer.text
@@ -177,6 +204,7 @@ class Platform:
             vault=parts.vault,
             settings=parts.settings,
             hosts=parts.hosts,
+            names=parts.names,
             installs=parts.engine.capabilities().installs,
         )
 

@@ -1,29 +1,34 @@
 """The one place that chooses: which store, which engine, which edges; starts and stops them."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
-
-from bough import log
+from bough import clock, log
 from bough.access.keys import Keys
 from bough.access.vault import Vault, secret_file
 from bough.api.app import create_app
 from bough.api.given import Parts
+from bough.api.internal import Plane, PlaneApp
 from bough.api.limits import Limiter
-from bough.config import Settings
+from bough.api.serving import listening, serving, serving_locally
+from bough.config import Settings, running_as_root
 from bough.control import defaults
+from bough.control.activity import Activity
+from bough.control.entrance import Entrance
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
+from bough.control.names import Names
 from bough.control.operator import ensure_operator_key
+from bough.control.resting import rest
+from bough.control.tls_files import TlsFiles
+from bough.control.wakes import Wakes
 from bough.domain.endpoint import Hosts
 from bough.engine.local.engine import LocalEngine
+from bough.engine.local.isolation import accounts
 from bough.engine.port import Engine
-from bough.errors import Unavailable
 from bough.operations.actions import EVERY
 from bough.operations.events import Events
 from bough.operations.queue import Queue
@@ -31,18 +36,22 @@ from bough.operations.runner import Runner
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
+from bough.tasks.count_active import CountActive
 from bough.tasks.forget_answers import ForgetAnswers
 from bough.tasks.forget_logs import ForgetLogs
+from bough.tasks.forget_workers import ForgetWorkers
 from bough.tasks.keep_computes import KeepComputes
+from bough.tasks.keep_names import KeepNames
 from bough.tasks.loop import Loop
 from bough.tasks.measure_branches import MeasureBranches
 from bough.tasks.purge_deleted import PurgeDeleted
+from bough.tasks.read_logins import ReadLogins
+from bough.tasks.renew_certificates import RenewCertificates
 from bough.tasks.rotate_logs import RotateLogs
+from bough.tasks.suspend_idle import SuspendIdle
 from bough.tasks.write_key_use import WriteKeyUse
 
-DEFAULT_API_PORT = 8432
 DEFAULT_GATEWAY_PORT = 5432
-STOPPING_AT_ONCE = 8
 
 logger = log.get(room="app")
 
@@ -53,7 +62,8 @@ class Platform:
 
     parts: Parts
     runner: Runner
-    loop: Loop
+    loops: tuple[Loop, ...]
+    plane: Plane
 
 
 def operator_key(settings: Settings) -> str:
@@ -65,19 +75,23 @@ def operator_key(settings: Settings) -> str:
 
 async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyncio.Future[bool]) -> None:
     """Run the platform until `stopping` has a result; True there means: stop the computes too."""
-    with _listening(settings) as listener:
+    with listening(settings) as listener:
         async with assembled(settings) as platform, AsyncExitStack() as stack:
-            server = _Server(platform.parts, listener)
             await stack.enter_async_context(_running(platform.runner.run()))
-            await stack.enter_async_context(_running(platform.loop.run()))
-            await stack.enter_async_context(server.running())
+            for loop in platform.loops:
+                await stack.enter_async_context(_running(loop.run()))
+            stack.push_async_callback(platform.plane.wakes.close)
+            plane = PlaneApp(platform.plane)
+            await stack.enter_async_context(serving_locally(plane, settings.plane, _gateway_group(settings)))
+            await stack.enter_async_context(serving(create_app(platform.parts), listener))
+            await KeepNames(platform.parts.store, platform.parts.names).run()
             logger.info("ready", home=str(settings.home), store=platform.parts.store.name)
             ready()
             computes_too = await stopping
             await stack.aclose()
             await platform.parts.key_use.write(platform.parts.store)
             if computes_too:
-                await _stop_computes(platform.parts.engine)
+                await rest(platform.parts.store, platform.parts.engine)
             logger.info("stopped", computes_too=computes_too)
 
 
@@ -93,6 +107,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Platform]:
         await ensure_operator_key(store, keys, operator_key(settings))
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()
+        await asyncio.to_thread(_tls_files(settings).prepare, clock.now())
         yield _platform(settings, store, engine, keys)
         await engine.close()
     finally:
@@ -104,6 +119,9 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     queue = Queue(store, events, EVERY, settings.hold_seconds)
     key_use = KeyUse()
     figures = Figures()
+    activity = Activity(store)
+    hosts = Hosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT)
+    names = Names(settings, hosts)
     parts = Parts(
         settings=settings,
         store=store,
@@ -111,24 +129,46 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         engine=engine,
         vault=Vault(secret_file(settings.keys / "passwords")),
         keys=keys,
-        hosts=Hosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT),
+        hosts=hosts,
+        names=names,
         limiter=Limiter(settings),
         key_use=key_use,
         figures=figures,
+        activity=activity,
     )
     tasks = (
-        KeepComputes(store, engine, queue),
+        KeepComputes(store, engine, queue, activity),
         PurgeDeleted(store, queue),
         WriteKeyUse(store, key_use),
         MeasureBranches(store, engine, figures),
         ForgetAnswers(store),
+        ForgetWorkers(store),
         RotateLogs(settings),
         ForgetLogs(settings, store, engine),
+        RenewCertificates(_tls_files(settings)),
+        KeepNames(store, names),
+    )
+    quick_tasks = (
+        ReadLogins(store, engine, queue, activity),
+        SuspendIdle(settings, store, engine, queue, activity),
+        CountActive(store, engine),
     )
     return Platform(
         parts=parts,
-        runner=Runner(store, engine, events, EVERY, settings.operation_workers),
-        loop=Loop(store, tasks),
+        runner=Runner(
+            store,
+            engine,
+            events,
+            EVERY,
+            workers=settings.operation_workers,
+            urgent_workers=settings.wakes_at_once,
+        ),
+        loops=(Loop(store, tasks), Loop(store, quick_tasks, "quick tasks")),
+        plane=Plane(
+            entrance=Entrance(store, secret_file(settings.keys / "mock")),
+            wakes=Wakes(settings, store=store, engine=engine, queue=queue, events=events, activity=activity),
+            activity=activity,
+        ),
     )
 
 
@@ -141,54 +181,13 @@ def _make_keys_folder(settings: Settings) -> None:
     settings.keys.chmod(0o700)
 
 
-@contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    port = settings.api_port or DEFAULT_API_PORT
-    family = socket.AF_INET6 if ":" in settings.listen else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((settings.listen, port))
-        except OSError as error:
-            raise Unavailable(
-                f"The API cannot listen on {settings.listen} port {port}: {error.strerror}. "
-                "Choose another with --api-port."
-            ) from error
-        yield listener
+def _tls_files(settings: Settings) -> TlsFiles:
+    return TlsFiles(settings, _gateway_group(settings))
 
 
-class _Server:
-    """uvicorn, without its own signal handling."""
-
-    def __init__(self, parts: Parts, listener: socket.socket) -> None:
-        config = uvicorn.Config(
-            create_app(parts),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=10,
-        )
-        self._server = uvicorn.Server(config)
-        self._server.capture_signals = _no_signals  # type: ignore[method-assign]
-        self._listener = listener
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
-        while not self._server.started and not serving.done():  # noqa: ASYNC110  uvicorn has a flag, not an event
-            await asyncio.sleep(0.005)
-        try:
-            yield
-        finally:
-            self._server.should_exit = True
-            await serving
-
-
-@contextmanager
-def _no_signals() -> Iterator[None]:
-    yield
+def _gateway_group(settings: Settings) -> int | None:
+    """Whose members may reach what the gateway needs; nobody but ourselves when we are not root."""
+    return accounts.entrants(settings).gateway_gid if running_as_root() else None
 
 
 @asynccontextmanager
@@ -200,16 +199,3 @@ async def _running(work: Any) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def _stop_computes(engine: Engine) -> None:
-    """The rows stay active: the next start starts them again."""
-    seen = await engine.observe()
-    running = seen.running | seen.spare
-    gate = asyncio.Semaphore(STOPPING_AT_ONCE)
-
-    async def stop(endpoint: Any) -> None:
-        async with gate:
-            await engine.ensure_suspended(endpoint)
-
-    await asyncio.gather(*(stop(endpoint) for endpoint in running))

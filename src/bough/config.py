@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from bough.errors import SettingRefused
 
@@ -79,7 +79,7 @@ def default_cache() -> Path:
 class Settings(_Frozen):
     home: Path = Field(default_factory=default_home, description="where everything of this installation lives")
     cache: Path = Field(default_factory=default_cache, description="where Postgres binaries are kept")
-    listen: str = Field("127.0.0.1", description="address the API listens on")
+    listen: str = Field("127.0.0.1", description="address that the API and the gateway listen on")
     api_port: Port | None = Field(None, description="port of the API [first choice: 8432]")
     gateway_port: Port | None = Field(None, description="port for Postgres clients [first choice: 5432]")
     domain: str = Field("localhost", description="domain of the endpoint hosts", pattern=r"^[a-z0-9.-]{1,120}$")
@@ -98,6 +98,17 @@ class Settings(_Frozen):
         description="as root: the user that the gateway runs as; added when it is missing",
         pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
     )
+    gateway_workers: int | None = Field(
+        None, ge=1, le=256, description="processes that serve Postgres clients [default: one a core]"
+    )
+    tls_certificate: Path | None = Field(
+        None, description="your own certificate for Postgres clients, with its chain (PEM); needs tls_key"
+    )
+    tls_key: Path | None = Field(None, description="the private key of tls_certificate (PEM, without a passphrase)")
+    hosts_file: Path | None = Field(
+        Path("/etc/hosts"),
+        description="where endpoint hosts under localhost are kept if nothing else resolves them; empty: nowhere",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
     log_file_bytes: int = Field(16 * 1024**2, ge=64 * 1024, description="length at which a log file is cut")
     log_files_kept: int = Field(4, ge=1, description="how many pieces of each log are kept beside it")
@@ -109,6 +120,12 @@ class Settings(_Frozen):
     body_limit: int = Field(1024 * 1024, ge=1024, description="largest request body in bytes")
     hold_seconds: float = Field(5.0, ge=0, description="how long a request waits for conflicting work before 423")
     operation_workers: int = Field(8, ge=1, description="operations that run at once")
+    wake_seconds: float = Field(60.0, gt=0, description="how long a client waits for its compute to wake")
+    wakes_at_once: int = Field(16, ge=1, description="computes that are woken at once")
+    wakes_per_second: float = Field(50.0, gt=0, description="computes that are woken a second, at most")
+    suspend_timeout_default: int = Field(
+        300, ge=1, description="seconds without activity after which a compute sleeps, if its endpoint says 0"
+    )
     recoverable_seconds: int = Field(7 * 86400, ge=0, description="how long a deleted project can be recovered")
     warm_pool: int = Field(2, ge=0, le=64, description="computes kept running for new projects; 0: none")
     warm_memory_share: float = Field(
@@ -125,7 +142,17 @@ class Settings(_Frozen):
                 raise ValueError(f"plans: the plan {name!r} is missing")
         if self.project_uids[0] < 1000 or self.project_uids[1] <= self.project_uids[0]:
             raise ValueError("project_uids: give two numbers, the first at least 1000 and the second larger")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key: give both or neither")
+        for path in (self.tls_certificate, self.tls_key, self.hosts_file):
+            if path is not None and not path.is_absolute():
+                raise ValueError(f"{path}: give the whole path, from / on")
         return self
+
+    @field_validator("hosts_file", mode="before")
+    @classmethod
+    def _nowhere(cls, value: Any) -> Any:
+        return None if value == "" else value
 
     @property
     def keys(self) -> Path:
@@ -140,12 +167,30 @@ class Settings(_Frozen):
         return self.logs / "control.log"
 
     @property
+    def gateway_log(self) -> Path:
+        return self.logs / "gateway.log"
+
+    @property
     def compute_logs(self) -> Path:
         return self.logs / "computes"
 
     @property
     def store_file(self) -> Path:
         return self.home / "store.db"
+
+    @property
+    def tls(self) -> Path:
+        return self.home / "tls"
+
+    @property
+    def ca_file(self) -> Path:
+        """What clients that verify the gateway's certificate are given."""
+        return self.home / "ca.crt"
+
+    @property
+    def plane(self) -> Path:
+        """Where control answers the gateway."""
+        return self.sockets / "plane" / "control.sock"
 
     @property
     def sockets(self) -> Path:

@@ -20,5 +20,10 @@ def built() -> frozenset[Operation]:
 
 def path_to(operation: Operation, **given: object) -> str:
     """The operation's path with something plausible in its places."""
-    values = {"project_id": "quiet-sea-12345678", "operation_id": "00000000-0000-4000-8000-000000000000", "key_id": 0}
+    values = {
+        "endpoint_id": "ep-none",
+        "project_id": "quiet-sea-12345678",
+        "operation_id": "00000000-0000-4000-8000-000000000000",
+        "key_id": 0,
+    }
     return operation.path.format(**{**values, **given})

@@ -14,7 +14,9 @@ from api import front as fronts
 from api.callers import open_account
 from api.front import Front
 from bough import clock
+from bough.control.activity import Told
 from bough.domain.endpoint import EndpointState
+from bough.domain.usage import Moved
 from bough.engine.local.images.image import Image
 from bough.ids import EndpointId
 from bough.tasks.keep_computes import KeepComputes
@@ -96,7 +98,7 @@ async def test_one_whose_start_failed_says_so_until_it_starts(busy: Front, endpo
     whole = control_file.read_bytes()
     control_file.write_bytes(b"")
 
-    await KeepComputes(platform.store, platform.engine, platform.parts.queue).run()
+    await KeepComputes(platform.store, platform.engine, platform.parts.queue, platform.parts.activity).run()
     await platform.settle()
     control_file.write_bytes(whole)
     seen = await figures(busy)
@@ -113,6 +115,25 @@ async def test_sleeping_endpoints_have_no_figures_of_their_own(busy: Front, endp
     await platform.engine.ensure_suspended(endpoint)
     seen = await figures(busy)
     assert endpoint not in {name for name, _state in seen["bough_compute_state"]}
+
+
+async def test_what_gateways_report_and_wakes_are_told(busy: Front, endpoint: EndpointId) -> None:
+    before = await figures(busy)
+    moved = Moved(endpoint_id=endpoint, bytes_in=5, bytes_out=7, opened=2)
+    for _ in range(2):  # the second is the first again
+        await busy.parts.activity.report("metrics", 1, [Told(moved=moved, connections=3, is_active=True)])
+    async with busy.platform.working():
+        await busy.platform.engine.ensure_suspended(endpoint)
+        await busy.platform.inner.plane.wakes.wake(endpoint)
+    after = await figures(busy)
+    assert after["bough_gateway_connections"][endpoint,] == 3
+
+    def grew(name: str, *labels: str) -> float:
+        return after[name][labels] - before.get(name, {}).get(labels, 0)
+
+    assert (grew("bough_gateway_bytes_total", "in"), grew("bough_gateway_bytes_total", "out")) == (5, 7)
+    assert grew("bough_gateway_connections_opened_total") == 2
+    assert grew("bough_wakes_total", "woke") == grew("bough_wake_seconds_count") == 1
 
 
 async def test_the_storage_tells_its_room(busy: Front) -> None:

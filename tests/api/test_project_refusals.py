@@ -19,6 +19,7 @@ SENTENCES: list[tuple[Json, str]] = [
     ({"settings": {"allowed_ips": {"ips": ["not an address"]}}}, "'not an address' is not an IP address"),
     ({"settings": {"allowed_ips": {"ips": ["10.0.0.0/33"]}}}, "10.0.0.0/33"),
     ({"settings": {"allowed_ips": {"ips": ["10.0.0.1-::1"]}}}, "10.0.0.1-::1"),
+    ({"settings": {"allowed_ips": {"ips": ["10.0.0.9-10.0.0.1"]}}}, "10.0.0.9-10.0.0.1"),
     ({"settings": {"allowed_ips": {"ips": [""]}}}, "allowed_ips"),
     ({"settings": {"maintenance_window": {"weekdays": [1]}}}, "maintenance_window"),
     ({"settings": {"maintenance_window": {"weekdays": [8], "start_time": "01:00", "end_time": "02:00"}}}, "weekdays"),

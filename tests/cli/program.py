@@ -32,10 +32,10 @@ program.main()
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Without a warm pool: its computes would be in the way of tests that count computes."""
+    """Without a warm pool, whose computes would be in the way of tests that count computes; names stay ours."""
     certificates = {name: value for name, value in os.environ.items() if "CERT" in name or name.endswith("CA_BUNDLE")}
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return {**certificates, **kept, "COLUMNS": "100", "BOUGH_WARM_POOL": "0", **more}
+    return {**certificates, **kept, "COLUMNS": "100", "BOUGH_WARM_POOL": "0", "BOUGH_HOSTS_FILE": "", **more}
 
 
 def free_port() -> int:

@@ -139,6 +139,8 @@ def test_the_doctor_names_every_check(bough: Program) -> None:
         "space",
         "postgres",
         "ports",
+        "certificate",
+        "names",
     ]
 
 

@@ -62,6 +62,15 @@ def test_the_log_of_an_endpoint(bough: Program, log: Path) -> None:
     assert bough("logs", "ep-quiet-sea-1").stdout == "LOG:  ready\n"
 
 
+def test_the_log_of_the_gateway(bough: Program, log: Path) -> None:
+    missing = bough("logs", "--gateway")
+    assert (missing.returncode, "There is no log yet" in missing.stderr) == (1, True)
+    log.with_name("gateway.log").write_text('{"event": "gateway_ready", "level": "info"}\n')
+    assert "gateway_ready" in bough("logs", "--gateway").stdout
+    both = bough("logs", "--gateway", "ep-x")
+    assert (both.returncode, "not both" in both.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("name", ["ep-unknown-1", "../control"])
 def test_an_endpoint_without_a_log(bough: Program, log: Path, name: str) -> None:
     done = bough("logs", name)

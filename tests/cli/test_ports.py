@@ -78,9 +78,19 @@ def test_an_address_that_is_not_ours_is_refused(folder: Path) -> None:
         ports.resolve(Settings(home=folder, listen="192.0.2.1", api_port=free_port()))
 
 
-def test_a_reserved_port_is_taken_for_others(folder: Path) -> None:
-    asked = free_port()
-    settings = Settings(home=folder, gateway_port=asked)
-    with ports.reserve("127.0.0.1", asked):
-        assert isinstance(ports.problem(settings), Taken)
-    assert ports.problem(settings) is None
+def test_a_port_that_only_one_loopback_address_has_left_is_taken(folder: Path, usual: dict[str, int]) -> None:
+    """A client finds whichever address its resolver names first."""
+    settings = Settings(home=folder)
+    if len(ports.gateway_addresses(settings)) == 1:
+        pytest.skip("this machine has no IPv6")
+    with socket.socket(socket.AF_INET6) as other:
+        other.bind(("::1", usual["gateway_port"]))
+        other.listen(1)
+        assert ports.resolve(settings).gateway_port != usual["gateway_port"]
+    assert isinstance(ports.resolve(settings).gateway_port, int)
+
+
+def test_only_the_gateway_listens_on_the_other_loopback_address(folder: Path) -> None:
+    assert ports.gateway_addresses(Settings(home=folder))[0] == "127.0.0.1"
+    for listen in ("0.0.0.0", "::", "10.0.0.1"):
+        assert ports.gateway_addresses(Settings(home=folder, listen=listen)) == [listen]

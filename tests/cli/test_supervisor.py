@@ -126,7 +126,7 @@ def test_the_gateway_port_is_held(bough: Program) -> None:
     port = bough.up()["gateway_port"]
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        assert other.connect_ex(("127.0.0.1", port)) != 0, "nothing listens yet"
+        assert other.connect_ex(("127.0.0.1", port)) == 0, "the gateway listens"
     with socket.socket() as other:
         try:
             other.bind(("127.0.0.1", port))

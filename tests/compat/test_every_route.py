@@ -54,6 +54,12 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     names = {"role_name": "neondb_owner", "database_name": "neondb"}
     assert (await client.get(f"{project}/connection_uri", params=names)).status_code == 200
     await caller.sees_work_end(project_id)
+    endpoint = f"{project}/endpoints/{made['endpoints'][0]['id']}"
+    assert (await client.get(f"{project}/endpoints")).json()["endpoints"]
+    assert (await client.get(endpoint)).status_code == 200
+    for verb in ("start", "suspend", "restart"):
+        assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
+        await caller.sees_work_end(project_id)
     assert (await client.patch(project, json={"project": {"name": "new"}})).status_code == 200
     assert (await client.delete(project)).status_code == 200
     assert (await client.get("/projects", params={"recoverable": True})).json()["projects"]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -11,7 +12,7 @@ import pytest
 
 from bough import clock
 from bough.config import Settings
-from bough.engine.port import Engine, EngineError, Readiness
+from bough.engine.port import Engine, EngineError, Login, Readiness
 from bough.engine.spec import ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
 from engine.homes import (
@@ -313,6 +314,100 @@ async def test_a_parent_may_go_before_its_child(engine: Engine, spec: ComputeSpe
     assert await engine.ensure_running(child) is Readiness.READY
     async with await session(engine, child) as db:
         assert await db.fetchval("select word from kept") == "here"
+
+
+async def test_logins_are_told_as_sql_has_made_them(engine: Engine, spec: ComputeSpec) -> None:
+    assert await engine.logins(spec.endpoint_id) is None
+    await ensure_ready(engine, spec)
+    assert await engine.logins(spec.endpoint_id) == (Login(name=ROLE, verifier=VERIFIER, valid_until=None),)
+    async with await session(engine, spec) as db:
+        await db.execute("""
+            create role made login valid until '2031-01-01 00:00:00+00';
+            create role sleeper nologin;
+            create role "Ödd ""name" login password 'x' valid until 'infinity';
+            create role over login valid until '-infinity';
+            create role later login valid until '200000-01-01';
+        """)
+    found = {login.name: login for login in await engine.logins(spec.endpoint_id) or ()}
+    assert found.keys() == {ROLE, "made", 'Ödd "name', "over", "later"}
+    assert found["made"] == Login(name="made", verifier=None, valid_until=datetime(2031, 1, 1, tzinfo=UTC))
+    assert (found['Ödd "name'].verifier or "").startswith("SCRAM-SHA-256$")
+    assert found['Ödd "name'].valid_until is found["later"].valid_until is None
+    assert found["over"].valid_until == datetime(1970, 1, 1, tzinfo=UTC)
+    async with await session(engine, spec) as db:
+        await db.execute("drop role made; alter role over nologin; alter role later rename to renamed")
+    assert {login.name for login in await engine.logins(spec.endpoint_id) or ()} == {ROLE, 'Ödd "name', "renamed"}
+
+
+async def test_a_name_that_is_no_text_keeps_nobody_from_being_read(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create database latin encoding 'LATIN1' locale_provider libc locale 'C' template template0")
+    async with await session(engine, spec, ROLE, "latin") as db:
+        await db.execute('create role "été" login')
+    assert [login.name for login in await engine.logins(spec.endpoint_id) or ()] == [ROLE]
+    more = replace(spec, roles=(*spec.roles, RoleSpec(name="writer", verifier=VERIFIER)))
+    assert await engine.ensure_running(more) is Readiness.READY
+
+
+async def test_roles_that_postgres_knows_are_left_alone(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute(f"create role made login; alter role {ROLE} password 'changed'")
+    changed = await engine.logins(spec.endpoint_id)
+    known = tuple(RoleSpec(name=name, verifier=None) for name in (ROLE, "made", "dropped"))
+    await engine.ensure_suspended(spec.endpoint_id)
+    assert await engine.ensure_running(replace(spec, roles=known)) is Readiness.READY
+    assert await engine.logins(spec.endpoint_id) == changed
+
+
+async def test_it_is_busy_while_a_client_is_at_work(engine: Engine, spec: ComputeSpec) -> None:
+    assert not await engine.is_busy(spec.endpoint_id)
+    await ensure_ready(engine, spec)
+    assert not await engine.is_busy(spec.endpoint_id)
+    async with await session(engine, spec) as db:
+        await db.execute("create table t (n int); listen news")
+        assert not await engine.is_busy(spec.endpoint_id), "a connection alone is no work"
+        await db.execute("begin")
+        assert await engine.is_busy(spec.endpoint_id), "an open transaction"
+        with pytest.raises(asyncpg.PostgresError):
+            await db.execute("select 1/0")
+        assert await engine.is_busy(spec.endpoint_id), "a transaction that failed and was not ended"
+        await db.execute("rollback")
+        assert not await engine.is_busy(spec.endpoint_id)
+        pid = await db.fetchval("select pg_backend_pid()")
+        sleeping = asyncio.create_task(db.execute("select pg_sleep(60)"))
+        await until_busy(engine, spec, True)
+        async with await session(engine, spec) as other:
+            await other.execute("select pg_cancel_backend($1)", pid)
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await sleeping
+        assert not await engine.is_busy(spec.endpoint_id)
+
+
+async def test_a_replication_connection_keeps_it_busy(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    address = await engine.address(spec.endpoint_id)
+    assert address is not None
+    client = await asyncpg.connect(
+        host=address.host,
+        port=address.port,
+        user=ROLE,
+        database=DATABASE,
+        password="",
+        server_settings={"replication": "database"},
+    )
+    try:
+        assert await engine.is_busy(spec.endpoint_id)
+    finally:
+        client.terminate()
+    await until_busy(engine, spec, False)
+
+
+async def until_busy(engine: Engine, spec: ComputeSpec, expected: bool) -> None:
+    async with asyncio.timeout(10):
+        while await engine.is_busy(spec.endpoint_id) is not expected:  # noqa: ASYNC110  only Postgres knows
+            await asyncio.sleep(0.01)
 
 
 async def count_up(db: Any, stop: asyncio.Event) -> None:

@@ -13,6 +13,9 @@ from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 _OPEN_FOLDERS = ("/dev/shm", "/tmp")
 
 
+OURS = frozenset({"plane", "gateway", "door"})  # folders of sockets that are no compute's
+
+
 class Machine:
     """Ask while no control works on the home; computes may run."""
 
@@ -68,7 +71,7 @@ class Machine:
             yield f"WAL without a volume: {there - apart}, volumes without their WAL: {apart - there}"
 
     def _sockets(self) -> Iterator[str]:
-        names = {name for run in self._runs() for name in (run.endpoint_id, run.born)}
+        names = {name for run in self._runs() for name in (run.endpoint_id, run.born)} | OURS
         yield from (f"{path} is nobody's" for path in self._folders.sockets.iterdir() if path.name not in names)
 
     def _uids(self) -> Iterator[str]:

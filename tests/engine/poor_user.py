@@ -11,7 +11,7 @@ import resource
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bough.config import Settings
@@ -24,15 +24,22 @@ _MOST = resource.getrlimit(resource.RLIMIT_NPROC)[1]
 
 def nobody_else() -> pwd.struct_passwd:
     """A user of the machine under whom nothing runs."""
-    busy = {entry.stat().st_uid for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+    busy = {uid for _, uid in _processes()}
     return next(user for user in pwd.getpwall() if 0 < user.pw_uid < 100 and user.pw_uid not in busy)
+
+
+def _processes() -> Iterator[tuple[int, int]]:
+    """Tasks and user of each that lives while we look."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                yield len(list((entry / "task").iterdir())), entry.stat().st_uid
 
 
 @contextmanager
 def poor(more: int) -> Iterator[None]:
     """No more than so many threads and processes can be started."""
-    ours = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal() and entry.stat().st_uid == os.getuid()]
-    count = sum(len(list((entry / "task").iterdir())) for entry in ours)
+    count = sum(tasks for tasks, uid in _processes() if uid == os.getuid())
     resource.setrlimit(resource.RLIMIT_NPROC, (count + more, _MOST))
     try:
         yield

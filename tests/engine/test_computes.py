@@ -90,8 +90,18 @@ async def test_a_password_changed_with_sql_survives(home: Home) -> None:
     await compute.suspend()
     await compute.run()
     assert await verifier(compute, ROLE) == changed
-    await compute.run(roles=(*compute.spec.roles, RoleSpec(name="second", verifier=VERIFIER)))
+    known = RoleSpec(name=ROLE, verifier=None)
+    await compute.run(roles=(known, RoleSpec(name="second", verifier=VERIFIER)))
     assert await verifier(compute, ROLE) == changed
+    assert await verifier(compute, "second") == VERIFIER
+
+
+async def test_a_password_that_is_wished_again_is_set_over_one_changed_with_sql(home: Home) -> None:
+    compute = await home.compute()
+    await compute.value(f"alter role {ROLE} password '{scram_verifier('another')}'")
+    wished = scram_verifier("wished")
+    await compute.run(roles=(RoleSpec(name=ROLE, verifier=wished),))
+    assert await verifier(compute, ROLE) == wished
 
 
 async def test_a_dropped_default_database_is_not_taken_over_later(home: Home) -> None:

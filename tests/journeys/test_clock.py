@@ -46,7 +46,8 @@ async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServ
 @asynccontextmanager
 async def at_work(platform: Platform) -> AsyncIterator[None]:
     """The runner and the standing tasks, as in a control."""
-    running = [asyncio.create_task(work) for work in (platform.inner.runner.run(), platform.inner.loop.run())]
+    works = [platform.inner.runner.run(), *(loop.run() for loop in platform.inner.loops)]
+    running = [asyncio.create_task(work) for work in works]
     try:
         yield
     finally:

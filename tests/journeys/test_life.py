@@ -25,9 +25,7 @@ async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServ
 
 async def beat(platform: Platform) -> None:
     """One round of the standing tasks, then the work they asked for."""
-    for task in platform.inner.loop._due:
-        platform.inner.loop._due[task] = clock.monotonic()
-    await platform.inner.loop.run_due()
+    await platform.run_tasks()
     await platform.settle()
 
 

@@ -128,7 +128,8 @@ async def test_what_was_answered_is_true_after_the_power_was_cut(program: Progra
     for _ in range(LONG_CUTS if long else CUTS):
         said = program.up()
         await all_ended(said)
-        pids = [program.supervisor(), program.status()["control_pid"]]
+        now = program.status()
+        pids = [program.supervisor(), now["control_pid"], *(worker["pid"] for worker in now["gateway_workers"])]
         await cut_in_the_middle(said, answered, disk, dice)
         go_down(pids, disk, program)
 

@@ -19,7 +19,7 @@ from bough.operations.context import Context
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome, Sleep, Writes
 from bough.operations.queue import Queue
-from bough.operations.runner import TRIES, Runner
+from bough.operations.runner import IDLE_LOOK, TRIES, Runner
 from bough.store.operations import LostLease
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Rows, Store
@@ -284,3 +284,30 @@ async def test_conflicting_work_that_does_not_end_is_busy(bench: Bench) -> None:
     assert refusal.value.retry_after
     async with bench.store.read() as rows:
         assert await rows.operations.count_open() == 1
+
+
+async def test_urgent_work_has_workers_of_its_own(bench: Bench) -> None:
+    """The others are all taken, and more ordinary work is due: it waits, and nobody looks for it all the time."""
+    runner = Runner(bench.store, NO_ENGINE, bench.events, [toy(bench.script)], workers=0, urgent_workers=1)
+    (ordinary,) = await bench.enqueue(bench.wish())
+    assert await runner._until_due([True]) == IDLE_LOOK
+    working = asyncio.create_task(runner.run())
+    project = a_project(1)
+    branch, endpoint = await add_project(bench.store, project)
+    wish = Wish(OperationAction.CREATE_TIMELINE, project.id, branch.id, endpoint.id)
+    async with bench.queue.turn(wish.touch) as rows:
+        (urgent,) = await bench.queue.enqueue(rows, [wish], "request", urgent=True)
+    async with asyncio.timeout(30):
+        while not (await bench.now(urgent)).ended:
+            await bench.events.ended.wait(1)
+    assert (await bench.now(ordinary)).fence == 0
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+
+
+async def test_without_patience_a_conflict_is_busy_at_once(bench: Bench) -> None:
+    await bench.enqueue(bench.wish())
+    with pytest.raises(Busy):
+        async with bench.queue.turn(bench.wish().touch, patient=False):
+            raise AssertionError("there is work in the way")

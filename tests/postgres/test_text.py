@@ -76,7 +76,8 @@ def test_roles_are_planned_from_what_is_there() -> None:
         'alter role "neondb_owner" rename to "app"',
         "alter role \"app\" password 'v'",
     ]
-    assert roles.plan({"app": "v"}, {"app": "changed with SQL"}, spare=None, major=17) == []
+    assert roles.plan({"app": "v"}, {"app": "v"}, spare=None, major=17) == []
+    assert roles.plan({"app": "v"}, {"app": "older"}, spare=None, major=17) == ["alter role \"app\" password 'v'"]
     made = roles.plan({"app": "v"}, {}, spare=None, major=17)
     assert made[0].startswith('create role "app" login createdb createrole')
     assert "nocreaterole" in roles.plan({"app": "v"}, {}, spare=None, major=15)[0]

@@ -14,6 +14,7 @@ from alembic.migration import MigrationContext
 import stores
 from bough.domain.user import OPERATOR
 from bough.errors import PreconditionFailed
+from bough.ids import BranchId, EndpointId
 from bough.store import schema
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
@@ -121,3 +122,48 @@ async def test_two_controls_that_start_together_migrate_once(postgres_server: Po
         async with store.read() as rows:
             assert await rows.users.get(OPERATOR) is not None
         await store.close()
+
+
+async def test_roles_that_postgres_was_never_told_of_are_wishes_after_the_upgrade(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'store.db'}")
+    with engine.connect() as connection:
+        schema.upgrade(connection, backup=None, to="0002")
+        for name, state in (("new", "init"), ("old", "idle")):
+            for statement in _old_rows(name, state):
+                connection.execute(sa.text(statement))
+        connection.commit()
+    engine.dispose()
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    async with store.read() as rows:
+        (new,) = await rows.roles.of_branch(BranchId("br-new"))
+        (old,) = await rows.roles.of_branch(BranchId("br-old"))
+        assert (new.is_wished, old.is_wished) == (True, False)
+        assert (old.verifier, old.valid_until) == ("verifier", None)
+        used = await rows.usage.get(EndpointId("ep-old"))
+        assert used is not None
+        assert (used.project_id, used.bytes_in, used.counted_at) == ("p-old", 0, None)
+    await store.close()
+    assert (tmp_path / "store.db.before-0002").exists()
+
+
+def _old_rows(name: str, state: str) -> list[str]:
+    """A project as the schema before had it; columns that say nothing here are left to be empty."""
+    moments = "1, 1"
+    return [
+        "insert into projects (id, org_id, created_by, name, search_key, region_id, pg_version, install, provisioner, "
+        "settings, default_endpoint_settings, store_passwords, history_retention_seconds, creation_source, created_at, "
+        f"updated_at) values ('p-{name}', 'org-operator', '{OPERATOR}', 'p', 'p', 'r', 17, 'i', 'l', '{{}}', '{{}}', "
+        f"1, 0, 'api', {moments})",
+        f"insert into volumes (id, project_id, created_at) values ('vol-{name}', 'p-{name}', 1)",
+        "insert into branches (id, project_id, name, state, state_changed_at, volume_id, is_default, is_protected, "
+        "creation_source, init_source, annotations, created_by, created_at, updated_at) values "
+        f"('br-{name}', 'p-{name}', 'main', 'ready', 1, 'vol-{name}', 1, 0, 'api', 'x', '{{}}', '{OPERATOR}', "
+        f"{moments})",
+        "insert into endpoints (id, project_id, branch_id, type, state, min_cu, max_cu, settings, pooler_enabled, "
+        "disabled, passwordless_access, suspend_timeout_seconds, provisioner, creation_source, created_at, updated_at) "
+        f"values ('ep-{name}', 'p-{name}', 'br-{name}', 'read_write', '{state}', 1, 1, '{{}}', 0, 0, 1, 0, 'l', 'api', "
+        f"{moments})",
+        "insert into roles (branch_id, name, verifier, is_protected, created_at, updated_at) values "
+        f"('br-{name}', 'owner', 'verifier', 0, {moments})",
+    ]

@@ -11,11 +11,19 @@ import bough
 from bough.api import documents, errors, health
 from bough.api.edge import Edge
 from bough.api.given import Parts, Replay
-from bough.api.v2 import api_keys, connection_uris, operations, projects, regions, users
+from bough.api.v2 import api_keys, connection_uris, endpoints, operations, projects, regions, users
 from bough.errors import PlatformError
 
 PREFIX = "/api/v2"
-_ROUTERS = (projects.router, connection_uris.router, operations.router, api_keys.router, users.router, regions.router)
+_ROUTERS = (
+    projects.router,
+    connection_uris.router,
+    endpoints.router,
+    operations.router,
+    api_keys.router,
+    users.router,
+    regions.router,
+)
 
 
 def create_app(parts: Parts) -> ASGIApp:

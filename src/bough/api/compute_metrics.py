@@ -24,7 +24,7 @@ class Picture:
 
 async def look(given: Parts) -> Picture:
     observed = await _observed(given)
-    async with given.store.read() as rows:
+    async with given.store.read(slow=True) as rows:
         counts = await rows.endpoints.count_by_state()
         failed = await rows.endpoints.failed()
         lively = {each.id: each for each in [*await rows.endpoints.active(), *await rows.endpoints.changing()]}
@@ -56,6 +56,12 @@ def families(given: Parts, picture: Picture) -> Iterator[Metric]:
         {state: picture.counts.get(state, 0) for state in EndpointState},
     )
     yield _states(picture.states)
+    yield _by_label(
+        "bough_gateway_connections",
+        "Open connections of clients, at each endpoint that has some",
+        "endpoint_id",
+        given.activity.connections,
+    )
     yield from _vitals(given, picture.observed)
     yield from _storage(given, picture.observed)
 

@@ -15,9 +15,11 @@ from bough.access.principal import Principal, Right
 from bough.access.vault import Vault
 from bough.api.limits import Limiter
 from bough.config import Settings
+from bough.control.activity import Activity
 from bough.control.desk import Desk
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
+from bough.control.names import Names
 from bough.control.once import LONGEST, Once
 from bough.domain.endpoint import Hosts
 from bough.domain.project import Project
@@ -41,9 +43,11 @@ class Parts:
     vault: Vault
     keys: Keys
     hosts: Hosts
+    names: Names
     limiter: Limiter
     key_use: KeyUse
     figures: Figures
+    activity: Activity
 
 
 class Replay(Exception):
@@ -112,6 +116,7 @@ async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> D
         vault=given.vault,
         settings=given.settings,
         hosts=given.hosts,
+        names=given.names,
         installs=able.installs,
         refuses_new=able.refuses_new,
         once=once,

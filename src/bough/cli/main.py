@@ -22,6 +22,7 @@ COMMANDS = {
     "status": "Show whether the platform runs, and where.",
     "doctor": "Check this machine, and say what mends it.",
     "config": "Show every setting, and where its value comes from.",
+    "psql": "Open psql on a project of the running platform.",
     "logs": "Show the platform's log, or that of one endpoint.",
     "storage": "Give volumes an image that can clone; show what they take.",
     "version": "Show the version.",
@@ -31,6 +32,7 @@ STORAGE = {
     "status": "Show what volumes take, and how much is free.",
 }
 HIDDEN: tuple[str, ...] = ("supervise", "serve")  # how `up` runs its own processes
+PASSING_ON: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # options that are another program's
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 
@@ -67,7 +69,7 @@ class _Lazy(MutableMapping[str, Any]):
 
 def _command(name: str, function: Callable[..., None]) -> Any:
     alone = typer.Typer(**PLAIN)
-    alone.command(name)(function)
+    alone.command(name, context_settings=PASSING_ON.get(name))(function)
     return typer.main.get_command(alone)
 
 

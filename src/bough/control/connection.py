@@ -36,9 +36,15 @@ class Connections:
                 raise NotFound.thing("database")
         hosts = self._desk.hosts
         host = (hosts.pooled if pooled else hosts.direct)(endpoint.id, project.region_id)
-        return connection_uri(role=role.name, password=self._password(role), host=host, database=database_name)
+        password = self._password(project, role)
+        return connection_uri(role=role.name, password=password, host=host, database=database_name)
 
-    def _password(self, role: Role) -> str:
+    def _password(self, project: Project, role: Role) -> str:
+        if role.sealed_password is None and project.store_passwords:
+            raise PreconditionFailed(
+                f"The password of the role {role.name!r} was set with SQL, so it is not known here. "
+                "Put it into the host's URI, or reset it."
+            )
         if role.sealed_password is None:
             raise PreconditionFailed(
                 "This project does not store passwords, so the URI cannot be shown. "

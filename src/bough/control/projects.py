@@ -94,6 +94,7 @@ class Projects:
                 Wish(OperationAction.CREATE_TIMELINE, project.id, branch.id),
                 Wish(OperationAction.START_COMPUTE, project.id, branch.id, endpoint.id),
             )
+        await self._desk.names.announce(endpoint.id, project.region_id)
         return CreatedProject(
             project=project,
             branch=branch,
@@ -145,6 +146,8 @@ class Projects:
             if endpoint := await rows.endpoints.read_write(default.id):
                 await rows.endpoints.save(wishing(endpoint, EndpointState.ACTIVE, now))
                 await self._desk.enqueue(rows, _wish(OperationAction.START_COMPUTE, endpoint))
+        if endpoint:
+            await self._desk.names.announce(endpoint.id, project.region_id)
         return recovered, branches
 
     async def _check_room(self, rows: Rows, organization: Organization) -> None:

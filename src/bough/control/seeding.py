@@ -84,6 +84,7 @@ async def first_role(rows: Rows, branch: Branch, name: str | None, secret: Secre
         is_protected=False,
         created_at=branch.created_at,
         updated_at=branch.created_at,
+        is_wished=True,
     )
     await rows.roles.add(role)
     return role

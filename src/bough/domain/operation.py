@@ -78,6 +78,7 @@ class Operation:
     updated_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    is_urgent: bool = False  # somebody waits for it at the door
 
     @property
     def ended(self) -> bool:

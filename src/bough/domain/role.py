@@ -17,11 +17,13 @@ _PASSWORD_LETTERS = string.ascii_letters + string.digits
 class Role:
     branch_id: BranchId
     name: str
-    verifier: str  # SCRAM-SHA-256, as Postgres stores it
-    sealed_password: str | None  # None when the project does not store passwords
+    verifier: str | None  # as Postgres stores it; None: it has no password
+    sealed_password: str | None  # None when it is not stored, or was changed with SQL
     is_protected: bool
     created_at: datetime
     updated_at: datetime
+    valid_until: datetime | None = None  # when its password ends
+    is_wished: bool = False  # Postgres has not been told of it yet
 
 
 def check_name(name: str) -> str:

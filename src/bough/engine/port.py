@@ -47,6 +47,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """A role that may log in, as Postgres has it now."""
+
+    name: str
+    verifier: str | None  # None: it has no password
+    valid_until: datetime | None  # when its password ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     running: frozenset[EndpointId]  # computes that live now
     spare: frozenset[EndpointId]  # computes that live and wait for a project
@@ -88,6 +97,15 @@ class Engine(Protocol):
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         """What a running endpoint's databases hold; None when it does not run."""
+
+    async def logins(self, endpoint: EndpointId) -> tuple[Login, ...] | None:
+        """Every role but ours that may log in; None when the endpoint does not run."""
+
+    async def is_busy(self, endpoint: EndpointId) -> bool:
+        """Whether a client's statement, transaction or replication connection is under way.
+
+        A client that only holds a connection does not count, nor does what Postgres does by itself.
+        """
 
     async def observe(self) -> Observation:
         """What is there, without waking anything."""

@@ -23,7 +23,7 @@ class BranchSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec:
     name: str
-    verifier: str
+    verifier: str | None  # its password from now on; None: Postgres knows it, and is not told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,11 @@ class ComputeSpec:
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
     databases: tuple[DatabaseSpec, ...]
+
+    @property
+    def wished_roles(self) -> dict[str, str]:
+        """Name → verifier of those that Postgres is told of."""
+        return {role.name: role.verifier for role in self.roles if role.verifier is not None}
 
 
 def branch_spec(project: Project, branch: Branch, endpoint: Endpoint | None) -> BranchSpec:
@@ -64,7 +69,7 @@ def compute_spec(
         install=project.install,
         cu=endpoint.max_cu,
         settings=compute_settings(endpoint.max_cu, logical_replication=project.logical_replication),
-        roles=tuple(RoleSpec(name=role.name, verifier=role.verifier) for role in roles),
+        roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_wished else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases),
     )
 

@@ -4,17 +4,21 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
+from bough import log
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.engine.port import Engine
+from bough.engine.port import Engine, EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
+from bough.operations import logins
+from bough.operations.logins import Look
 from bough.store.store import Rows, Store
 
 T = TypeVar("T")
+logger = log.get(room="operations")
 
 
 class Context:
@@ -25,6 +29,14 @@ class Context:
 
     def read(self) -> AbstractAsyncContextManager[Rows]:
         return self._store.read()
+
+    async def look_at_logins(self, endpoint: Endpoint) -> Look | None:
+        """What is to be written about roles before their compute is gone. One that cannot be asked is let go."""
+        try:
+            return await logins.look(self._store, self.engine, endpoint)
+        except EngineError as error:
+            logger.warning("logins_not_read", endpoint_id=endpoint.id, reason=error.public)
+            return None
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:

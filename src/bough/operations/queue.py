@@ -6,6 +6,7 @@ soon; then it gets `Busy`. There is no queue without end.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bough import clock
@@ -27,13 +28,16 @@ class Queue:
         self._hold_seconds = hold_seconds
 
     @asynccontextmanager
-    async def turn(self, touch: Touch) -> AsyncIterator[Rows]:
-        """A transaction in which no open operation conflicts with `touch`."""
-        deadline = clock.monotonic() + self._hold_seconds
+    async def turn(self, touch: Touch, *, patient: bool = True) -> AsyncIterator[Rows]:
+        """A transaction in which no open operation conflicts with `touch`.
+
+        Without patience, as for a task that comes back, nothing is waited for: no conflict and no disk.
+        """
+        deadline = clock.monotonic() + (self._hold_seconds if patient else 0)
         while True:
             ended = self._events.ended.next()
-            async with self._store.transaction() as rows:
-                obstacle = await _obstacle(rows, touch)
+            async with self._store.transaction(lasting=patient) as rows:
+                obstacle = await obstacle_to(rows, touch)
                 if obstacle is None:
                     yield rows
                     break
@@ -46,7 +50,9 @@ class Queue:
             await self._events.ended.wait(min(remaining, _LOOK_AGAIN), ended)
         self._events.enqueued.beat()
 
-    async def enqueue(self, rows: Rows, wishes: Sequence[Wish], request_id: str) -> list[Operation]:
+    async def enqueue(
+        self, rows: Rows, wishes: Sequence[Wish], request_id: str, *, urgent: bool = False
+    ) -> list[Operation]:
         """Write the wishes in the given transaction; each waits for the one before it."""
         now = clock.now()
         operations: list[Operation] = []
@@ -54,7 +60,7 @@ class Queue:
             after = operations[-1].id if operations else None
             # A microsecond apart, so that lists show them in the order they run.
             moment = now + timedelta(microseconds=len(operations))
-            operation = self._planned(wish, after, request_id, moment)
+            operation = replace(self._planned(wish, after, request_id, moment), is_urgent=urgent)
             await rows.operations.add(operation)
             operations.append(operation)
         return operations
@@ -83,7 +89,8 @@ class Queue:
         )
 
 
-async def _obstacle(rows: Rows, touch: Touch) -> Operation | None:
+async def obstacle_to(rows: Rows, touch: Touch) -> Operation | None:
+    """Open work that conflicts. From here on nobody else decides about the project in this transaction's time."""
     await rows.projects.lock(touch.project_id)
     open_operations = await rows.operations.open_of(touch.project_id)
     return next((operation for operation in open_operations if conflict(touch, touch_of(operation))), None)

@@ -3,6 +3,8 @@
 A lease has a fencing token, so a runner that was thought dead cannot write. A step that fails
 is repeated a few times when its error says that may help; otherwise the action is undone and
 ends as failed with a public sentence. Actions that only go forward are repeated until they succeed.
+
+Urgent operations, those that somebody waits for at the door, have workers of their own.
 """
 
 import asyncio
@@ -33,14 +35,21 @@ logger = log.get(room="operations")
 
 class Runner:
     def __init__(
-        self, store: Store, engine: Engine, events: Events, actions: Sequence[type[Action]], workers: int
+        self,
+        store: Store,
+        engine: Engine,
+        events: Events,
+        actions: Sequence[type[Action]],
+        *,
+        workers: int,
+        urgent_workers: int = 1,
     ) -> None:
         self._store = store
         self._engine = engine
         self._events = events
         self._actions = {action.action: action for action in actions}
-        self._workers = workers
-        self._running: set[asyncio.Task[None]] = set()
+        self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
+        self._running: dict[bool, set[asyncio.Task[None]]] = {True: set(), False: set()}
 
     async def run(self) -> None:
         """Until cancelled. Work under way is dropped where it stands and resumed at the next start."""
@@ -55,18 +64,20 @@ class Runner:
                     logger.error("queue_unreadable", error=str(error), cause=str(error.__cause__))
                     await asyncio.sleep(IDLE_LOOK)
         finally:
-            for task in self._running:
+            running = [task for lane in self._running.values() for task in lane]
+            for task in running:
                 task.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _begin_next(self) -> None:
         enqueued = self._events.enqueued.next()
-        if len(self._running) < self._workers and (operation := await self._lease_next()):
+        free = [lane for lane, running in self._running.items() if len(running) < self._workers[lane]]
+        if free and (operation := await self._lease_next(urgent=_only(free))):
             task = asyncio.create_task(self._work(operation))
-            self._running.add(task)
+            self._running[operation.is_urgent].add(task)
             task.add_done_callback(self._over)
         else:
-            await self._events.enqueued.wait(await self._until_due(), enqueued)
+            await self._events.enqueued.wait(await self._until_due(free), enqueued)
 
     async def run_until_idle(self) -> None:
         """Run everything that is due or becomes due while it lasts; for tools and tests."""
@@ -74,27 +85,28 @@ class Runner:
             await self._work(operation)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        for running in self._running.values():
+            running.discard(task)
         if not task.cancelled() and (error := task.exception()):  # what it could not record, the next lease repeats
             logger.error("operation_dropped", exc_info=error)
         self._events.enqueued.beat()
 
-    async def _until_due(self) -> float:
-        if len(self._running) >= self._workers:
+    async def _until_due(self, free: list[bool]) -> float:
+        if not free:
             return IDLE_LOOK
         async with self._store.read() as rows:
-            moment = await rows.operations.next_moment()
+            moment = await rows.operations.next_moment(urgent=_only(free))
         if moment is None:
             return IDLE_LOOK
         return min(IDLE_LOOK, max(0.01, (moment - clock.now()).total_seconds()))
 
-    async def _lease_next(self) -> Operation | None:
+    async def _lease_next(self, *, urgent: bool | None = None) -> Operation | None:
         async with self._store.read() as rows:  # a look costs no write lock
-            if await rows.operations.next_due(clock.now()) is None:
+            if await rows.operations.next_due(clock.now(), urgent=urgent) is None:
                 return None
         async with self._store.transaction(lasting=False) as rows:
             now = clock.now()
-            found = await rows.operations.next_due(now)
+            found = await rows.operations.next_due(now, urgent=urgent)
             return None if found is None else await rows.operations.lease(found, now + LEASE, now)
 
     async def _work(self, operation: Operation) -> None:
@@ -202,6 +214,11 @@ class Runner:
         self._events.enqueued.beat()
         self._events.ended.beat()
         return ended
+
+
+def _only(lanes: list[bool]) -> bool | None:
+    """The one lane that has workers left; None when both have."""
+    return lanes[0] if len(lanes) == 1 else None
 
 
 def _cancelling(operation: Operation) -> Operation:

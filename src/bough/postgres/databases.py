@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from bough.postgres.quoting import identifier
 
-READ = "select 'database', datname::text, null::text from pg_catalog.pg_database"
+READ = "select 'database', pg_catalog.namesend(datname), null::text from pg_catalog.pg_database"
 SIZE = """
     select coalesce(sum(pg_catalog.pg_database_size(oid)), 0)::bigint
       from pg_catalog.pg_database

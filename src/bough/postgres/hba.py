@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from bough.postgres import ADMIN, RESERVED_PREFIX
 
 MAP = "bough"
+NAMES_EVERY_ROLE_BEFORE = 16  # from then on the map knows a pattern for the database's side
 
 
 def hba_text() -> str:
@@ -17,8 +18,7 @@ def hba_text() -> str:
 
 
 def ident_text(*, major: int, control_user: str, gateway_user: str, roles: Iterable[str]) -> str:
-    # From 16 on the map knows a pattern for the database's side.
-    tenants = [f"/^(?!{RESERVED_PREFIX}).*$"] if major >= 16 else list(roles)
+    tenants = list(roles) if major < NAMES_EVERY_ROLE_BEFORE else [f"/^(?!{RESERVED_PREFIX}).*$"]
     users = dict.fromkeys((gateway_user, control_user))  # once, when they are the same
     lines = [(control_user, ADMIN), *((user, role) for user in users for role in tenants)]
     return "".join(f"{MAP} {_quoted(system)} {_quoted(role)}\n" for system, role in lines)

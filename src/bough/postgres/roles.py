@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping
 
-from bough.postgres import TENANTS
+from bough.postgres import RESERVED_PREFIX, TENANTS
 from bough.postgres.quoting import identifier, literal
 
 # Read what is there; a role without a password has a null verifier. A role that may not log in
 # counts too: its name is taken.
-READ = "select 'role', rolname::text, rolpassword::text from pg_catalog.pg_authid"
+READ = "select 'role', pg_catalog.namesend(rolname), rolpassword::text from pg_catalog.pg_authid"
+
+# Every role but ours that may log in. The name as bytes, because another database's encoding may have made it;
+# moments that nobody lives to see, and those before us, are brought to where every clock can tell them.
+LOGINS = f"""
+    select pg_catalog.namesend(rolname), rolpassword::text,
+           case when rolvaliduntil < '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
+                then '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
+                when rolvaliduntil < '9999-01-01 00:00:00+00'::pg_catalog.timestamptz then rolvaliduntil end
+      from pg_catalog.pg_authid
+     where rolcanlogin and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+"""
 
 
 def group_statements(major: int) -> list[str]:
@@ -41,15 +52,14 @@ def create(name: str, verifier: str | None, major: int) -> list[str]:
 def plan(wished: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int) -> list[str]:
     """Statements from the present roles to the wished ones (name → verifier).
 
-    A role that exists keeps its password, for its owner may have changed it with SQL. `spare` is
-    the template's own role in a volume that nobody has used: the first missing role takes it over.
+    `spare` is the template's own role in a volume that nobody has used: the first missing role takes it over.
     """
     statements: list[str] = []
     if spare in wished or spare not in present:
         spare = None
     for name, verifier in wished.items():
         if name in present:
-            if present[name] is None:
+            if present[name] != verifier:
                 statements.append(f"alter role {identifier(name)} password {literal(verifier)}")
         elif spare is not None:
             statements.append(f"alter role {identifier(spare)} rename to {identifier(name)}")

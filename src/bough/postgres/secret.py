@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import secrets
 
+SCHEME = "SCRAM-SHA-256"
 ITERATIONS = 4096
 SALT_BYTES = 16
 
@@ -17,7 +18,7 @@ def scram_verifier(password: str, salt: bytes | None = None, iterations: int = I
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
     stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server_key = hmac.digest(salted, b"Server Key", "sha256")
-    return f"SCRAM-SHA-256${iterations}:{_b64(salt)}${_b64(stored_key)}:{_b64(server_key)}"
+    return f"{SCHEME}${iterations}:{_b64(salt)}${_b64(stored_key)}:{_b64(server_key)}"
 
 
 def _b64(value: bytes) -> str:

@@ -8,7 +8,17 @@ from bough.domain.branch import Branch, Lineage, LineageStretch, Volume
 from bough.ids import BranchId, ProjectId, VolumeId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import branch_lineages, branches, databases, endpoints, lineages, projects, roles, volumes
+from bough.store.tables import (
+    branch_lineages,
+    branches,
+    databases,
+    endpoints,
+    lineages,
+    projects,
+    roles,
+    usage,
+    volumes,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +100,8 @@ class Branches(Queries):
         """Remove every row of a branch, its volume's and lineages' too."""
         volume = sa.select(branches.c.volume_id).where(branches.c.id == branch_id)
         volume_id = await self._value(volume)
+        own_endpoints = sa.select(endpoints.c.id).where(endpoints.c.branch_id == branch_id)
+        await self._run(sa.delete(usage).where(usage.c.endpoint_id.in_(own_endpoints)))
         for table in (roles, databases, branch_lineages, endpoints):
             await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
         await self._run(sa.delete(branches).where(branches.c.id == branch_id))

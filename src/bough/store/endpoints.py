@@ -1,16 +1,19 @@
 """Named queries on endpoints."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
 from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.project import SUSPEND_DEFAULT
+from bough.domain.usage import Usage
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import endpoints, operations, projects
+from bough.store.tables import endpoints, operations, projects, usage
 
 _FAILED: sa.ColumnClause[str] = sa.literal_column(
     f"'{OperationStatus.FAILED}'"
@@ -18,6 +21,7 @@ _FAILED: sa.ColumnClause[str] = sa.literal_column(
 _present = sa.select(endpoints).where(endpoints.c.deleted_at.is_(None))
 _ONE = _present.where(same(endpoints.c.id))
 _OF_BRANCH = _present.where(same(endpoints.c.branch_id)).order_by(endpoints.c.created_at, endpoints.c.id)
+_TOUCH = sa.update(endpoints).where(same(endpoints.c.id, "own_id"))
 _later = operations.alias("later")
 _STARTED_LATER = sa.exists().where(
     _later.c.project_id == operations.c.project_id,
@@ -29,7 +33,9 @@ _STARTED_LATER = sa.exists().where(
 
 class Endpoints(Queries):
     async def add(self, endpoint: Endpoint) -> None:
+        """With its usage, of which there is none yet."""
         await self._insert(endpoints, columns_of(endpoint))
+        await self._insert(usage, columns_of(Usage(endpoint_id=endpoint.id, project_id=endpoint.project_id)))
 
     async def save(self, endpoint: Endpoint) -> None:
         await self._save(endpoints, columns_of(endpoint))
@@ -37,6 +43,15 @@ class Endpoints(Queries):
     async def get(self, endpoint_id: EndpointId) -> Endpoint | None:
         row = await self._one(_ONE, id=endpoint_id)
         return rebuild(Endpoint, row) if row else None
+
+    async def living(self, endpoint_id: EndpointId) -> Endpoint | None:
+        """One of a project that is not deleted: a row by its key."""
+        row = await self._one(_LIVING, id=endpoint_id)
+        return rebuild(Endpoint, row) if row else None
+
+    async def touch(self, endpoint_id: EndpointId, now: datetime) -> None:
+        """It was in use now; nothing else of it changes."""
+        await self._run(_TOUCH, own_id=endpoint_id, last_active=now)
 
     async def known(self, among: Collection[EndpointId]) -> set[EndpointId]:
         """Those that have a row, deleted or not."""
@@ -68,6 +83,20 @@ class Endpoints(Queries):
     async def active(self) -> list[Endpoint]:
         """Those that shall have a running compute, of projects that are not deleted."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.state == EndpointState.ACTIVE))
+        return [rebuild(Endpoint, row) for row in rows]
+
+    async def active_ids(self) -> frozenset[EndpointId]:
+        return frozenset(EndpointId(row["id"]) for row in await self._all(_ACTIVE_IDS))
+
+    async def places(self) -> list[tuple[EndpointId, str]]:
+        """Every live one, with the region that its hosts are in."""
+        return [(EndpointId(row["id"]), row["region_id"]) for row in await self._all(_PLACES)]
+
+    async def quiet_since(self, default: datetime, shortest: datetime) -> list[Endpoint]:
+        """Those that run, stay so, and may sleep: with the default timeout those last in use before one moment,
+        with a timeout of their own those before the other.
+        """
+        rows = await self._all(_QUIET, default=default, shortest=shortest)
         return [rebuild(Endpoint, row) for row in rows]
 
     async def changing(self) -> list[Endpoint]:
@@ -105,3 +134,20 @@ def _live(statement: sa.Select[Any], *, in_order: bool = True) -> sa.Select[Any]
         endpoints.c.deleted_at.is_(None), projects.c.deleted_at.is_(None)
     )
     return found.order_by(endpoints.c.id) if in_order else found
+
+
+def _before(name: str) -> sa.ColumnElement[bool]:
+    return endpoints.c.last_active <= sa.bindparam(name, type_=endpoints.c.last_active.type)
+
+
+_LIVING = _live(sa.select(endpoints), in_order=False).where(same(endpoints.c.id))
+_ACTIVE_IDS = _live(sa.select(endpoints.c.id), in_order=False).where(endpoints.c.state == EndpointState.ACTIVE)
+_PLACES = _live(sa.select(endpoints.c.id, projects.c.region_id))
+_QUIET = _live(sa.select(endpoints)).where(
+    endpoints.c.state == EndpointState.ACTIVE,
+    endpoints.c.pending_state.is_(None),
+    sa.or_(
+        sa.and_(endpoints.c.suspend_timeout_seconds == SUSPEND_DEFAULT, _before("default")),
+        sa.and_(endpoints.c.suspend_timeout_seconds > SUSPEND_DEFAULT, _before("shortest")),
+    ),
+)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -24,22 +25,32 @@ _WAITING_FOR = _open.where(same(operations.c.after))
 _now = sa.bindparam("now", type_=operations.c.due_at.type)
 # Written when the clock was ahead, and it was set back: what the row says about the future means nothing.
 _FROM_AHEAD = operations.c.updated_at > sa.bindparam("soon", type_=operations.c.updated_at.type)
-_NEXT_DUE = (
+_due = (
     _open.where(
         sa.or_(operations.c.due_at <= _now, _FROM_AHEAD),
         sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now, _FROM_AHEAD),
         ~_BLOCKED,
     )
-    .order_by(operations.c.due_at, operations.c.created_at)
+    .order_by(operations.c.is_urgent.desc(), operations.c.due_at, operations.c.created_at)
     .limit(1)
     .with_for_update(skip_locked=True, of=operations)
 )
-_NEXT_MOMENT = (
+_next_moment = (
     sa.select(operations.c.due_at)
     .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None), ~_BLOCKED)
     .order_by(operations.c.due_at)
     .limit(1)
 )
+
+
+def _by_lane(statement: sa.Select[Any]) -> dict[bool | None, sa.Select[Any]]:
+    """For urgent operations, for the others, and for all."""
+    urgent = operations.c.is_urgent
+    return {None: statement, True: statement.where(urgent), False: statement.where(~urgent)}
+
+
+_NEXT_DUE = _by_lane(_due)
+_NEXT_MOMENT = _by_lane(_next_moment)
 _HOLD = sa.select(operations.c.fence).where(same(operations.c.id)).with_for_update()
 _SAVE_HELD = saving(operations).where(same(operations.c.fence, "held_fence"))
 _SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
@@ -87,14 +98,17 @@ class Operations(Queries):
         rows = await self._all(statement, project_id=project_id, **placed(limit, after))
         return page_of([rebuild(Operation, row) for row in rows], limit)
 
-    async def next_due(self, now: datetime) -> Operation | None:
-        """The operation that has waited longest, may run now and is held by nobody."""
-        row = await self._one(_NEXT_DUE, now=now, soon=now + _CLOCKS_DIFFER)
+    async def next_due(self, now: datetime, *, urgent: bool | None = None) -> Operation | None:
+        """The operation that has waited longest, may run now and is held by nobody; urgent ones come first.
+
+        `urgent` leaves out those that are not, or those that are.
+        """
+        row = await self._one(_NEXT_DUE[urgent], now=now, soon=now + _CLOCKS_DIFFER)
         return rebuild(Operation, row) if row else None
 
-    async def next_moment(self) -> datetime | None:
+    async def next_moment(self, *, urgent: bool | None = None) -> datetime | None:
         """When the next operation that nobody holds and nothing blocks becomes due."""
-        moment: datetime | None = await self._value(_NEXT_MOMENT)
+        moment: datetime | None = await self._value(_NEXT_MOMENT[urgent])
         return moment
 
     async def lease(self, operation: Operation, until: datetime, now: datetime) -> Operation:
@@ -118,6 +132,10 @@ class Operations(Queries):
             .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_not(None))
             .values(lease_until=None)
         )
+
+    async def hurry(self, operation_id: OperationId) -> None:
+        """Somebody waits for it now."""
+        await self._run(saving(operations), saved_id=operation_id, is_urgent=True)
 
     async def renew(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
         return await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=until) == 1

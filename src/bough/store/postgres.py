@@ -1,5 +1,6 @@
 """The store for several machines: PostgreSQL."""
 
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,8 +14,8 @@ from bough.store import schema
 from bough.store.failures import store_failures
 from bough.store.store import Rows
 
-_LEADER = 0x626F756768  # "bough": the advisory lock of whoever runs the standing tasks
-_MIGRATING = _LEADER + 1  # and of whoever brings the schema up to date
+_LEADER = 0x626F7567  # "boug": the advisory locks of those who run standing tasks
+_MIGRATING = 0x626F756768 + 1  # and of whoever brings the schema up to date
 
 
 class PostgresStore:
@@ -44,16 +45,18 @@ class PostgresStore:
         await self._engine.dispose()
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[Rows]:
+    async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
+        """Slow or not, the server does it while we do something else."""
         with store_failures(OSError):
             async with self._reading.connect() as connection:
                 yield Rows(connection)
 
     @asynccontextmanager
-    async def leading(self) -> AsyncIterator[bool]:
+    async def leading(self, what: str = "tasks") -> AsyncIterator[bool]:
+        lock = sa.func.pg_try_advisory_xact_lock(_LEADER, zlib.crc32(what.encode()) >> 1)
         with store_failures(OSError):
             async with self._engine.begin() as connection:  # the lock ends with this transaction
-                yield bool(await connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_LEADER))))
+                yield bool(await connection.scalar(sa.select(lock)))
 
     @asynccontextmanager
     async def transaction(self, *, lasting: bool = True) -> AsyncIterator[Rows]:

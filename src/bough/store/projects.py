@@ -1,7 +1,7 @@
 """Named queries on projects."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from bough.ids import OrganizationId, ProjectId
 from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import api_keys, branches, endpoints, projects
+from bough.store.tables import api_keys, branches, endpoints, projects, usage
 from bough.store.types import Moment
 
 
@@ -31,6 +31,15 @@ def _containing(text: str) -> str:
     return f"%{escaped}%"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What the endpoints of a project used since they were made."""
+
+    bytes_out: int = 0  # told of one project, not in lists
+    active_seconds: int = 0
+    compute_seconds: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SeenProject:
     """A project with what was measured of it."""
@@ -38,6 +47,7 @@ class SeenProject:
     project: Project
     storage_bytes: int | None
     last_active: datetime | None
+    used: Used = field(default_factory=Used)
 
     @property
     def created_at(self) -> datetime:
@@ -60,10 +70,17 @@ _LAST_ACTIVE = (
     .scalar_subquery()
     .label("last_seen_active")
 )
-_SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE)
+
+
+def _used(name: str) -> sa.Label[Any]:
+    total = sa.select(sa.func.sum(usage.c[name])).where(usage.c.project_id == projects.c.id)
+    return total.scalar_subquery().label(name)
+
+
+_SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE, _used("active_seconds"), _used("compute_seconds"))
 _NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
 _ONE = sa.select(projects).where(*_NAMED)
-_ONE_SEEN = _SEEN.where(*_NAMED)
+_ONE_SEEN = _SEEN.add_columns(_used("bytes_out")).where(*_NAMED)
 _LOCK = sa.select(projects.c.id).where(same(projects.c.id)).with_for_update()
 _LIVE = (projects.c.deleted_at.is_(None),)
 _COUNT = sa.select(sa.func.count()).select_from(projects).where(*_LIVE)
@@ -88,7 +105,12 @@ def _page(*, recoverable: bool, only: bool, search: bool, later: bool) -> sa.Sel
 
 def _seen(row: Mapping[str, Any]) -> SeenProject:
     size = row["storage_bytes"]
-    return SeenProject(rebuild(Project, row), None if size is None else int(size), row["last_seen_active"])
+    used = Used(
+        bytes_out=int(row.get("bytes_out") or 0),
+        active_seconds=int(row["active_seconds"] or 0),
+        compute_seconds=int(row["compute_seconds"] or 0),
+    )
+    return SeenProject(rebuild(Project, row), None if size is None else int(size), row["last_seen_active"], used)
 
 
 class Projects(Queries):

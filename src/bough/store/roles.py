@@ -1,19 +1,68 @@
 """Named queries on roles."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
 import sqlalchemy as sa
 
 from bough.domain.role import Role
-from bough.ids import BranchId
+from bough.ids import BranchId, EndpointId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import roles
+from bough.store.tables import branches, endpoints, projects, roles
 
 _OF_BRANCH = sa.select(roles).where(same(roles.c.branch_id)).order_by(roles.c.name)
+_one = (same(roles.c.branch_id, "own_branch"), same(roles.c.name, "own_name"))
+_SAVE = sa.update(roles).where(*_one)
+_DELETE = sa.delete(roles).where(*_one)
+_TOLD = _SAVE.where(same(roles.c.verifier, "told_verifier"))
+_AT_THE_DOOR = (
+    sa.select(
+        roles.c.verifier,
+        roles.c.valid_until,
+        projects.c.settings.label("project_settings"),
+        branches.c.is_protected.label("branch_is_protected"),
+    )
+    .select_from(endpoints)
+    .join(projects, projects.c.id == endpoints.c.project_id)
+    .join(branches, branches.c.id == endpoints.c.branch_id)
+    .outerjoin(roles, sa.and_(roles.c.branch_id == endpoints.c.branch_id, same(roles.c.name)))
+    .where(
+        same(endpoints.c.id),
+        endpoints.c.deleted_at.is_(None),
+        projects.c.deleted_at.is_(None),
+        branches.c.deleted_at.is_(None),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtTheDoor:
+    """What decides whether somebody who names an endpoint and a role may enter."""
+
+    verifier: str | None  # None: there is no such role, or it has no password
+    valid_until: datetime | None
+    project_settings: Mapping[str, Any]
+    branch_is_protected: bool
 
 
 class Roles(Queries):
     async def add(self, role: Role) -> None:
         await self._insert(roles, columns_of(role))
+
+    async def save(self, role: Role) -> None:
+        await self._run(_SAVE, own_branch=role.branch_id, own_name=role.name, **columns_of(role))
+
+    async def set_told(self, branch_id: BranchId, name: str, verifier: str, now: datetime) -> None:
+        """Postgres knows it by this verifier; one that was changed meanwhile is still a wish."""
+        await self._run(
+            _TOLD, own_branch=branch_id, own_name=name, told_verifier=verifier, is_wished=False, updated_at=now
+        )
+
+    async def remove(self, role: Role) -> None:
+        await self._run(_DELETE, own_branch=role.branch_id, own_name=role.name)
 
     async def get(self, branch_id: BranchId, name: str) -> Role | None:
         row = await self._one(sa.select(roles).where(roles.c.branch_id == branch_id, roles.c.name == name))
@@ -22,3 +71,8 @@ class Roles(Queries):
     async def of_branch(self, branch_id: BranchId) -> list[Role]:
         rows = await self._all(_OF_BRANCH, branch_id=branch_id)
         return [rebuild(Role, row) for row in rows]
+
+    async def at_the_door(self, endpoint_id: EndpointId, name: str) -> AtTheDoor | None:
+        """In one question; None when no living project has such an endpoint."""
+        row = await self._one(_AT_THE_DOOR, id=endpoint_id, name=name)
+        return AtTheDoor(**row) if row else None

@@ -1,8 +1,9 @@
-"""The store on one machine: SQLite, one connection to read by and one to write by.
+"""The store on one machine: SQLite, one connection to read by, one to write by, and one for slow reads.
 
 Statements run where they are asked for, on the event loop: most take tens of microseconds, and to
 hand one to a thread and back takes ten times as long. What may wait for the disk or for a lock
-(to begin, commit and roll back) runs in a thread of its own, one thing after the other.
+(to begin, commit and roll back) runs in a thread of its own, one thing after the other; and so does,
+in another, what may have to look at many rows, as a search does.
 """
 
 import asyncio
@@ -38,6 +39,8 @@ class SqliteStore:
         self._writer = _connections(path)
         self._writing = asyncio.Lock()
         self._waiting = ThreadPoolExecutor(1, "store")
+        self._searcher = _connections(path)
+        self._searching = ThreadPoolExecutor(1, "store-slow")
         self._settles = False
 
     async def open(self) -> None:
@@ -48,15 +51,21 @@ class SqliteStore:
     async def close(self) -> None:
         await self._apart(self._reader.dispose)
         await self._apart(self._writer.dispose)
+        await asyncio.get_running_loop().run_in_executor(self._searching, self._searcher.dispose)
         self._waiting.shutdown()
+        self._searching.shutdown()
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[Rows]:
-        with store_failures(), self._reader.connect() as connection:
-            yield Rows(_Here(connection))
+    async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
+        with store_failures():
+            if slow:
+                yield Rows(_Elsewhere(self._searcher, self._searching))
+                return
+            with self._reader.connect() as connection:
+                yield Rows(_Here(connection))
 
     @asynccontextmanager
-    async def leading(self) -> AsyncIterator[bool]:
+    async def leading(self, what: str = "tasks") -> AsyncIterator[bool]:
         yield True  # one machine, one control
 
     @asynccontextmanager
@@ -109,6 +118,24 @@ class _Here:
     ) -> sa.CursorResult[Any]:
         await asyncio.sleep(0)
         return self._connection.execute(statement, values)
+
+
+class _Elsewhere:
+    """A connection whose statements run in a thread, to their last row."""
+
+    def __init__(self, engine: sa.Engine, thread: ThreadPoolExecutor) -> None:
+        self._engine = engine
+        self._thread = thread
+
+    async def execute(
+        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
+    ) -> sa.CursorResult[Any]:
+        def run() -> sa.Result[Any]:
+            with self._engine.connect() as connection:
+                return connection.execute(statement, values).freeze()()
+
+        result = await asyncio.get_running_loop().run_in_executor(self._thread, run)
+        return cast(sa.CursorResult[Any], result)  # it is read from, never asked what it changed
 
 
 def _connections(path: Path) -> sa.Engine:

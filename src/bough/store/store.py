@@ -13,6 +13,7 @@ from bough.store.organizations import Organizations
 from bough.store.projects import Projects
 from bough.store.queries import Connection
 from bough.store.roles import Roles
+from bough.store.usage import GatewayWorkers, Usages
 from bough.store.users import Users
 
 
@@ -29,6 +30,8 @@ class Rows:
         self.roles = Roles(connection)
         self.databases = Databases(connection)
         self.operations = Operations(connection)
+        self.usage = Usages(connection)
+        self.gateway_workers = GatewayWorkers(connection)
         self.idempotency = Idempotency(connection)
 
 
@@ -43,11 +46,14 @@ class Store(Protocol):
 
     async def close(self) -> None: ...
 
-    def read(self) -> AbstractAsyncContextManager[Rows]:
-        """Rows as they are committed now. Never waits for a writer."""
+    def read(self, *, slow: bool = False) -> AbstractAsyncContextManager[Rows]:
+        """Rows as they are committed now. Never waits for a writer.
 
-    def leading(self) -> AbstractAsyncContextManager[bool]:
-        """True for one process at a time, however many share the store."""
+        With `slow` for what may take long: others are asked meanwhile.
+        """
+
+    def leading(self, what: str = "tasks") -> AbstractAsyncContextManager[bool]:
+        """True for one process at a time and thing to lead, however many share the store."""
 
     def transaction(self, *, lasting: bool = True) -> AbstractAsyncContextManager[Rows]:
         """All or nothing. Commits at the end of the block, rolls back when it raises.

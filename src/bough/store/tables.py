@@ -211,9 +211,11 @@ roles = sa.Table(
     metadata,
     _text("branch_id", sa.ForeignKey("branches.id"), primary_key=True),
     _text("name", primary_key=True),
-    _text("verifier"),
+    _text("verifier", nullable=True),
     _text("sealed_password", nullable=True),
+    _moment("valid_until", nullable=True),
     _flag("is_protected"),
+    _flag("is_wished"),
     _moment("created_at"),
     _moment("updated_at"),
 )
@@ -251,6 +253,7 @@ operations = sa.Table(
     _moment("lease_until", nullable=True),
     sa.Column("fence", sa.BigInteger, nullable=False),
     _text("request_id"),
+    _flag("is_urgent"),
     _moment("created_at"),
     _moment("updated_at"),
     _moment("started_at", nullable=True),
@@ -260,6 +263,29 @@ operations = sa.Table(
     _partial("ix_operations_due", "ended_at is null", "due_at"),
     _partial("ix_operations_open", "ended_at is null", "project_id"),
     _partial("ix_operations_failed", "status = 'failed'", "endpoint_id"),
+)
+
+usage = sa.Table(
+    "usage",
+    metadata,
+    _text("endpoint_id", sa.ForeignKey("endpoints.id"), primary_key=True),
+    _text("project_id", sa.ForeignKey("projects.id")),
+    sa.Column("bytes_in", sa.BigInteger, nullable=False),
+    sa.Column("bytes_out", sa.BigInteger, nullable=False),
+    sa.Column("connections_opened", sa.BigInteger, nullable=False),
+    sa.Column("active_seconds", sa.Float, nullable=False),
+    sa.Column("compute_seconds", sa.Float, nullable=False),
+    _moment("counted_at", nullable=True),
+    sa.Index(None, "project_id"),
+    _partial("ix_usage_counted", "counted_at is not null", "counted_at"),
+)
+
+gateway_workers = sa.Table(
+    "gateway_workers",
+    metadata,
+    _text("id", primary_key=True),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    _moment("seen_at"),
 )
 
 idempotency = sa.Table(

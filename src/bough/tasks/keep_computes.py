@@ -4,7 +4,8 @@ A compute that no row wants is stopped. Both look at the machine first and at th
 so work that is under way is always seen.
 """
 
-from bough.domain.endpoint import Endpoint
+from bough.control.activity import Activity
+from bough.domain.endpoint import EndpointState
 from bough.domain.operation import OperationAction, touch_of
 from bough.engine.port import Engine
 from bough.errors import Busy
@@ -17,31 +18,38 @@ from bough.store.store import Store
 class KeepComputes:
     every = 2.0
 
-    def __init__(self, store: Store, engine: Engine, queue: Queue) -> None:
+    def __init__(self, store: Store, engine: Engine, queue: Queue, activity: Activity) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue
+        self._activity = activity
 
     async def run(self) -> str:
         running = (await self._engine.observe()).running
-        async with self._store.read() as rows:
-            active = {endpoint.id: endpoint for endpoint in await rows.endpoints.active()}
+        async with self._store.read(slow=True) as rows:
+            # In this order: work that ends between the two is still seen as work.
             busy = await rows.operations.endpoints_with_work()
-        crashed = [endpoint for endpoint in active.values() if endpoint.id not in running and endpoint.id not in busy]
-        strays = running - active.keys() - busy
-        for endpoint in crashed:
-            await self._restart(endpoint)
+            active = await rows.endpoints.active_ids()
+        crashed = active - running - busy
+        strays = running - active - busy
+        for gone in sorted(crashed):
+            await self._restart(gone)
         for stray in strays:
             await self._stop_if_unwanted(stray)
         if not crashed and not strays:
             return ""
         return f"starting {len(crashed)} computes that were gone, stopped {len(strays)} that nobody wants"
 
-    async def _restart(self, endpoint: Endpoint) -> None:
+    async def _restart(self, endpoint_id: EndpointId) -> None:
+        async with self._store.read() as rows:
+            endpoint = await rows.endpoints.living(endpoint_id)
+        if endpoint is None:
+            return
         wish = Wish(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.turn(wish.touch) as rows:
                 await self._queue.enqueue(rows, [wish], request_id="keep-computes")
+            self._activity.unread([endpoint.id])  # what was changed with SQL before the crash may not be read yet
         except Busy:
             return  # someone works on it already; the next beat looks again
 
@@ -49,5 +57,8 @@ class KeepComputes:
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.get(endpoint_id)
             work = await rows.operations.open_of(endpoint.project_id) if endpoint else []
+            living = await rows.endpoints.living(endpoint_id)
+        if living is not None and living.state is EndpointState.ACTIVE:
+            return
         if not any(touch_of(operation).endpoint_id == endpoint_id for operation in work):
             await self._engine.ensure_suspended(endpoint_id)

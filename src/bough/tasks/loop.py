@@ -22,14 +22,17 @@ class Task(Protocol):
 
 
 class Loop:
-    def __init__(self, store: Store, tasks: Sequence[Task]) -> None:
+    """Several may run beside one another, each with tasks and a name of its own: slow tasks hold up no quick ones."""
+
+    def __init__(self, store: Store, tasks: Sequence[Task], name: str = "tasks") -> None:
         self._store = store
+        self._name = name
         self._due = {task: clock.monotonic() for task in tasks}
 
     async def run(self) -> None:
         while True:
             try:
-                async with self._store.leading() as leader:
+                async with self._store.leading(self._name) as leader:
                     if leader:
                         await self.run_due()
             except PlatformError as error:  # the store is away; it will be back

@@ -1,10 +1,25 @@
-"""Endpoints: how they are shown."""
+"""Endpoints: look at them, start, suspend and restart them."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from bough.api.shapes import View
+from fastapi import APIRouter, Path, Response
+
+from bough import ids
+from bough.access import lookup
+from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.shapes import View, show
+from bough.api.v2.operations import OperationView
+from bough.control.desk import Desk
+from bough.control.endpoints import Endpoints
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, Hosts
+from bough.domain.operation import Operation
+from bough.domain.project import Project
+from bough.ids import EndpointId
+
+router = APIRouter(tags=["Endpoint"], route_class=OnceRoute)
+
+EndpointName = Annotated[str, Path(pattern=ids.PATTERN, alias="endpoint_id")]
 
 
 class EndpointView(View):
@@ -61,3 +76,60 @@ class EndpointView(View):
             suspend_timeout_seconds=endpoint.suspend_timeout_seconds,
             provisioner=endpoint.provisioner,
         )
+
+
+class EndpointResponse(View):
+    endpoint: EndpointView
+
+
+class EndpointsResponse(View):
+    endpoints: list[EndpointView]
+
+
+class EndpointOperations(View):
+    endpoint: EndpointView
+    operations: list[OperationView]
+
+
+@router.get("/projects/{project_id}/endpoints", response_model=EndpointsResponse)
+async def list_project_endpoints(project: ReadableProject, given: PartsGiven) -> Response:
+    """The project's endpoints, oldest first."""
+    async with given.store.read() as rows:
+        found = await rows.endpoints.of_project(project.id)
+    shown = [EndpointView.of(endpoint, project.region_id, given.hosts) for endpoint in found]
+    return show(EndpointsResponse(endpoints=shown))
+
+
+@router.get("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointResponse)
+async def get_project_endpoint(project: ReadableProject, endpoint_id: EndpointName, given: PartsGiven) -> Response:
+    """One endpoint; `current_state` says whether its compute runs."""
+    async with given.store.read() as rows:
+        endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
+    return show(EndpointResponse(endpoint=EndpointView.of(endpoint, project.region_id, given.hosts)))
+
+
+@router.post("/projects/{project_id}/endpoints/{endpoint_id}/start", response_model=EndpointOperations)
+async def start_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+    """Start the endpoint's compute. One that runs already is left alone."""
+    return _shown(desk, project, *await Endpoints(desk).start(project, EndpointId(endpoint_id)))
+
+
+@router.post("/projects/{project_id}/endpoints/{endpoint_id}/suspend", response_model=EndpointOperations)
+async def suspend_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+    """Stop the endpoint's compute and cut its connections. The next connection wakes it."""
+    return _shown(desk, project, *await Endpoints(desk).suspend(project, EndpointId(endpoint_id)))
+
+
+@router.post("/projects/{project_id}/endpoints/{endpoint_id}/restart", response_model=EndpointOperations)
+async def restart_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+    """Stop the endpoint's compute, cut its connections, and start it again."""
+    return _shown(desk, project, *await Endpoints(desk).restart(project, EndpointId(endpoint_id)))
+
+
+def _shown(desk: Desk, project: Project, endpoint: Endpoint, operations: list[Operation]) -> Response:
+    return show(
+        EndpointOperations(
+            endpoint=EndpointView.of(endpoint, project.region_id, desk.hosts),
+            operations=[OperationView.of(operation) for operation in operations],
+        )
+    )

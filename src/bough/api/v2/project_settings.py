@@ -1,29 +1,15 @@
 """Settings of a project, as callers write them."""
 
-import ipaddress
 import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
 from bough.api.shapes import Body, ComputeUnits, Count, Flag
+from bough.domain import allowed_ips
 
 _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _SETTING_NAME = r"^[A-Za-z_][A-Za-z0-9_.]{0,62}$"
-
-
-def _address(text: str) -> str:
-    """One address, a network in CIDR form, or a range `first-last`."""
-    try:
-        first, dash, last = text.partition("-")
-        if dash:
-            if ipaddress.ip_address(first.strip()).version != ipaddress.ip_address(last.strip()).version:
-                raise ValueError
-        else:
-            ipaddress.ip_network(text, strict=False)
-    except (ValueError, TypeError):
-        raise ValueError(f"{text[:60]!r} is not an IP address, a network such as 10.0.0.0/8, or a range a-b") from None
-    return text
 
 
 def _clock_time(text: str) -> str:
@@ -41,7 +27,7 @@ class Quota(Body):
 
 
 class AllowedIps(Body):
-    ips: Annotated[list[Annotated[str, AfterValidator(_address)]], Field(max_length=1000)] | None = None
+    ips: Annotated[list[Annotated[str, AfterValidator(allowed_ips.check)]], Field(max_length=1000)] | None = None
     protected_branches_only: Flag | None = None
 
 

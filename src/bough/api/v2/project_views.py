@@ -55,7 +55,7 @@ class ProjectListItem(_Shared):
     def of(cls, seen: SeenProject, organization: Organization, plan: Plan, hosts: Hosts) -> "ProjectListItem":
         return cls(
             **_shared(seen, plan, hosts),
-            active_time=0,
+            active_time=seen.used.active_seconds,
             org_name=organization.name,
             deleted_at=seen.project.deleted_at,
             recoverable_until=seen.project.recoverable_until,
@@ -85,10 +85,10 @@ class ProjectView(_Shared):
         return cls(
             **_shared(seen, plan, hosts),
             data_storage_bytes_hour=0,
-            data_transfer_bytes=0,
+            data_transfer_bytes=seen.used.bytes_out,
             written_data_bytes=0,
-            compute_time_seconds=0,
-            active_time_seconds=0,
+            compute_time_seconds=seen.used.compute_seconds,
+            active_time_seconds=seen.used.active_seconds,
             consumption_period_start=month_start(now),
             consumption_period_end=month_end(now),
             owner=owner,
@@ -132,6 +132,6 @@ def _shared(seen: SeenProject, plan: Plan, hosts: Hosts) -> dict[str, Any]:
         "owner_id": project.org_id,
         "compute_last_active_at": seen.last_active,
         "org_id": project.org_id,
-        "cpu_used_sec": 0,
+        "cpu_used_sec": seen.used.compute_seconds,
         "effective_project_permission": "ADMIN",
     }

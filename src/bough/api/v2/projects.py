@@ -1,5 +1,6 @@
 """Projects: list, create, get, change, delete, recover."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -30,9 +31,10 @@ from bough.control.desk import Desk
 from bough.control.projects import CreatedProject, NewProject, ProjectChange, Projects
 from bough.domain.project import MAX_HISTORY_SECONDS, Project
 from bough.ids import OrganizationId
-from bough.store.projects import SeenProject
 
 router = APIRouter(tags=["Project"], route_class=OnceRoute)
+
+SMALL_PAGE = 100  # projects that are read in less time than it takes to ask another thread for them
 
 History = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_SECONDS)]
 
@@ -174,7 +176,7 @@ async def list_projects(
     known = caller.organizations
     if org_id is not None:
         known = {OrganizationId(org_id): caller.organization(OrganizationId(org_id))}
-    async with given.store.read() as rows:
+    async with given.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
         if recoverable:
             reached = known if caller.project_id is None else {}  # a project key recovers nothing
             page = await rows.projects.page_recoverable(reached, clock.now(), search=search, limit=limit, after=place)
@@ -229,5 +231,5 @@ async def _shown(desk: Desk, project: Project) -> ProjectView:
         user = await rows.users.get(project.created_by)
     organization = desk.principal.organization(project.org_id)
     plan = desk.plan_of(organization)
-    measured = unmeasured(project) if seen is None else SeenProject(project, seen.storage_bytes, seen.last_active)
+    measured = unmeasured(project) if seen is None else replace(seen, project=project)
     return ProjectView.of(measured, plan, desk.hosts, owner_of(user, organization, plan) if user else None)

@@ -7,7 +7,7 @@ Each check looks at one thing and says what mends it. `up` refuses at the first 
 from collections.abc import Callable
 
 from bough.cli import output
-from bough.cli.admin import folders, machine
+from bough.cli.admin import entrance, folders, machine
 from bough.cli.admin.finding import Finding, Verdict
 from bough.config import Settings
 from bough.errors import PreconditionFailed
@@ -27,6 +27,8 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     folders.space,
     machine.postgres,
     machine.free_ports,
+    entrance.certificate,
+    entrance.names,
 )
 
 

@@ -9,7 +9,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from bough.cli.admin import handshake
@@ -18,7 +20,7 @@ from bough.errors import Unavailable
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0  # before the next start; doubling while it does not get ready
 STOP_LIMIT = 90.0  # seconds that an orderly stop may take
 
-# What `serve` handles. Blocked while it starts, so that none is lost before it listens.
+# What a child handles. Blocked while it starts, so that none is lost before it listens.
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGQUIT})
 
 
@@ -27,13 +29,28 @@ def own_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "bough.cli.main", *arguments]
 
 
+def gateway_command(user: str | None) -> list[str]:
+    """A worker of the gateway that becomes this user; None: it stays who we are."""
+    return [sys.executable, "-P", "-m", "bough.gateway.launch", user or ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a child is started; the two pipes are added to its command."""
+
+    name: str
+    command: Sequence[str]
+    alive_fd: int
+    log_file: Path
+    descriptors: Sequence[int] = ()  # what else it inherits
+    environment: Mapping[str, str] | None = None  # None: ours
+
+
 class Child:
-    def __init__(self, name: str, arguments: Sequence[str], *, alive_fd: int, log_file: Path) -> None:
-        self.name = name
+    def __init__(self, launch: Launch) -> None:
+        self.name = launch.name
         self.starts = 0
-        self._arguments = tuple(arguments)
-        self._alive_fd = alive_fd
-        self._log_file = log_file
+        self._launch = launch
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -51,7 +68,7 @@ class Child:
         error = handshake.error_in(await _line_of(ready))
         if error is not None:
             code = await self._process.wait()
-            raise Unavailable(error or f"{self._died(code)} before it was ready; {self._log_file} says more.")
+            raise Unavailable(error or f"{self._died(code)} before it was ready; {self._launch.log_file} says more.")
 
     async def keep(self, changed: Callable[[str], None]) -> None:
         """Start it again whenever it dies; `changed` hears a sentence each time."""
@@ -69,34 +86,43 @@ class Child:
                 wait = FIRST_WAIT
                 changed(f"{self.name} runs again")
 
-    async def stop(self, how: signal.Signals, hurry: asyncio.Event) -> None:
+    def send(self, number: signal.Signals) -> None:
+        if self.pid and self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def stop(self, how: signal.Signals, hurry: asyncio.Event, limit: float = STOP_LIMIT) -> None:
         """Ask it to stop and wait; kill it when there is a hurry or it takes too long."""
         if not self.pid or self._process is None:
             return
-        self._process.send_signal(how)
+        self.send(how)
         ended = asyncio.create_task(self._process.wait())
         hurried = asyncio.create_task(hurry.wait())
-        await asyncio.wait({ended, hurried}, timeout=STOP_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, hurried}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
         if not ended.done():
             self._process.kill()
         await ended
 
     async def _spawn(self, ready_fd: int) -> asyncio.subprocess.Process:
-        arguments = (*self._arguments, "--ready-fd", str(ready_fd), "--alive-fd", str(self._alive_fd))
+        launch = self._launch
+        pipes = ("--ready-fd", str(ready_fd), "--alive-fd", str(launch.alive_fd))
+        log = os.open(launch.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            with self._log_file.open("ab") as log:
-                return await asyncio.create_subprocess_exec(
-                    *own_command(*arguments),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(ready_fd, self._alive_fd),
-                    start_new_session=True,
-                )
+            return await asyncio.create_subprocess_exec(
+                *launch.command,
+                *pipes,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(ready_fd, launch.alive_fd, *launch.descriptors),
+                env=launch.environment,
+                start_new_session=True,
+            )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(log)
 
     def _died(self, code: int) -> str:
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"

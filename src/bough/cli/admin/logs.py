@@ -11,7 +11,7 @@ import typer
 from bough import config, log
 from bough.cli import output
 from bough.cli.admin import options, tail
-from bough.errors import NotFound
+from bough.errors import Invalid, NotFound
 
 FIRST_FIELDS = ("timestamp", "level", "event")
 NAMED_AT_MOST = 5  # endpoints in the sentence about one that has no log
@@ -21,6 +21,8 @@ def logs(
     endpoint: Annotated[
         str | None, typer.Argument(metavar="ENDPOINT", help="Show the log of this endpoint's Postgres instead.")
     ] = None,
+    *,
+    gateway: Annotated[bool, typer.Option("--gateway", help="Show the gateway's log instead.")] = False,
     home: options.Home = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines; Ctrl-C ends it.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="How many of the last lines.")] = 50,
@@ -28,7 +30,9 @@ def logs(
 ) -> None:
     """Show the platform's log, or that of one endpoint."""
     settings = config.load({"home": home})
-    path = _file(settings, endpoint)
+    if gateway and endpoint:
+        raise Invalid("Give an endpoint or --gateway, not both.")
+    path = _file(settings, endpoint, settings.gateway_log if gateway else settings.log_file)
     show = _show_without_secrets if endpoint else output.say if json else _show_readable
     with path.open("rb") as file:
         for line in tail.last_lines(file, path, lines):
@@ -37,9 +41,9 @@ def logs(
             show(line)
 
 
-def _file(settings: config.Settings, endpoint: str | None) -> Path:
+def _file(settings: config.Settings, endpoint: str | None, ours: Path) -> Path:
     if endpoint is None:
-        path = settings.log_file
+        path = ours
         missing = f"There is no log yet in {settings.logs}; the platform has not been started there."
     else:
         path = settings.compute_logs / f"{Path(endpoint).name}.log"

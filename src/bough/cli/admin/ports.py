@@ -7,15 +7,22 @@ copied stay true at every later start.
 
 import errno
 import json
+import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bough import clock
+from bough.cli.admin import state
 from bough.config import Settings
 from bough.errors import PlatformError, Taken, Unavailable
 
 USUAL = {"api_port": 8432, "gateway_port": 5432}
+AFTER_A_CRASH = 5.0  # seconds in which processes of a platform that was killed let go of its ports
+TURN = 2.0  # seconds for another home to finish binding the same port
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +46,14 @@ def kept(settings: Settings) -> dict[str, int]:
     return {name: int(values[name]) for name in USUAL if name in values}
 
 
-def resolve(settings: Settings) -> Ports:
-    """The ports to use now, free at this moment. Choices are kept."""
+def resolve(settings: Settings, held: Collection[int] = ()) -> Ports:
+    """The ports to use now, free at this moment or held by us. Choices are kept."""
     before = kept(settings)
     chosen = dict(before)
     ports: dict[str, int] = {}
     settled = {getattr(settings, name) or before.get(name) for name in USUAL}
     for name in USUAL:
-        ports[name] = _asked_or_kept(settings, name, before) or _choose(settings, name, settled)
+        ports[name] = _asked_or_kept(settings, name, before, held) or _choose(settings, name, settled)
         if getattr(settings, name) is None:
             chosen[name] = ports[name]
     _refuse_twins(ports)
@@ -73,62 +80,104 @@ def plan(settings: Settings) -> str:
     words = []
     for name, usual in USUAL.items():
         port = getattr(settings, name) or before.get(name)
-        free = port or (usual if _bind_error(settings.listen, usual) is None else None)
+        free = port or (usual if _is_free(settings, name, usual) else None)
         words.append(str(free) if free else f"a free one instead of {usual}")
     return " and ".join(words)
 
 
-def _asked_or_kept(settings: Settings, name: str, before: dict[str, int]) -> int | None:
+def gateway_addresses(settings: Settings) -> list[str]:
+    """Where Postgres clients are awaited: hosts under localhost may resolve to either loopback address."""
+    if settings.listen == "127.0.0.1" and _bind_error("::1", 0) is None:
+        return [settings.listen, "::1"]
+    return [settings.listen]
+
+
+@contextmanager
+def alone(port: int) -> Iterator[None]:
+    """While a port is looked at and bound with SO_REUSEPORT, which lets homes of one user share it unawares.
+
+    A name without a file is the lock: it is as wide as the port, and goes with its process.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as turn:
+        deadline = clock.monotonic() + TURN
+        while True:
+            try:
+                turn.bind(f"\0bough-port-{os.geteuid()}-{port}")
+            except OSError:
+                if clock.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                break
+        yield
+
+
+def check_unused(address: str, port: int) -> None:
+    """Raises what the kernel says when somebody listens there."""
+    error = _bind_error(address, port)
+    if error is not None:
+        raise error
+
+
+def _asked_or_kept(settings: Settings, name: str, before: dict[str, int], held: Collection[int] = ()) -> int | None:
     asked: int | None = getattr(settings, name)
     port = asked or before.get(name)
-    if port is None:
-        return None
-    _require_free(settings.listen, port, name, "asked for" if asked else "kept since the first start")
+    if port is not None and port not in held:
+        _require_free(settings, port, name, "asked for" if asked else "kept since the first start")
     return port
 
 
-def _require_free(listen: str, port: int, name: str, why: str) -> None:
-    error = _bind_error(listen, port)
-    if error is None:
-        return
-    flag = f"--{name.replace('_', '-')}"
-    if error.errno == errno.EADDRINUSE:
-        raise Taken(f"Port {port} ({why}) is taken by another program; stop that, or give another port with {flag} N.")
-    if error.errno in {errno.EACCES, errno.EPERM}:
-        raise Unavailable(f"Port {port} ({why}) needs root; give a port above 1023 with {flag} N.")
-    raise Unavailable(f"The address {listen} cannot be listened on: {error.strerror}; mend the setting 'listen'.")
+def _require_free(settings: Settings, port: int, name: str, why: str) -> None:
+    for address in _addresses(settings, name):
+        error = _lasting_error(settings, address, port)
+        if error is None:
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if error.errno == errno.EADDRINUSE:
+            raise Taken(
+                f"Port {port} ({why}) is taken by another program; stop that, or give another port with {flag} N."
+            )
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            raise Unavailable(f"Port {port} ({why}) needs root; give a port above 1023 with {flag} N.")
+        raise Unavailable(f"The address {address} cannot be listened on: {error.strerror}; mend the setting 'listen'.")
 
 
-def reserve(listen: str, port: int) -> socket.socket:
-    """Hold a port on which nothing listens yet, so that no other home takes it for its own."""
-    family = socket.AF_INET6 if ":" in listen else socket.AF_INET
-    held = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        held.bind((listen, port))
-    except OSError as error:
-        held.close()
-        raise Unavailable(f"Port {port} cannot be held: {error.strerror}.") from None
-    return held
+def _lasting_error(settings: Settings, address: str, port: int) -> OSError | None:
+    """What is left of a platform that was killed ends by itself, and is waited for."""
+    error = _bind_error(address, port)
+    deadline = clock.monotonic() + (AFTER_A_CRASH if error and state.was_killed(settings) else 0)
+    while error is not None and error.errno == errno.EADDRINUSE and clock.monotonic() < deadline:
+        time.sleep(0.05)
+        error = _bind_error(address, port)
+    return error
 
 
-def _bind_error(listen: str, port: int) -> OSError | None:
+def _addresses(settings: Settings, name: str) -> list[str]:
+    return gateway_addresses(settings) if name == "gateway_port" else [settings.listen]
+
+
+def _is_free(settings: Settings, name: str, port: int) -> bool:
+    return all(_bind_error(address, port) is None for address in _addresses(settings, name))
+
+
+def _bind_error(address: str, port: int) -> OSError | None:
     """Why nothing can listen there now; None when it can."""
-    family = socket.AF_INET6 if ":" in listen else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((listen, port))
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
             probe.listen(1)
-        except OSError as error:
-            return error
+    except OSError as error:
+        return error
     return None
 
 
 def _choose(settings: Settings, name: str, used: set[int | None]) -> int:
-    if USUAL[name] not in used and _bind_error(settings.listen, USUAL[name]) is None:
+    if USUAL[name] not in used and _is_free(settings, name, USUAL[name]):
         return USUAL[name]
     for port in range(USUAL[name] + 10_000, USUAL[name] + 20_000):
-        if port not in used and _bind_error(settings.listen, port) is None:
+        if port not in used and _is_free(settings, name, port):
             return port
     raise Unavailable(f"No free port was found on {settings.listen}.")
 

@@ -8,10 +8,16 @@ import json
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TypedDict
 
 from bough import clock
 from bough.cli.admin import lock
 from bough.config import Settings
+
+
+class WorkerState(TypedDict):
+    pid: int  # 0 while it is being started again
+    starts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,8 @@ class State:
     started_at: str
     control_pid: int = 0
     control_starts: int = 0
+    workers: tuple[WorkerState, ...] = ()  # of the gateway
+    draining: int = 0  # older workers that end with their last connection
     sentence: str = ""  # why it failed
 
     @property
@@ -55,6 +63,12 @@ def running(settings: Settings) -> State | None:
     """The state of the platform that runs in this home, or None."""
     state = last(settings)
     return state if state and lock.holder(lock.supervisor_file(settings)) == state.pid else None
+
+
+def was_killed(settings: Settings) -> bool:
+    """Whether the last platform of this home ended without a word; its processes may still be ending."""
+    state = last(settings)
+    return bool(state and state.phase in {"starting", "ready"} and not running(settings))
 
 
 def write_failure(settings: Settings, sentence: str) -> None:

@@ -67,6 +67,8 @@ def _facts(settings: config.Settings, seen: state.State) -> dict[str, Any]:
         "version": seen.version,
         "uptime_seconds": int((clock.now() - seen.since).total_seconds()),
         "control_restarts": max(0, seen.control_starts - 1),
+        "gateway_workers": [{"pid": one["pid"], "restarts": max(0, one["starts"] - 1)} for one in seen.workers],
+        "gateway_workers_draining": seen.draining,
     }
     told = health_now or {}
     facts |= {name: told[name] for name in TOLD_BY_CONTROL if name in told}
@@ -88,6 +90,13 @@ def _row(name: str, value: Any) -> tuple[str, str]:
         return "uptime", str(timedelta(seconds=value))
     if name.endswith("_bytes"):
         return name.removesuffix("_bytes").replace("_", " "), amounts.in_words(value)
+    if name == "gateway_workers":
+        return "gateway workers", ", ".join(_worker(**one) for one in value)
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
     return name.replace("_", " "), output.paint(str(value))
+
+
+def _worker(pid: int, restarts: int) -> str:
+    where = f"pid {pid}" if pid else "starting"
+    return f"{where} ({restarts} restarts)" if restarts else where

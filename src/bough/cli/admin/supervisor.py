@@ -2,17 +2,20 @@
 
 SIGTERM and SIGINT end the platform with its computes. SIGHUP restarts it and SIGQUIT ends it, and
 both leave computes running: they are adopted at the next start. A second SIGTERM or SIGINT hurries.
+Gateway workers end first when all ends. Otherwise clients keep their connections: at a restart
+workers go on until the next program has others, and left alone they end with their last connection.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any
 
 from bough.cli.admin.child import Child
+from bough.cli.admin.gateways import Gateways
 
 WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
@@ -24,15 +27,16 @@ class Ending(Enum):
 
     @property
     def signal(self) -> signal.Signals:
-        """What the children are sent."""
+        """What control is sent."""
         return signal.SIGTERM if self is Ending.DOWN else signal.SIGQUIT
 
 
 class Supervisor:
     """`changed` hears a sentence whenever a child died or came back."""
 
-    def __init__(self, children: Sequence[Child], changed: Callable[[str], None]) -> None:
-        self._children = tuple(children)
+    def __init__(self, control: Child, gateways: Gateways, changed: Callable[[str], None]) -> None:
+        self._control = control
+        self._gateways = gateways
         self._changed = changed
         self._hurry = asyncio.Event()
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
@@ -54,14 +58,17 @@ class Supervisor:
         return ending
 
     async def _start_and_keep(self, ready: Callable[[], None]) -> None:
-        for child in self._children:  # in order: a later one may ask an earlier one
-            await child.start()
+        await self._control.start()
+        await self._gateways.start()  # in this order: they ask control
         ready()
-        await asyncio.gather(*(child.keep(self._changed) for child in self._children))
+        await asyncio.gather(self._control.keep(self._changed), self._gateways.keep(self._changed))
 
     async def _stop(self, ending: Ending) -> None:
-        for child in reversed(self._children):
-            await child.stop(ending.signal, self._hurry)
+        if ending is Ending.DOWN:
+            await self._gateways.end(self._hurry)
+        elif ending is Ending.LEAVE:
+            self._gateways.leave()
+        await self._control.stop(ending.signal, self._hurry)
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()

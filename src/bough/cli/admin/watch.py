@@ -1,5 +1,6 @@
 """One run of the supervisor, told to the log, to the terminal and to `supervisor.json`."""
 
+import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,25 +8,37 @@ from dataclasses import replace
 
 from bough import __version__, clock, log
 from bough.cli import output
-from bough.cli.admin import options, ports, state
-from bough.cli.admin.child import Child
+from bough.cli.admin import listeners, options, ports, state
+from bough.cli.admin.child import Child, Launch, gateway_command, own_command
+from bough.cli.admin.drain import Drain
+from bough.cli.admin.gateways import Gateways
+from bough.cli.admin.inheritance import Inheritance
 from bough.cli.admin.supervisor import Ending, Supervisor
-from bough.config import Settings
+from bough.config import Settings, running_as_root
+
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TZ")  # no setting: one of them may hold a password
 
 
 class Watch:
-    def __init__(self, settings: Settings, flags: options.Flags) -> None:
+    def __init__(self, settings: Settings, flags: options.Flags, given: Inheritance | None = None) -> None:
         self._settings = settings
-        self._ports = ports.resolve(settings)
-        resolved = {**flags, "api_port": self._ports.api_port, "gateway_port": self._ports.gateway_port}
+        self._given = given
+        self._ports = ports.resolve(settings, listeners.ports_of(given.listeners) if given else ())
         # Nobody writes to this pipe. Its other end closes with us, also by SIGKILL, and children notice.
-        self._alive_end, self._our_end = os.pipe()
-        self._control = Child(
-            "control",
-            ("serve", *options.as_arguments(resolved)),
-            alive_fd=self._alive_end,
-            log_file=settings.logs / "supervisor.log",
+        self._alive_end, self._our_end = (given.alive_end, given.our_end) if given else os.pipe()
+        self._listeners = listeners.opened(
+            settings, self._ports.gateway_port, given.listeners if given else (), given.door if given else None
         )
+        resolved = {**flags, "api_port": self._ports.api_port, "gateway_port": self._ports.gateway_port}
+        self._control = Child(
+            Launch(
+                name="control",
+                command=own_command("serve", *options.as_arguments(resolved)),
+                alive_fd=self._alive_end,
+                log_file=settings.logs / "supervisor.log",
+            )
+        )
+        self._gateways: Gateways | None = None
         self._state = state.State(
             pid=os.getpid(),
             phase="starting",
@@ -43,13 +56,61 @@ class Watch:
             self._tell("ready", "the platform is ready")
             ready()
 
+        before = Drain(self._given.workers if self._given else (), self._drained)
+        workers = [self._worker(number) for number in range(len(self._listeners.slots))]
+        self._gateways = Gateways(workers, before, self._make_way)
         self._tell("starting", "the supervisor starts")
-        with ports.reserve(self._settings.listen, self._ports.gateway_port):
-            return await Supervisor([self._control], self._changed).run(is_ready, self._stopping)
+        return await Supervisor(self._control, self._gateways, self._changed).run(is_ready, self._stopping)
+
+    def inheritance(self) -> Inheritance:
+        """For the program that replaces this one."""
+        return Inheritance(
+            alive_end=self._alive_end,
+            our_end=self._our_end,
+            listeners=tuple(listener.fileno() for listener in self._listeners.every),
+            door=self._listeners.door.fileno(),
+            workers=self._gateways.pids if self._gateways else (),
+        )
+
+    def close(self) -> None:
+        """Nobody is awaited any more."""
+        self._listeners.close()
+        listeners.remove_door(self._settings)
+
+    def _worker(self, number: int) -> Child:
+        slot = [listener.fileno() for listener in self._listeners.slots[number]]
+        door = self._listeners.door.fileno()
+        wishes = {
+            "listen_fds": slot,
+            "door_fd": door,
+            "domain": self._settings.domain,
+            "plane": str(self._settings.plane),
+            "folder": str(listeners.gateway_folder(self._settings)),
+            "tls": str(self._settings.tls / "gateway.pem"),
+            "log_level": self._settings.log_level,
+        }
+        user = self._settings.gateway_user if running_as_root() else None
+        return Child(
+            Launch(
+                name=f"gateway worker {number + 1}",
+                command=(*gateway_command(user), "--settings", json.dumps(wishes)),
+                alive_fd=self._alive_end,
+                log_file=self._settings.gateway_log,
+                descriptors=(*slot, door),
+                environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            )
+        )
+
+    def _make_way(self) -> None:
+        """Control has added the gateway's user by now."""
+        listeners.ensure_gateway_folder(self._settings)
 
     def _changed(self, sentence: str) -> None:
         self._tell("ready", sentence)
         self._remark(f"{clock.now():%Y-%m-%d %H:%M:%S} {sentence}")
+
+    def _drained(self, sentence: str) -> None:
+        self._tell(self._state.phase, sentence)
 
     def _stopping(self, ending: Ending) -> None:
         self._tell("stopping", f"the supervisor stops: {ending.value}")
@@ -58,10 +119,20 @@ class Watch:
 
     def _tell(self, phase: str, sentence: str) -> None:
         pid, starts = self._control.pid, self._control.starts
-        self._state = replace(self._state, phase=phase, control_pid=pid, control_starts=starts)
+        self._state = replace(
+            self._state,
+            phase=phase,
+            control_pid=pid,
+            control_starts=starts,
+            workers=tuple({"pid": one.pid, "starts": one.starts} for one in self._workers_now()),
+            draining=len(self._gateways.draining) if self._gateways else 0,
+        )
         with suppress(OSError):  # a full disk must not end what runs
             state.write(self._settings, self._state)
             log.get().info(sentence, control_pid=pid)
+
+    def _workers_now(self) -> tuple[Child, ...]:
+        return tuple(self._gateways.workers) if self._gateways else ()
 
     def _remark(self, text: str) -> None:
         with suppress(OSError):  # the terminal may be gone

@@ -1,9 +1,15 @@
 """What `up` prints when the platform is ready."""
 
+import shlex
+
 from bough.cli import output
+from bough.cli.admin import asking
 from bough.cli.admin.addresses import Addresses
 from bough.cli.admin.ports import Ports
 from bough.config import Settings
+from bough.control import names
+from bough.domain import database, role
+from bough.errors import PlatformError
 
 FIRST_PROJECT = '{"project": {"name": "first"}}'
 
@@ -44,8 +50,36 @@ def _for_people(settings: Settings, addresses: Addresses, key: str, detached: bo
     )
     curl = f"curl {addresses.api_url}/projects -H 'Authorization: Bearer {key}'"
     output.say(f"\nList your projects:\n\n  {curl}")
-    output.say(f"\nCreate one:\n\n  {curl} \\\n    -H 'Content-Type: application/json' -d '{FIRST_PROJECT}'\n")
+    output.say(f"\nCreate one:\n\n  {curl} \\\n    -H 'Content-Type: application/json' -d '{FIRST_PROJECT}'")
+    _show_connecting(settings, addresses, key)
     if detached:
         output.say(f"It runs in the background; `{output.our_command('down', settings.home)}` stops it.")
     else:
         output.say("Ctrl-C stops it, together with its computes.")
+
+
+def _show_connecting(settings: Settings, addresses: Addresses, key: str) -> None:
+    newest = _newest(addresses, key)
+    if newest is None:
+        output.say("\nConnect with the `connection_uri` of the answer, in psql or any other client, or by name:\n")
+        output.say(f"  {output.our_command('psql first', settings.home)}\n")
+        return
+    name, uri = newest
+    if names.are_lost(settings):
+        uri = f"{uri}&hostaddr={addresses.host}"
+    output.say(f"\nConnect to the project {name!r}, with any client or by name:\n\n  psql {shlex.quote(uri)}")
+    output.say(f"  {output.our_command(f'psql {shlex.quote(name)}', settings.home)}\n")
+
+
+def _newest(addresses: Addresses, key: str) -> tuple[str, str] | None:
+    """The newest project and its URI, if it has the usual role and database and keeps the password."""
+    try:
+        listed = asking.ask(addresses, key, "/projects", limit=1)["projects"]
+        if not listed:
+            return None
+        usual = {"role_name": role.DEFAULT_NAME, "database_name": database.DEFAULT_NAME}
+        return listed[0]["name"], asking.ask(addresses, key, f"/projects/{listed[0]['id']}/connection_uri", **usual)[
+            "uri"
+        ]
+    except PlatformError:
+        return None

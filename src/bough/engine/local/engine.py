@@ -26,7 +26,7 @@ from bough.engine.local.volumes.detect import choose
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.local.warm.pool import Shape, WarmPool
 from bough.engine.local.warm.spares import Spares
-from bough.engine.port import Address, Capabilities, EngineError, Observation, Readiness, Usage
+from bough.engine.port import Address, Capabilities, EngineError, Login, Observation, Readiness, Usage
 from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
 
@@ -134,6 +134,20 @@ class LocalEngine:
         async with session.opened(sockets) as ours:
             logical_bytes = await ours.logical_bytes()
         return Usage(logical_bytes=logical_bytes, memory_bytes=vitals.memory_bytes, started_at=vitals.started_at)
+
+    async def logins(self, endpoint: EndpointId) -> tuple[Login, ...] | None:
+        sockets = await self._living.sockets(endpoint)
+        if sockets is None:
+            return None
+        async with session.opened(sockets) as ours:
+            return await ours.logins()
+
+    async def is_busy(self, endpoint: EndpointId) -> bool:
+        sockets = await self._living.sockets(endpoint)
+        if sockets is None:
+            return False
+        async with session.opened(sockets) as ours:
+            return await ours.is_busy()
 
     async def observe(self) -> Observation:
         await asyncio.to_thread(self._folders.check_storage)

@@ -4,10 +4,14 @@ The whole wish is computed from rows and handed to the engine; when Postgres acc
 and has its roles and databases, the endpoint becomes active.
 """
 
+from functools import partial
+
 from bough import clock
 from bough.domain.endpoint import EndpointState, moved, stopped
 from bough.domain.operation import OperationAction
 from bough.engine.port import Readiness
+from bough.engine.spec import ComputeSpec
+from bough.operations import logins
 from bough.operations.action import Action, step
 from bough.operations.context import Context, there
 from bough.operations.outcome import Done, Outcome, Sleep
@@ -19,17 +23,30 @@ class StartCompute(Action):
 
     @step(undo="stop")
     async def launch(self, ctx: Context) -> Outcome:
-        readiness = await ctx.engine.ensure_running(await ctx.compute_spec(self.endpoint_id))
+        endpoint = await ctx.endpoint(self.endpoint_id)
+        ran = endpoint.state is EndpointState.ACTIVE and await ctx.engine.address(endpoint.id) is not None
+        spec = await ctx.compute_spec(self.endpoint_id)
+        readiness = await ctx.engine.ensure_running(spec)
         if readiness is Readiness.STARTING:
             return Sleep(0.2, "Postgres is recovering")
-        return Done("the compute accepts connections", writes=self.publish)
+        if ran:
+            return Done("the compute runs already", changed=False, writes=partial(self.tell, spec))
+        return Done("the compute accepts connections", writes=partial(self.publish, spec))
 
     async def stop(self, ctx: Context) -> None:
         await ctx.engine.ensure_suspended(self.endpoint_id)
         endpoint = await ctx.endpoint(self.endpoint_id)
         async with ctx.transaction() as rows:
             await rows.endpoints.save(stopped(endpoint, clock.now()))
+            await rows.usage.stop_counting(endpoint, clock.now())
 
-    async def publish(self, rows: Rows) -> None:
+    async def publish(self, spec: ComputeSpec, rows: Rows) -> None:
+        now = clock.now()
         endpoint = there(await rows.endpoints.get(self.endpoint_id), "endpoint")
-        await rows.endpoints.save(moved(endpoint, EndpointState.ACTIVE, clock.now()))
+        await rows.endpoints.save(moved(endpoint, EndpointState.ACTIVE, now))
+        await rows.usage.start_counting(self.endpoint_id, now)
+        await self.tell(spec, rows)
+
+    async def tell(self, spec: ComputeSpec, rows: Rows) -> None:
+        """What Postgres knows by now is no longer a wish."""
+        await logins.told(rows, spec.branch_id, spec.wished_roles)

@@ -150,11 +150,11 @@ class Computes:
         """Roles and databases, only when they changed: a wake needs no statement."""
         folder = self._volumes.folder(spec.volume_id)
         applied = await asyncio.to_thread(folder.applied)
-        if applied == wished.contents:
+        if wished.is_in(applied):
             return
         fresh = applied is None and launch.from_template
         async with session.opened(launch.sockets, _first_database(spec) if fresh else MAINTENANCE_DATABASE) as ours:
-            await ours.apply(spec.roles, spec.databases, major=launch.install.major, fresh=fresh)
+            await ours.apply(spec.wished_roles, spec.databases, major=launch.install.major, fresh=fresh)
         await unbroken(lambda: folder.write_applied(wished.contents))
 
     async def _leave_other_volume(self, spec: ComputeSpec) -> None:

@@ -6,7 +6,7 @@ tenant made can stand in for what we mean. Failed statements are not logged: som
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import asyncpg
 
 from bough import clock
-from bough.engine.port import EngineError
-from bough.engine.spec import DatabaseSpec, RoleSpec
-from bough.postgres import ADMIN, MAINTENANCE_DATABASE, backup, databases, roles
+from bough.engine.port import EngineError, Login
+from bough.engine.spec import DatabaseSpec
+from bough.postgres import ADMIN, MAINTENANCE_DATABASE, activity, backup, databases, roles
 from bough.postgres.backup import BackupEnd
 from bough.postgres.template import SPARE_DATABASE, SPARE_ROLE
 
@@ -47,11 +47,10 @@ class Session:
         self._connection = connection
 
     async def apply(
-        self, wished_roles: tuple[RoleSpec, ...], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
+        self, verifiers: Mapping[str, str], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
     ) -> None:
         """Roles, then the databases they own. In a fresh volume the template's spares are taken over."""
         present, names = _contents(await self._connection.fetch(_CONTENTS))
-        verifiers = {role.name: role.verifier for role in wished_roles}
         plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
         if plan:
             await self._connection.execute(";\n".join(plan))
@@ -91,13 +90,34 @@ class Session:
         row = await self._connection.fetchrow(backup.stop(major))
         return BackupEnd(last_segment=row["last"], label=row["label"])
 
+    async def logins(self) -> tuple[Login, ...]:
+        """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
+        found = await self._connection.fetch(roles.LOGINS)
+        return tuple(
+            Login(name=name.decode(), verifier=verifier, valid_until=valid_until)
+            for name, verifier, valid_until in found
+            if _is_text(name)
+        )
+
+    async def is_busy(self) -> bool:
+        return bool(await self._connection.fetchval(activity.IS_BUSY))
+
     async def logical_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.SIZE))
 
 
-def _contents(rows: list[tuple[str, str, str | None]]) -> tuple[dict[str, str | None], list[str]]:
-    """The roles with their verifiers, and the databases."""
-    kinds = {kind: [(name, verifier) for of, name, verifier in rows if of == kind] for kind in ("role", "database")}
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str]]:
+    """The roles with their verifiers, and the databases. Names of another encoding are nobody's wish."""
+    named = [(of, name.decode(errors="replace"), verifier) for of, name, verifier in rows]
+    kinds = {kind: [(name, verifier) for of, name, verifier in named if of == kind] for kind in ("role", "database")}
     return dict(kinds["role"]), [name for name, _ in kinds["database"]]
 
 

@@ -14,7 +14,19 @@ from bough.postgres import conf, hba
 class Wish:
     files: Mapping[str, str]  # name in the volume's `conf/` → text
     settings: str  # digest of the files: when it is in force, nothing is to be reloaded
-    contents: str  # digest of the roles and databases: when it was applied, nothing is to be made
+    roles: str  # digest of the roles that Postgres is to be told of; empty when there are none
+    databases: str  # digest of the databases
+
+    @property
+    def contents(self) -> str:
+        return f"{self.roles} {self.databases}"
+
+    def is_in(self, applied: str | None) -> bool:
+        """Whether all of it is in what was applied last, so that nothing is to be made."""
+        if applied is None:
+            return False
+        roles, _, databases = applied.rpartition(" ")
+        return databases == self.databases and self.roles in ("", roles)
 
 
 def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
@@ -26,9 +38,13 @@ def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
             major=major, control_user=entrants.control, gateway_user=entrants.gateway, roles=names
         ),
     }
-    roles = [(role.name, role.verifier) for role in spec.roles]
     databases = [(database.name, database.owner) for database in spec.databases]
-    return Wish(files=files, settings=_digest(files), contents=_digest([roles, databases]))
+    return Wish(
+        files=files,
+        settings=_digest(files),
+        roles=_digest(spec.wished_roles) if spec.wished_roles else "",
+        databases=_digest(databases),
+    )
 
 
 def _digest(value: object) -> str:

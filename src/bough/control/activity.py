@@ -1,0 +1,114 @@
+"""What gateways tell about the use of endpoints: counted once, and remembered for the tasks that ask.
+
+A report carries its worker and a number. The last number of each worker is written with what it reported,
+so a report that comes again, also after our own restart, is not counted again.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bough import clock
+from bough.control import metrics
+from bough.domain.usage import Moved
+from bough.ids import EndpointId
+from bough.store.store import Store
+
+_FORGOTTEN_AFTER = 60.0  # seconds without a word from a worker: it is gone, and its connections with it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One endpoint in a report."""
+
+    moved: Moved
+    connections: int  # open now
+    is_active: bool  # bytes moved or a connection was opened since the report before
+
+
+@dataclass(slots=True)
+class _Worker:
+    heard: float
+    connections: dict[EndpointId, int] = field(default_factory=dict)
+    sequence: int = -1
+    changed: set[EndpointId] = field(default_factory=set)
+    answer: frozenset[EndpointId] = frozenset()
+
+
+class Activity:
+    def __init__(self, store: Store) -> None:
+        self.began = clock.now()
+        self._store = store
+        self._workers: dict[str, _Worker] = {}
+        self._unread: set[EndpointId] = set()
+        self._wanted: dict[EndpointId, datetime] = {}
+
+    async def report(self, worker: str, sequence: int, told: Collection[Told]) -> frozenset[EndpointId]:
+        """Count it, once. The answer: endpoints of which something changed since the worker's last report."""
+        if told:
+            await self._count(worker, sequence, told)
+        known = self._heard(worker)
+        if sequence > known.sequence:
+            known.sequence = sequence
+            known.answer, known.changed = frozenset(known.changed), set()
+            known.connections |= {each.moved.endpoint_id: each.connections for each in told}
+        self._unread |= {each.moved.endpoint_id for each in told if each.is_active}
+        return known.answer
+
+    async def _count(self, worker: str, sequence: int, told: Collection[Told]) -> None:
+        now = clock.now()
+        async with self._store.transaction(lasting=False) as rows:
+            if not await rows.gateway_workers.is_new(worker, sequence, now):
+                return
+            # In one order, and endpoints before their usage, as everywhere: no deadlock.
+            for each in sorted(told, key=lambda each: each.moved.endpoint_id):
+                if each.is_active:
+                    await rows.endpoints.touch(each.moved.endpoint_id, now)
+                await rows.usage.add_moved(each.moved)
+        metrics.moved(each.moved for each in told)
+
+    def want(self, endpoint: EndpointId) -> None:
+        """Somebody was told where it is, and is on the way to it."""
+        self._wanted[endpoint] = clock.now()
+        self._unread.add(endpoint)
+
+    def changed(self, endpoint: EndpointId) -> None:
+        """What gateways remember of it is not true any more."""
+        for worker in self._workers.values():
+            worker.changed.add(endpoint)
+
+    def unread(self, endpoints: Iterable[EndpointId] = ()) -> None:
+        """The logins of these are to be read."""
+        self._unread.update(endpoints)
+
+    def take_unread(self) -> set[EndpointId]:
+        """Endpoints that were in use since their logins were read last."""
+        unread, self._unread = self._unread, set()
+        return unread
+
+    def last_wanted(self, endpoint: EndpointId) -> datetime:
+        """Not before our own start: while we were away nobody could tell us."""
+        return self._wanted.get(endpoint, self.began)
+
+    def forget_wanted(self, before: datetime) -> None:
+        self._wanted = {endpoint: at for endpoint, at in self._wanted.items() if at >= before}
+
+    @property
+    def connections(self) -> Mapping[str, int]:
+        """Open ones at each endpoint, over all workers."""
+        total: dict[str, int] = {}
+        for worker in self._living():
+            for endpoint, count in worker.connections.items():
+                total[endpoint] = total.get(endpoint, 0) + count
+        return {endpoint: count for endpoint, count in total.items() if count}
+
+    def _heard(self, worker: str) -> _Worker:
+        now = clock.monotonic()
+        self._workers = {name: each for name, each in self._workers.items() if now - each.heard < _FORGOTTEN_AFTER}
+        known = self._workers.setdefault(worker, _Worker(now))
+        known.heard = now
+        return known
+
+    def _living(self) -> list[_Worker]:
+        now = clock.monotonic()
+        return [worker for worker in self._workers.values() if now - worker.heard < _FORGOTTEN_AFTER]

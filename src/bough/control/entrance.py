@@ -1,0 +1,67 @@
+"""Who may enter: the gateway's first question.
+
+Whoever asks for something that is not there gets an answer of the same shape, made with the same work: a
+verifier that no password fits. So a stranger cannot tell an unknown role from a wrong password.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.domain import allowed_ips
+from bough.ids import EndpointId
+from bough.postgres.secret import ITERATIONS, SALT_BYTES, SCHEME
+from bough.store.store import Store
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    verifier: str  # one that nobody can satisfy when the role is not known
+    is_known: bool
+    valid_until: datetime | None  # when the role's password ends
+    networks: tuple[str, ...] | None  # those that may connect, in CIDR form; None: all
+    refusal: str | None  # why a known role cannot be let in whatever its password, in a sentence
+
+
+class Entrance:
+    def __init__(self, store: Store, secret: bytes) -> None:
+        self._store = store
+        self._secret = secret
+
+    async def access(self, endpoint_id: EndpointId, role: str) -> Access:
+        mock = self._mock(endpoint_id, role)  # whether it is needed or not
+        async with self._store.read() as rows:
+            found = await rows.roles.at_the_door(endpoint_id, role)
+        verifier = found.verifier if found else None
+        is_known = verifier is not None and verifier.startswith(f"{SCHEME}$")
+        return Access(
+            verifier=verifier if verifier is not None and is_known else mock,
+            is_known=is_known,
+            valid_until=found.valid_until if found else None,
+            networks=allowed_ips.networks(found.project_settings, branch_is_protected=found.branch_is_protected)
+            if found
+            else None,
+            refusal=_refusal(role) if verifier is not None and not is_known else None,
+        )
+
+    def _mock(self, endpoint_id: EndpointId, role: str) -> str:
+        """The same salt at every try, as a role that exists would have."""
+        name = f"{endpoint_id}\0{role}".encode("utf-8", "replace")
+        salt = hmac.digest(self._secret, name, hashlib.sha256)[:SALT_BYTES]
+        salt_text, stored, server = (
+            base64.b64encode(part).decode()
+            for part in (salt, secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(_KEY_BYTES))
+        )
+        return f"{SCHEME}${ITERATIONS}:{salt_text}${stored}:{server}"
+
+
+def _refusal(role: str) -> str:
+    return (
+        f"The password of role {role!r} is stored as md5, which is not accepted here. Set it again as SCRAM: "
+        "SET password_encryption = 'scram-sha-256'; ALTER ROLE … PASSWORD '…'."
+    )

@@ -1,0 +1,32 @@
+"""Clients at the door: what they moved, and how long they waited for a compute to wake, for Prometheus."""
+
+from collections.abc import Iterable
+
+from prometheus_client import Counter, Histogram
+
+from bough.domain.usage import Moved
+
+_BYTES = Counter("bough_gateway_bytes_total", "Bytes between clients and computes", ["direction"])
+_OPENED = Counter("bough_gateway_connections_opened_total", "Connections that clients opened")
+_WAKES = Counter("bough_wakes_total", "Computes that were started because somebody connected", ["outcome"])
+_WAKE_SECONDS = Histogram(
+    "bough_wake_seconds",
+    "From the wish to connect until the compute accepts connections",
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+
+
+def moved(every: Iterable[Moved]) -> None:
+    for each in every:
+        _BYTES.labels("in").inc(each.bytes_in)
+        _BYTES.labels("out").inc(each.bytes_out)
+        _OPENED.inc(each.opened)
+
+
+def woke(seconds: float) -> None:
+    _WAKES.labels("woke").inc()
+    _WAKE_SECONDS.observe(seconds)
+
+
+def not_woken() -> None:
+    _WAKES.labels("failed").inc()

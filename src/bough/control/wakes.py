@@ -1,0 +1,149 @@
+"""Where is it: the gateway's second question. An endpoint that sleeps is woken, once however many ask.
+
+A wake is a `start_compute` operation like any other, but an urgent one: it has workers of its own, and
+waits only for work on its own endpoint and branch. What it writes may be repeated, so it does not wait
+for the disk. Computes are woken at a bounded rate, and who waits for that waits in order.
+"""
+
+import asyncio
+
+from bough import clock
+from bough.config import Settings
+from bough.control import metrics
+from bough.control.activity import Activity
+from bough.control.admission import Admission
+from bough.domain.endpoint import Endpoint, EndpointState, wishing
+from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.engine.port import Address, Engine
+from bough.errors import Busy, NotFound, PlatformError, PreconditionFailed, Unavailable
+from bough.ids import EndpointId
+from bough.operations.action import Wish
+from bough.operations.events import Events
+from bough.operations.queue import Queue, obstacle_to
+from bough.store.store import Store
+
+REQUEST_ID = "wake"
+_LOOK_AGAIN = 0.5  # seconds; another control may have ended the work without our hearing of it
+
+
+class Wakes:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: Store,
+        engine: Engine,
+        queue: Queue,
+        events: Events,
+        activity: Activity,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._queue = queue
+        self._events = events
+        self._activity = activity
+        self._seconds = settings.wake_seconds
+        self._admission = Admission(settings.wakes_at_once, settings.wakes_per_second)
+        self._waking: dict[EndpointId, asyncio.Task[Address]] = {}
+
+    async def wake(self, endpoint_id: EndpointId) -> Address:
+        """Where it accepts connections, as soon as it does."""
+        address = await self._found(await self._endpoint(endpoint_id))
+        if address is None:
+            address = await asyncio.shield(self._shared(endpoint_id))
+        self._activity.want(endpoint_id)
+        return address
+
+    async def close(self) -> None:
+        """Whoever still waits asks the next control."""
+        waking = list(self._waking.values())
+        for task in waking:
+            task.cancel()
+        await asyncio.gather(*waking, return_exceptions=True)
+
+    def _shared(self, endpoint_id: EndpointId) -> asyncio.Task[Address]:
+        """One for all who ask; it goes on when they leave."""
+        waking = self._waking.get(endpoint_id)
+        if waking is None:
+            waking = self._waking[endpoint_id] = asyncio.create_task(self._woken(endpoint_id))
+            waking.add_done_callback(lambda task: self._over(endpoint_id, task))
+        return waking
+
+    def _over(self, endpoint_id: EndpointId, task: asyncio.Task[Address]) -> None:
+        del self._waking[endpoint_id]
+        if not task.cancelled():
+            task.exception()  # whoever asked was told, and may have left
+
+    async def _woken(self, endpoint_id: EndpointId) -> Address:
+        began = clock.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds), self._admission.entered():
+                address = await self._until_awake(endpoint_id)
+        except TimeoutError:
+            metrics.not_woken()
+            raise Busy(
+                f"The compute did not wake within {self._seconds:g} seconds: other work on it, on its branch or on the "
+                "machine takes long. Try again in a moment."
+            ) from None
+        except PlatformError:
+            metrics.not_woken()
+            raise
+        metrics.woke(clock.monotonic() - began)
+        return address
+
+    async def _until_awake(self, endpoint_id: EndpointId) -> Address:
+        while True:
+            ended = self._events.ended.next()
+            endpoint = await self._endpoint(endpoint_id)
+            if address := await self._found(endpoint):
+                return address
+            work = await self._start(endpoint)
+            if work.action is OperationAction.START_COMPUTE and work.endpoint_id == endpoint_id:
+                await self._until_started(work)
+            else:
+                await self._events.ended.wait(_LOOK_AGAIN, ended)
+
+    async def _endpoint(self, endpoint_id: EndpointId) -> Endpoint:
+        async with self._store.read() as rows:
+            endpoint = await rows.endpoints.living(endpoint_id)
+        if endpoint is None:
+            raise NotFound.thing("endpoint")
+        if endpoint.disabled:
+            raise PreconditionFailed(
+                f"The endpoint {endpoint_id} is disabled. Enable it with PATCH "
+                f'/projects/{endpoint.project_id}/endpoints/{endpoint_id} and {{"endpoint": {{"disabled": false}}}}.'
+            )
+        return endpoint
+
+    async def _found(self, endpoint: Endpoint) -> Address | None:
+        if endpoint.state is not EndpointState.ACTIVE or endpoint.pending_state is not None:
+            return None
+        return await self._engine.address(endpoint.id)
+
+    async def _start(self, endpoint: Endpoint) -> Operation:
+        """The operation that starts it, or the work that has to end before."""
+        wish = Wish(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        async with self._store.transaction(lasting=False) as rows:
+            obstacle = await obstacle_to(rows, wish.touch)
+            if obstacle is not None:
+                if not obstacle.is_urgent:
+                    await rows.operations.hurry(obstacle.id)
+                return obstacle
+            fresh = await rows.endpoints.living(endpoint.id)
+            if fresh is None:
+                raise NotFound.thing("endpoint")
+            await rows.endpoints.save(wishing(fresh, EndpointState.ACTIVE, clock.now()))
+            (operation,) = await self._queue.enqueue(rows, [wish], REQUEST_ID, urgent=True)
+        self._events.enqueued.beat()
+        return operation
+
+    async def _until_started(self, operation: Operation) -> None:
+        while True:
+            ended = self._events.ended.next()
+            async with self._store.read() as rows:
+                found = await rows.operations.get(operation.id)
+            if found is None or found.ended:
+                break
+            await self._events.ended.wait(_LOOK_AGAIN, ended)
+        if found is not None and found.status in (OperationStatus.FAILED, OperationStatus.CANCELLED):
+            raise Unavailable(found.error or "The compute could not be started.")

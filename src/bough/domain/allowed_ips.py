@@ -1,0 +1,55 @@
+"""Which addresses may connect to a project's endpoints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network, summarize_address_range
+from typing import Any
+
+_Address = IPv4Address | IPv6Address
+
+
+def check(text: str) -> str:
+    """One address, a network in CIDR form, or a range `first-last`; a ValueError says what it should be."""
+    try:
+        list(_networks_of(text))
+    except (ValueError, TypeError):
+        raise ValueError(f"{text[:60]!r} is not an IP address, a network such as 10.0.0.0/8, or a range a-b") from None
+    return text
+
+
+def networks(settings: Mapping[str, Any], *, branch_is_protected: bool) -> tuple[str, ...] | None:
+    """Networks in CIDR form out of a project's settings; None: from everywhere."""
+    allowed = settings.get("allowed_ips") or {}
+    entries = allowed.get("ips") or ()
+    if not entries or (allowed.get("protected_branches_only") and not branch_is_protected):
+        return None
+    return _networks(tuple(entries))
+
+
+@lru_cache(maxsize=1024)
+def _networks(entries: Sequence[str]) -> tuple[str, ...]:
+    """An entry that cannot be read lets nobody in."""
+    found: list[str] = []
+    for entry in entries:
+        with suppress(ValueError):
+            found += _networks_of(entry)
+    return tuple(found)
+
+
+def _networks_of(entry: str) -> Iterator[str]:
+    if "%" in entry:
+        raise ValueError("a zone means nothing on another machine")
+    first, dash, last = entry.partition("-")
+    if not dash:
+        yield str(ip_network(entry.strip(), strict=False))
+        return
+    yield from map(str, _summarized(ip_address(first.strip()), ip_address(last.strip())))
+
+
+def _summarized(first: _Address, last: _Address) -> Iterator[Any]:
+    if isinstance(first, IPv4Address) and isinstance(last, IPv4Address):
+        return summarize_address_range(first, last)
+    if isinstance(first, IPv6Address) and isinstance(last, IPv6Address):
+        return summarize_address_range(first, last)
+    raise ValueError("the two ends are of different kinds")

@@ -1,0 +1,107 @@
+"""What each endpoint was used for, counted as it happens and reported to control.
+
+A report is repeated until control has it, with the same number, so it counts exactly once; a worker that
+is killed loses what it counted since the last one.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bough import log
+from bough.errors import PlatformError
+from bough.gateway.plane import Away, Plane, Report, Used
+from bough.gateway.remembering import Remembering
+from bough.ids import EndpointId
+
+EVERY = 1.0  # seconds
+_EVEN_WHEN_QUIET = 10  # beats
+
+logger = log.get(room="gateway")
+
+
+class Tally:
+    __slots__ = ("bytes_in", "bytes_out", "connections", "opened")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.opened = 0
+        self.connections = 0
+
+    def taken(self, endpoint: EndpointId) -> Used:
+        """What there is since the last time; counting begins anew."""
+        used = Used(
+            endpoint=endpoint,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            opened=self.opened,
+            connections=self.connections,
+            is_active=bool(self.bytes_in or self.bytes_out or self.opened),
+        )
+        self.bytes_in = self.bytes_out = self.opened = 0
+        return used
+
+
+class Activity:
+    def __init__(self, plane: Plane, remembering: Remembering) -> None:
+        self._plane = plane
+        self._remembering = remembering
+        self._tallies: dict[EndpointId, Tally] = {}
+        self._worker = str(uuid.uuid4())
+        self._sequence = 0
+        self._unheard: Report | None = None
+        self._telling = asyncio.Lock()
+
+    @contextmanager
+    def connection(self, endpoint: EndpointId) -> Iterator[Tally]:
+        tally = self._tallies.setdefault(endpoint, Tally())
+        tally.opened += 1
+        tally.connections += 1
+        try:
+            yield tally
+        finally:
+            tally.connections -= 1
+
+    @property
+    def connections(self) -> int:
+        return sum(tally.connections for tally in self._tallies.values())
+
+    async def keep_reporting(self) -> None:
+        """Until cancelled."""
+        beat = 0
+        while True:
+            await asyncio.sleep(EVERY)
+            beat += 1
+            await self.report(even_when_quiet=beat % _EVEN_WHEN_QUIET == 0)
+
+    async def report(self, *, even_when_quiet: bool = False) -> None:
+        async with self._telling:
+            if self._unheard is None:
+                self._unheard = self._next(even_when_quiet)
+            if self._unheard is not None:
+                await self._tell(self._unheard)
+
+    async def _tell(self, report: Report) -> None:
+        try:
+            changed = await self._plane.report(report)
+        except Away:
+            return  # it is told again at the next beat
+        except PlatformError as error:
+            logger.error("report_refused", error=error.public)
+            return
+        self._unheard = None
+        self._remembering.drop(changed)
+
+    def _next(self, even_when_quiet: bool) -> Report | None:
+        used = [tally.taken(endpoint) for endpoint, tally in self._tallies.items()]
+        # One that has no connection is told of once more, with none, and then forgotten.
+        for each in used:
+            if not each.connections and not each.is_active:
+                del self._tallies[each.endpoint]
+        told = [each for each in used if each.is_active or not each.connections or even_when_quiet]
+        if not told and not even_when_quiet:
+            return None
+        self._sequence += 1
+        return Report(worker=self._worker, sequence=self._sequence, endpoints=told)

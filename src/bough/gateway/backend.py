@@ -1,0 +1,144 @@
+"""The way into a compute: wake it when it sleeps, dial it, log in, learn its greeting and cancel key."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from bough.errors import Unavailable
+from bough.gateway.channel import Lost, PlainChannel
+from bough.gateway.line import Ended, Line
+from bough.gateway.plane import Address
+from bough.gateway.remembering import Remembering
+from bough.gateway.routing import Target
+from bough.gateway.waking import Waking
+from bough.gateway.wire import messages
+from bough.gateway.wire.framing import Framing, Message
+from bough.ids import EndpointId
+
+_LONGEST = 1024 * 1024  # bytes of one message before the session begins
+_ROOM = 8192
+_CANNOT_CONNECT_NOW = "57P03"
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    channel: PlainChannel
+    address: Address
+    process: int
+    key: bytes
+    before_key: bytes  # what it said, around its cancel key
+    after_key: bytes
+
+
+class RefusedByPostgres(Exception):
+    """Postgres let nobody in; its words go to the client as they are."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(messages.trouble(message.body).message)
+        self.message = message
+
+
+class NotNow(Exception):
+    """Nobody answers there, or it is starting or stopping."""
+
+
+class Backends:
+    def __init__(self, remembering: Remembering, waking: Waking) -> None:
+        self._remembering = remembering
+        self._waking = waking
+
+    async def open(self, endpoint: EndpointId, target: Target) -> Backend:
+        """Tries as long as the caller waits: a compute that just goes to sleep is woken again."""
+        address = self._remembering.address(endpoint)
+        tries = 0
+        while True:
+            address = address or await self._waking.wake(endpoint)
+            try:
+                return await _logged_in(address, target)
+            except NotNow:
+                self._remembering.drop_address(endpoint)
+                address = None
+            await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
+            tries += 1
+
+
+async def _logged_in(address: Address, target: Target) -> Backend:
+    async with dialled(address) as line:
+        assert isinstance(line.channel, PlainChannel)
+        parameters = {"user": target.role, "database": target.database, **target.parameters}
+        try:
+            await line.send(messages.startup(parameters))
+            said, rest = await _greeting(line)
+        except (Ended, Lost) as error:
+            raise NotNow from error
+    at = next((i for i, message in enumerate(said) if message.type == messages.BACKEND_KEY), None)
+    if at is None:
+        raise Unavailable("The compute gave no cancel key.")
+    process, key = messages.parse_backend_key(said[at].body)
+    return Backend(
+        channel=line.channel,
+        address=address,
+        process=process,
+        key=key,
+        before_key=b"".join(message.encoded() for message in said[:at]),
+        after_key=b"".join(message.encoded() for message in said[at + 1 :]) + rest,
+    )
+
+
+async def _greeting(line: Line) -> tuple[list[Message], bytes]:
+    """All messages up to the first `ReadyForQuery`, and what came right behind it."""
+    said: list[Message] = []
+    framing = Framing(_LONGEST)
+    room = memoryview(bytearray(_ROOM))
+    while True:
+        got = line.channel.receive(room)
+        if got is None:
+            await line.readable()
+            continue
+        if got == 0:
+            raise Ended
+        framing.feed(room[:got])
+        while (message := framing.next()) is not None:
+            if message.type == messages.ERROR:
+                _refuse(message)
+            said.append(message)
+            if message.type == messages.READY:
+                return said, framing.rest()
+
+
+def _refuse(message: Message) -> NoReturn:
+    if messages.trouble(message.body).code == _CANNOT_CONNECT_NOW:
+        raise NotNow
+    raise RefusedByPostgres(message)
+
+
+@asynccontextmanager
+async def dialled(address: Address) -> AsyncIterator[Line]:
+    """A line to a compute; it is closed again when the block raises."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        await _connect(sock, address.socket)
+        yield Line(PlainChannel(sock))
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _connect(sock: socket.socket, path: str) -> None:
+    for pause in (*_PAUSES, *_PAUSES):
+        try:
+            sock.connect(path)
+        except BlockingIOError:  # more are waiting there than it takes; a unix socket does not queue us
+            await asyncio.sleep(pause)
+        except (ConnectionError, FileNotFoundError) as error:
+            raise NotNow from error
+        except OSError as error:
+            raise Unavailable(f"The compute cannot be reached: {error.strerror}.") from error
+        else:
+            return
+    raise Unavailable("The compute takes no more connections at this moment; try again.")

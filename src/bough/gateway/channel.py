@@ -1,0 +1,103 @@
+"""One end of a connection: a socket that never waits, with TLS or without.
+
+TLS is spoken on the socket itself and not through a transport of the event loop: an idle connection
+keeps no buffers, one that is half closed goes on, and a message costs one call each way.
+"""
+
+import socket
+import ssl
+from contextlib import suppress
+from typing import Protocol
+
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Lost(Exception):
+    """The other end is gone without a word."""
+
+
+class Channel(Protocol):
+    fd: int
+
+    def receive(self, room: memoryview) -> int | None:
+        """How many bytes came, 0 at their end, None when there are none now."""
+
+    def send(self, data: memoryview | bytes) -> int:
+        """How many bytes went, perhaps none; what did not go comes again, unchanged."""
+
+    def finish(self) -> None:
+        """Nothing more will be sent; bytes may still come."""
+
+    def close(self) -> None: ...
+
+
+class PlainChannel:
+    __slots__ = ("fd", "socket")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self.fd = sock.fileno()
+
+    def receive(self, room: memoryview) -> int | None:
+        try:
+            return self.socket.recv_into(room)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise Lost from error
+
+    def send(self, data: memoryview | bytes) -> int:
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise Lost from error
+
+    def finish(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class TlsChannel:
+    __slots__ = ("fd", "socket")
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        """After the handshake."""
+        self.socket = sock
+        self.fd = sock.fileno()
+
+    def receive(self, room: memoryview) -> int | None:
+        """At most one record, which is 16 KiB. An end that TLS does not announce is a loss, not an end."""
+        try:
+            return self.socket.recv_into(room)
+        except _NOT_NOW:
+            return None
+        except OSError as error:  # SSLError is one
+            raise Lost from error
+
+    def send(self, data: memoryview | bytes) -> int:
+        """A record a call goes out; so as many calls as it takes."""
+        whole = len(data)
+        sent = 0
+        try:
+            sent = self.socket.send(data)
+            while sent < whole:
+                sent += self.socket.send(memoryview(data)[sent:])
+        except _NOT_NOW:
+            pass
+        except OSError as error:
+            raise Lost from error
+        return sent
+
+    def finish(self) -> None:
+        with suppress(OSError, ValueError):
+            self.socket.unwrap()
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self.socket.close()

@@ -1,0 +1,147 @@
+"""The journey of one client, from the door to its compute and back."""
+
+import asyncio
+import socket
+from dataclasses import dataclass
+
+from bough import log
+from bough.errors import PlatformError
+from bough.gateway import door, routing
+from bough.gateway.activity import Activity, Tally
+from bough.gateway.backend import Backend, Backends, RefusedByPostgres
+from bough.gateway.cancel import Cancels
+from bough.gateway.channel import Lost, PlainChannel
+from bough.gateway.door import Visitor
+from bough.gateway.errors import BACKEND_DIED, NO_WAKE, STOPPING, TOO_SLOW, Refused, trouble_of
+from bough.gateway.limits import Limits
+from bough.gateway.line import Ended, Line
+from bough.gateway.login import Login
+from bough.gateway.relay import Hooks, Relay
+from bough.gateway.remembering import Remembering
+from bough.gateway.tls import Certificates
+from bough.gateway.wire import messages
+from bough.gateway.wire.malformed import Malformed
+from bough.gateway.wire.messages import Trouble
+from bough.gateway.wire.startup import CancelRequest, Startup
+from bough.ids import EndpointId
+
+LOGIN_SECONDS = 30.0
+WAKE_SECONDS = 90.0
+_SAY_SECONDS = 5.0
+
+logger = log.get(room="gateway")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooms:
+    """What a connection passes through."""
+
+    domain: str
+    certificates: Certificates
+    limits: Limits
+    remembering: Remembering
+    login: Login
+    backends: Backends
+    cancels: Cancels
+    activity: Activity
+    relays: set[Relay]
+
+
+async def serve(rooms: Rooms, sock: socket.socket, address: str | None) -> None:
+    """Until the connection is over; whatever goes wrong is told to the client and to nobody else."""
+    visitor = Visitor(Line(PlainChannel(sock)), is_local=address is None)
+    try:
+        trouble = await _served(rooms, visitor, address)
+        if trouble is not None:
+            await _tell(visitor, trouble)
+    except (Lost, Ended):
+        pass  # there is nobody to tell
+    except Exception as error:  # one client's trouble is not the others'
+        logger.error("connection_failed", exc_info=error)
+    finally:
+        visitor.line.channel.close()
+
+
+async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes | None:
+    """What the client shall be told in the end; None when there is nothing to tell."""
+    try:
+        with rooms.limits.newcomer(address):
+            entered = await _entered(rooms, visitor, address)
+        if entered is not None:
+            await _through(rooms, visitor, *entered)
+    except Refused as refused:
+        return refused.trouble.encoded()
+    except RefusedByPostgres as refused:
+        return refused.message.encoded()
+    except Malformed as malformed:
+        return Trouble(code=malformed.code, message=str(malformed)).encoded()
+    except PlatformError as error:
+        return trouble_of(error).encoded()
+    return None
+
+
+async def _entered(
+    rooms: Rooms, visitor: Visitor, address: str | None
+) -> tuple[Startup, routing.Target, EndpointId] | None:
+    """Who it is and where they want to go, proven; None when they only came to cancel."""
+    try:
+        async with asyncio.timeout(LOGIN_SECONDS):
+            packet = await door.enter(visitor, rooms.certificates)
+            if isinstance(packet, CancelRequest):
+                await rooms.cancels.route(packet)
+                return None
+            if packet.needs_negotiation:
+                await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
+            target = routing.target(visitor.called, rooms.domain, packet.parameters)
+            return packet, target, await rooms.login.prove(visitor, target, address)
+    except TimeoutError:
+        raise Refused(TOO_SLOW) from None
+
+
+async def _through(
+    rooms: Rooms, visitor: Visitor, startup: Startup, target: routing.Target, endpoint: EndpointId
+) -> None:
+    with rooms.activity.connection(endpoint) as tally:
+        try:
+            async with asyncio.timeout(WAKE_SECONDS):
+                backend = await rooms.backends.open(endpoint, target)
+        except TimeoutError:
+            raise Refused(NO_WAKE) from None
+        try:
+            with rooms.cancels.ticket(backend, startup.agreed_minor) as ticket:
+                greeting = backend.before_key + ticket.encoded() + backend.after_key
+                tally.bytes_out += len(greeting)
+                await visitor.line.send(greeting)
+                await _relayed(rooms, visitor, backend, tally)
+        finally:
+            backend.channel.close()
+
+
+async def _relayed(rooms: Rooms, visitor: Visitor, backend: Backend, tally: Tally) -> None:
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    hooks = Hooks(
+        cancel=lambda: rooms.cancels.fire_soon(backend),
+        ended=lambda: over.set_result(None),
+        last_words=BACKEND_DIED.encoded(),
+    )
+    relay = Relay(visitor.line.channel, backend.channel, tally, hooks)
+    rooms.relays.add(relay)
+    try:
+        relay.start()
+        await over
+    finally:
+        rooms.relays.discard(relay)
+
+
+async def _tell(visitor: Visitor, trouble: bytes) -> None:
+    try:
+        async with asyncio.timeout(_SAY_SECONDS):
+            await visitor.line.send(trouble)
+            visitor.line.channel.finish()
+    except TimeoutError:
+        return
+
+
+def stop_all(relays: set[Relay]) -> None:
+    for relay in tuple(relays):
+        relay.stop(STOPPING.encoded())

@@ -1,0 +1,108 @@
+"""Proving who one is: `auth/` says what the bytes are, this moves them.
+
+Nothing wakes before the proof. Someone unknown goes the same way to the same refusal.
+"""
+
+import asyncio
+from ipaddress import ip_address
+
+from bough import clock, log
+from bough.errors import Denied, Invalid
+from bough.gateway.auth import password
+from bough.gateway.auth.scram import Exchange, Verifier, WrongPassword
+from bough.gateway.door import Visitor
+from bough.gateway.errors import wrong_password
+from bough.gateway.limits import Limits
+from bough.gateway.plane import Access
+from bough.gateway.remembering import Remembering
+from bough.gateway.routing import Target
+from bough.gateway.wire import messages
+from bough.gateway.wire.malformed import Malformed
+from bough.ids import EndpointId
+
+logger = log.get(room="gateway")
+
+_LONGEST = 10_000  # bytes of one message
+
+NO_ENDPOINT = (
+    "The connection does not say which endpoint it wants: the client sends no server name (SNI). "
+    "Add options=endpoint%3Dep-… to the connection string, or give the password as endpoint=ep-…;password."
+)
+
+
+class Login:
+    def __init__(self, remembering: Remembering, limits: Limits) -> None:
+        self._remembering = remembering
+        self._limits = limits
+
+    async def prove(self, visitor: Visitor, target: Target, address: str | None) -> EndpointId:
+        """The endpoint that the client may enter; raises when it may not."""
+        endpoint, typed = target.endpoint, ""
+        if endpoint is None:
+            endpoint, typed = await self._asked_for_password(visitor)
+        self._limits.check(address, endpoint)
+        access = await self._remembering.access(endpoint, target.role)
+        try:
+            if target.endpoint is None:
+                await _compare(typed, access)
+            else:
+                await _exchange(visitor, access)
+        except WrongPassword:
+            logger.info("login_refused", endpoint=endpoint, role=target.role, address=address)
+            self._limits.failed(address, endpoint)
+            self._remembering.drop_access(endpoint, target.role)
+            raise wrong_password(target.role) from None
+        self._limits.passed(address, endpoint)
+        _check_network(access, address)
+        return endpoint
+
+    async def _asked_for_password(self, visitor: Visitor) -> tuple[EndpointId, str]:
+        await visitor.line.send(messages.ASK_PASSWORD)
+        found = password.cut(messages.password(await _answer(visitor)))
+        if found is None:
+            raise Invalid(NO_ENDPOINT)
+        return EndpointId.parse(found[0]), found[1]
+
+
+async def _exchange(visitor: Visitor, access: Access) -> None:
+    exchange = Exchange(_verifier(access), visitor.binding, is_known=_may_fit(access))
+    await visitor.line.send(messages.ask_sasl(exchange.mechanisms))
+    mechanism, first = messages.sasl_initial(await _answer(visitor))
+    await visitor.line.send(messages.sasl_continue(exchange.first(mechanism, first)))
+    await visitor.line.send(messages.sasl_final(exchange.final(await _answer(visitor))))
+
+
+async def _compare(typed: str, access: Access) -> None:
+    """The same proof, done here: in a thread, because it is slow by design."""
+    fits = await asyncio.to_thread(password.fits, typed, _verifier(access))
+    if not fits or not _may_fit(access):
+        raise WrongPassword
+
+
+async def _answer(visitor: Visitor) -> bytes:
+    message = await visitor.line.message(_LONGEST)
+    if message.type != messages.PASSWORD:
+        raise Malformed("the client answers the question for its password with something else")
+    return message.body
+
+
+def _verifier(access: Access) -> Verifier:
+    if access.refusal is not None:
+        raise Denied(access.refusal)
+    verifier = Verifier.parse(access.verifier)
+    if verifier is None:
+        raise Denied("The password of this role is not stored as SCRAM-SHA-256; set it again.")
+    return verifier
+
+
+def _may_fit(access: Access) -> bool:
+    """A password that is over fits no longer, and cannot be told from a wrong one."""
+    return access.is_known and (access.valid_until is None or access.valid_until > clock.now())
+
+
+def _check_network(access: Access, address: str | None) -> None:
+    if access.networks is None or address is None:  # who is on the machine is let in by its owner
+        return
+    place = ip_address(address)
+    if not any(place in network for network in access.networks):
+        raise Denied(f"The address {address} is not among those that the project allows (allowed_ips).")

@@ -1,0 +1,103 @@
+"""What the gateway asks of control: who may enter, where is it; and what it reports."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, Protocol, TypeVar
+
+from bough.errors import Unavailable
+from bough.ids import EndpointId
+
+Network = IPv4Network | IPv6Network
+
+PATIENCE = 10.0  # seconds; a restart of control is shorter
+_PAUSE = 0.1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    verifier: str  # of chance, when there is nobody of that name
+    is_known: bool
+    valid_until: datetime | None  # when the password ends
+    networks: tuple[Network, ...] | None  # None: from everywhere
+    refusal: str | None  # why this role cannot enter, whatever its password
+
+    @classmethod
+    def parse(cls, said: Mapping[str, Any]) -> "Access":
+        until, networks = said["valid_until"], said["networks"]
+        return cls(
+            verifier=said["verifier"],
+            is_known=said["is_known"],
+            valid_until=None if until is None else datetime.fromisoformat(until),
+            networks=None if networks is None else tuple(ip_network(text) for text in networks),
+            refusal=said["refusal"],
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        until, networks = self.valid_until, self.networks
+        return {
+            "verifier": self.verifier,
+            "is_known": self.is_known,
+            "valid_until": None if until is None else until.isoformat(),
+            "networks": None if networks is None else [str(network) for network in networks],
+            "refusal": self.refusal,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """In libpq's terms: a host that begins with `/` is a socket folder."""
+
+    host: str
+    port: int
+
+    @property
+    def socket(self) -> str:
+        return f"{self.host}/.s.PGSQL.{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What one endpoint had since the last report."""
+
+    endpoint: EndpointId
+    bytes_in: int  # from clients
+    bytes_out: int
+    opened: int  # connections that were opened
+    connections: int  # that are open now
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    worker: str
+    sequence: int  # the same one twice counts once
+    endpoints: Sequence[Used]
+
+
+class Away(Unavailable):
+    """Control does not answer; it may be restarting."""
+
+
+class Plane(Protocol):
+    async def access(self, endpoint: EndpointId, role: str) -> Access: ...
+
+    async def wake(self, endpoint: EndpointId) -> Address:
+        """Comes back when the compute accepts connections."""
+
+    async def report(self, report: Report) -> Sequence[EndpointId]:
+        """Endpoints of which nothing shall be remembered any longer."""
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while control is away, for a while: a client would rather wait than try again itself."""
+    for _ in range(int(PATIENCE / _PAUSE)):
+        try:
+            return await ask()
+        except Away:
+            await asyncio.sleep(_PAUSE)
+    return await ask()

@@ -1,0 +1,180 @@
+"""Copying both ways between a client and its compute.
+
+What one side cannot take waits here, a piece at most, and the other side is not read meanwhile; so memory
+stays flat however slow a reader is. All connections of a worker share one room to read into.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bough.gateway.activity import Tally
+from bough.gateway.channel import Channel, Lost
+from bough.gateway.wire.messages import READY_HEAD, READY_LENGTH, TERMINATE
+
+_ROOM = memoryview(bytearray(65536))
+_GOODBYE = TERMINATE + b"\0\0\0\x04"
+GONE_SECONDS = 10.0  # a client that finished gets its answer for so long; then its query is cancelled
+
+
+@dataclass(slots=True, kw_only=True)
+class Hooks:
+    """What the relay asks for and cannot do itself."""
+
+    cancel: Callable[[], None]  # the query that nobody waits for any longer
+    ended: Callable[[], None]
+    last_words: bytes  # to a client whose compute died without a word
+
+
+class Relay:
+    __slots__ = (
+        "_asked",
+        "_client",
+        "_client_is_done",
+        "_compute",
+        "_hooks",
+        "_is_over",
+        "_loop",
+        "_tail",
+        "_tally",
+        "_timer",
+        "_to_client",
+        "_to_compute",
+    )
+
+    def __init__(self, client: Channel, compute: Channel, tally: Tally, hooks: Hooks) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client = client
+        self._compute = compute
+        self._tally = tally
+        self._hooks = hooks
+        self._to_client = b""  # what it could not take yet
+        self._to_compute = b""
+        self._tail = READY_HEAD  # the end of what the compute said last
+        self._asked = b""  # the end of what the client has said since
+        self._client_is_done = False  # it will say nothing more
+        self._is_over = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._loop.add_reader(self._client.fd, self._from_client)
+        self._loop.add_reader(self._compute.fd, self._from_compute)
+        self._from_client()  # TLS may have read more than was asked for
+
+    def stop(self, words: bytes) -> None:
+        """End it from our side."""
+        if self._is_between_messages:
+            self._say(words)
+        self._client_lost()
+
+    @property
+    def _is_between_messages(self) -> bool:
+        """Whether the client has got a whole answer, as far as one can see without reading it."""
+        return self._tail.startswith(READY_HEAD) and not self._to_client
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._asked not in {b"", _GOODBYE} or not self._tail.startswith(READY_HEAD)
+
+    def _from_client(self) -> None:
+        try:
+            count = self._client.receive(_ROOM)
+        except Lost:
+            return self._client_lost()
+        if count is None:
+            return None
+        if count == 0:
+            return self._client_finished()
+        self._tally.bytes_in += count
+        self._asked = bytes(_ROOM[max(0, count - len(_GOODBYE)) : count])
+        try:
+            sent = self._compute.send(_ROOM[:count])
+        except Lost:
+            return None  # its last words are still to be read
+        if sent < count:
+            self._to_compute = bytes(_ROOM[sent:count])
+            self._loop.remove_reader(self._client.fd)
+            self._loop.add_writer(self._compute.fd, self._flush_compute)
+        return None
+
+    def _from_compute(self) -> None:
+        try:
+            count = self._compute.receive(_ROOM)
+        except Lost:
+            return self._compute_finished()
+        if count is None:
+            return None
+        if count == 0:
+            return self._compute_finished()
+        self._tally.bytes_out += count
+        self._tail = bytes(_ROOM[max(0, count - READY_LENGTH) : count])
+        self._asked = b""
+        try:
+            sent = self._client.send(_ROOM[:count])
+        except Lost:
+            return self._client_lost()
+        if sent < count:
+            self._to_client = bytes(_ROOM[sent:count])
+            self._loop.remove_reader(self._compute.fd)
+            self._loop.add_writer(self._client.fd, self._flush_client)
+        return None
+
+    def _flush_compute(self) -> None:
+        try:
+            sent = self._compute.send(self._to_compute)
+        except Lost:
+            sent = len(self._to_compute)
+        self._to_compute = self._to_compute[sent:]
+        if not self._to_compute:
+            self._loop.remove_writer(self._compute.fd)
+            self._loop.add_reader(self._client.fd, self._from_client)
+
+    def _flush_client(self) -> None:
+        try:
+            sent = self._client.send(self._to_client)
+        except Lost:
+            return self._client_lost()
+        self._to_client = self._to_client[sent:]
+        if self._to_client:
+            return None
+        self._loop.remove_writer(self._client.fd)
+        self._loop.add_reader(self._compute.fd, self._from_compute)
+        return None
+
+    def _client_finished(self) -> None:
+        """It will say nothing more, and may still want its answer."""
+        self._client_is_done = True
+        self._loop.remove_reader(self._client.fd)
+        self._compute.finish()
+        self._timer = self._loop.call_later(GONE_SECONDS, self._client_lost)
+
+    def _client_lost(self) -> None:
+        if self._is_busy:
+            self._hooks.cancel()
+        self._over()
+
+    def _compute_finished(self) -> None:
+        """All it said has been passed on: it is not read while the client has not taken the last piece."""
+        if self._is_between_messages and not self._client_is_done and self._asked != _GOODBYE:
+            self._say(self._hooks.last_words)
+        self._over()
+
+    def _say(self, words: bytes) -> None:
+        try:
+            self._client.send(words)
+        except Lost:
+            return
+
+    def _over(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for fd in (self._client.fd, self._compute.fd):
+            self._loop.remove_reader(fd)
+            self._loop.remove_writer(fd)
+        self._client.finish()
+        self._client.close()
+        self._compute.close()
+        self._hooks.ended()

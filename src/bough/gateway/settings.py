@@ -1,0 +1,34 @@
+"""What a worker is told at its start; no secret among it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough.errors import SettingRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    listen_fds: tuple[int, ...]  # listeners for TLS
+    door_fd: int | None  # the local socket, shared by all workers
+    domain: str
+    plane: Path  # control's socket
+    folder: Path  # where workers find one another
+    tls: Path  # certificate and key
+    log_level: str = "info"
+
+    @classmethod
+    def parse(cls, text: str) -> "WorkerSettings":
+        try:
+            given = json.loads(text)
+            return cls(
+                listen_fds=tuple(int(fd) for fd in given["listen_fds"]),
+                door_fd=given["door_fd"],
+                domain=given["domain"],
+                plane=Path(given["plane"]),
+                folder=Path(given["folder"]),
+                tls=Path(given["tls"]),
+                log_level=given["log_level"],
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise SettingRefused(f"The gateway's settings cannot be read: {error!r}.") from error

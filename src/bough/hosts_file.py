@@ -1,0 +1,108 @@
+"""A block of ours in a file of hosts (/etc/hosts) that belongs to everybody.
+
+The block stands between two comments that name its owner; a line that somebody else wrote is never
+changed, not even one inside the block. The file is written in place, because containers mount that
+very file, and in one stroke from the first byte that differs, so a reader never meets half of it.
+"""
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bough import clock
+
+PATIENCE = 2.0  # seconds for another owner to finish
+
+_OURS = re.compile(rb"\S+ ep-\S+")
+
+
+def keep(path: Path, owner: str, lines: Sequence[str]) -> bool:
+    """Exactly these lines; without any the block goes. Whether that changed the file."""
+    return _change(path, owner, lambda _before: list(lines))
+
+
+def add(path: Path, owner: str, line: str) -> bool:
+    """One more line, unless it is there."""
+    return _change(path, owner, lambda before: before if line in before else [*before, line])
+
+
+def _change(path: Path, owner: str, change: Callable[[list[str]], list[str]]) -> bool:
+    with _opened(path) as descriptor:
+        before = _content(descriptor)
+        others, ours = _apart(before, owner)
+        wanted = change(ours)
+        if wanted == ours and (ours or others == before):
+            return False
+        after = _appended(others, owner, wanted)
+        begin = before.find(_marks(owner)[0])
+        same = len(before) if begin < 0 else begin
+        os.pwrite(descriptor, after[same:], same)
+        if len(after) < len(before):
+            os.ftruncate(descriptor, len(after))
+        return True
+
+
+def _apart(content: bytes, owner: str) -> tuple[bytes, list[str]]:
+    """What others wrote, and our lines."""
+    begin, end = _marks(owner)
+    others: list[bytes] = []
+    ours: list[str] = []
+    inside = False
+    for line in content.splitlines(keepends=True):
+        bare = line.strip()
+        if bare in {begin, end}:
+            inside = bare == begin
+        elif inside and _OURS.match(bare):
+            ours.append(bare.decode())
+        else:
+            others.append(line)
+    return b"".join(others), ours
+
+
+def _appended(content: bytes, owner: str, ours: list[str]) -> bytes:
+    if not ours:
+        return content
+    begin, end = _marks(owner)
+    gap = b"" if not content or content.endswith(b"\n") else b"\n"
+    return content + gap + b"\n".join([begin, *(line.encode() for line in ours), end, b""])
+
+
+def _marks(owner: str) -> tuple[bytes, bytes]:
+    return f"# begin of {owner}".encode(), f"# end of {owner}".encode()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The file, for us alone among all who ask this way; again when somebody put another in its place."""
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _lock(descriptor, deadline)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _content(descriptor: int) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        return file.read()

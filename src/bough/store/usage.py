@@ -1,0 +1,115 @@
+"""Named queries on what endpoints used, and on the gateway workers that tell it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bough.domain.endpoint import Endpoint
+from bough.domain.usage import Moved, Usage
+from bough.ids import EndpointId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import rebuild
+from bough.store.tables import endpoints, gateway_workers, usage
+
+_own = same(usage.c.endpoint_id, "own_id")
+_ONE = sa.select(usage).where(_own)
+_COUNTED_AT = sa.select(usage.c.counted_at).where(_own)
+
+
+def _more(name: str) -> sa.ColumnElement[float]:
+    return usage.c[name] + sa.bindparam(f"more_{name}", type_=usage.c[name].type)
+
+
+_MOVED = ("bytes_in", "bytes_out", "connections_opened")
+_ADD_MOVED = sa.update(usage).where(_own).values({name: _more(name) for name in _MOVED})
+_ADD_TIME = (
+    sa.update(usage)
+    .where(_own)
+    .values(
+        active_seconds=_more("active_seconds"),
+        compute_seconds=_more("compute_seconds"),
+        counted_at=sa.bindparam("until", type_=usage.c.counted_at.type),
+    )
+)
+_RUNNING = (
+    sa.select(usage.c.endpoint_id, usage.c.counted_at, endpoints.c.max_cu)
+    .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
+    .where(usage.c.counted_at.is_not(None))
+    .order_by(usage.c.endpoint_id)
+)
+_LAST = sa.select(gateway_workers.c.sequence).where(same(gateway_workers.c.id)).with_for_update()
+_SEEN = sa.update(gateway_workers).where(same(gateway_workers.c.id, "worker"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """A compute whose time is being counted."""
+
+    endpoint_id: EndpointId
+    counted_at: datetime
+    max_cu: float
+
+
+class Usages(Queries):
+    async def get(self, endpoint_id: EndpointId) -> Usage | None:
+        row = await self._one(_ONE, own_id=endpoint_id)
+        return rebuild(Usage, row) if row else None
+
+    async def add_moved(self, moved: Moved) -> None:
+        """An endpoint that is gone meanwhile has nothing to add to."""
+        await self._run(
+            _ADD_MOVED,
+            own_id=moved.endpoint_id,
+            more_bytes_in=moved.bytes_in,
+            more_bytes_out=moved.bytes_out,
+            more_connections_opened=moved.opened,
+        )
+
+    async def running(self) -> list[Counted]:
+        return [rebuild(Counted, row) for row in await self._all(_RUNNING)]
+
+    async def start_counting(self, endpoint_id: EndpointId, now: datetime) -> None:
+        """Its compute runs from now on."""
+        await self._add_time(endpoint_id, 0.0, 0.0, now)
+
+    async def stop_counting(self, endpoint: Endpoint, now: datetime) -> None:
+        """Its compute ran until now, if its time was counted."""
+        since = await self._value(_COUNTED_AT, own_id=endpoint.id)
+        if since is not None:
+            await self._add_time(endpoint.id, _seconds(since, now), endpoint.max_cu, None)
+
+    async def count(self, counted: Counted, now: datetime, *, ran: bool) -> None:
+        """The time since it was counted last, when it ran; what comes from now on is counted next."""
+        seconds = _seconds(counted.counted_at, now) if ran else 0.0
+        await self._add_time(counted.endpoint_id, seconds, counted.max_cu, now)
+
+    async def _add_time(self, endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> None:
+        await self._run(
+            _ADD_TIME,
+            own_id=endpoint_id,
+            more_active_seconds=seconds,
+            more_compute_seconds=seconds * cu,
+            until=until,
+        )
+
+
+def _seconds(since: datetime, now: datetime) -> float:
+    """None when the clock was set back."""
+    return max(0.0, (now - since).total_seconds())
+
+
+class GatewayWorkers(Queries):
+    async def is_new(self, worker: str, sequence: int, now: datetime) -> bool:
+        """Whether this report was never counted; from now on it is."""
+        last = await self._value(_LAST, id=worker)
+        if last is None:
+            await self._insert(gateway_workers, {"id": worker, "sequence": sequence, "seen_at": now})
+            return True
+        if sequence <= last:
+            return False
+        await self._run(_SEEN, worker=worker, sequence=sequence, seen_at=now)
+        return True
+
+    async def forget_before(self, moment: datetime) -> int:
+        return await self._run(sa.delete(gateway_workers).where(gateway_workers.c.seen_at < moment))

@@ -1,0 +1,27 @@
+"""The time that computes run is counted every few seconds, so that a crash loses no more than that.
+
+While control is away computes run on; what they ran meanwhile is counted when it is back.
+"""
+
+from bough import clock
+from bough.engine.port import Engine
+from bough.store.store import Store
+
+
+class CountActive:
+    every = 5.0
+
+    def __init__(self, store: Store, engine: Engine) -> None:
+        self._store = store
+        self._engine = engine
+
+    async def run(self) -> str:
+        async with self._store.read() as rows:
+            if not await rows.usage.running():
+                return ""
+        seen = await self._engine.observe()
+        async with self._store.transaction(lasting=False) as rows:
+            now = clock.now()
+            for each in await rows.usage.running():
+                await rows.usage.count(each, now, ran=each.endpoint_id in seen.running)
+        return ""

@@ -1,0 +1,20 @@
+"""Gateway workers that reported nothing for a day are gone, and forgotten."""
+
+from datetime import timedelta
+
+from bough import clock
+from bough.store.store import Store
+
+KEPT = timedelta(days=1)
+
+
+class ForgetWorkers:
+    every = 3600.0
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def run(self) -> str:
+        async with self._store.transaction() as rows:
+            count = await rows.gateway_workers.forget_before(clock.now() - KEPT)
+        return f"forgot {count} gateway workers" if count else ""

@@ -1,0 +1,100 @@
+"""The gateway's three questions over HTTP: answers, refusals, and a body for everything that goes wrong."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest_asyncio
+
+from api.callers import Caller
+from api.front import Front
+from bough.api.internal import PlaneApp
+from bough.ids import EndpointId
+
+Json = dict[str, Any]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def plane(front: Front) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=PlaneApp(front.platform.inner.plane))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://plane/plane/v1", timeout=30) as client:
+        yield client
+
+
+async def ask(plane: httpx2.AsyncClient, question: str, body: Any, status: int = 200) -> Json:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = await plane.post(f"/{question}", content=content)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    told: Json = answer.json()
+    return told
+
+
+async def test_access_has_one_shape(plane: httpx2.AsyncClient, caller: Caller) -> None:
+    made = await caller.creates()
+    endpoint = made["endpoints"][0]["id"]
+    known = await ask(plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
+    unknown = await ask(plane, "access", {"endpoint": "ep-none", "role": "x"})
+    assert known.keys() == unknown.keys() == {"verifier", "is_known", "valid_until", "networks", "refusal"}
+    assert (known["is_known"], unknown["is_known"]) == (True, False)
+    assert {name: type(value) for name, value in known.items()} == {
+        name: type(value) for name, value in unknown.items()
+    }
+
+
+async def test_any_name_may_be_asked_for(plane: httpx2.AsyncClient) -> None:
+    for word in ("", "EP-UPPER", "ünï", "'; drop table roles; --", "x" * 1000):
+        answer = await ask(plane, "access", {"endpoint": word, "role": word})
+        assert not answer["is_known"]
+
+
+async def test_a_wake_of_nothing_is_not_found(plane: httpx2.AsyncClient) -> None:
+    refused = await ask(plane, "wake", {"endpoint": str(EndpointId.new())}, 404)
+    assert refused.keys() == {"kind", "message"}
+    assert refused["kind"] == "not_found"
+
+
+async def test_a_report_is_counted_and_answered(plane: httpx2.AsyncClient, caller: Caller) -> None:
+    made = await caller.creates()
+    used = {"endpoint": made["endpoints"][0]["id"], "bytes_in": 5, "bytes_out": 2**40, "opened": 1, "is_active": True}
+    for _ in range(2):
+        report = {"worker": "6f1a2b3c-0000-4000-8000-000000000001", "sequence": 1, "endpoints": [used]}
+        assert await ask(plane, "report", report) == {"drop": []}
+    shown = await caller.project(made["project"]["id"])
+    assert shown["data_transfer_bytes"] == 2**40
+    assert shown["compute_last_active_at"]
+
+
+async def test_what_is_malformed_is_refused_with_a_sentence(plane: httpx2.AsyncClient) -> None:
+    bad: list[tuple[str, Any]] = [
+        ("access", b""),
+        ("access", b"{"),
+        ("access", b"\xff"),
+        ("access", []),
+        ("access", {"endpoint": "e"}),
+        ("access", {"endpoint": "e", "role": 7}),
+        ("access", {"endpoint": "e\0", "role": "r"}),
+        ("access", {"endpoint": "e", "role": "r" * 2000}),
+        ("wake", {}),
+        ("wake", {"endpoint": None}),
+        ("report", {"worker": "w", "sequence": -1, "endpoints": []}),
+        ("report", {"worker": "w", "sequence": 2**63, "endpoints": []}),
+        ("report", {"worker": "w", "sequence": 1, "endpoints": [{"endpoint": "e", "bytes_in": -1}]}),
+        ("report", {"worker": "w", "sequence": 1, "endpoints": {}}),
+    ]
+    for question, body in bad:
+        refused = await ask(plane, question, body, 400)
+        assert refused["kind"] == "invalid"
+        assert refused["message"].startswith("The question is not valid: ")
+
+
+async def test_there_are_only_these_questions(plane: httpx2.AsyncClient) -> None:
+    assert (await plane.get("/access")).status_code == 404
+    assert (await ask(plane, "other", {}, 404))["kind"] == "not_found"
+    assert (await plane.post("http://plane/plane/v2/access")).status_code == 404
+
+
+async def test_a_body_without_end_is_not_kept(plane: httpx2.AsyncClient) -> None:
+    refused = await ask(plane, "report", b" " * (17 * 1024 * 1024), 400)
+    assert "over" in refused["message"]

@@ -1,0 +1,169 @@
+"""The sockets that clients come by: one slot a worker, kept over a restart, never shared with another home."""
+
+import multiprocessing
+import os
+import select
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bough.cli.admin import listeners, ports
+from bough.cli.admin.listeners import Listeners
+from bough.config import Settings
+from bough.errors import Taken, Unavailable
+from cli.program import free_port
+
+
+@pytest.fixture
+def settings(folder: Path) -> Settings:
+    return Settings(home=folder / "home", gateway_port=free_port(), gateway_workers=2)
+
+
+def port_of(settings: Settings) -> int:
+    assert settings.gateway_port is not None
+    return settings.gateway_port
+
+
+@pytest.fixture
+def opened(settings: Settings) -> Iterator[Listeners]:
+    settings.home.mkdir()
+    found = listeners.opened(settings, port_of(settings))
+    yield found
+    found.close()
+
+
+def descriptors(found: Listeners) -> list[int]:
+    """As a program that replaces this one gets them."""
+    return [os.dup(listener.fileno()) for listener in found.every]
+
+
+def test_every_worker_has_a_slot_on_every_address(settings: Settings, opened: Listeners) -> None:
+    addresses = ports.gateway_addresses(settings)
+    assert [[listener.getsockname()[0] for listener in slot] for slot in opened.slots] == [addresses, addresses]
+    assert {listener.getsockname()[1] for listener in opened.every} == {port_of(settings)}
+
+
+def test_without_a_setting_there_is_a_worker_a_core(folder: Path) -> None:
+    assert listeners.workers(Settings(home=folder)) == len(os.sched_getaffinity(0))
+
+
+def test_clients_wait_while_nobody_accepts(settings: Settings, opened: Listeners) -> None:
+    clients = [socket.create_connection(("127.0.0.1", port_of(settings)), timeout=5) for _ in range(50)]
+    accepted = 0
+    for slot in opened.slots:
+        while True:
+            try:
+                slot[0].accept()[0].close()
+            except BlockingIOError:
+                break
+            accepted += 1
+    assert accepted == 50
+    for client in clients:
+        client.close()
+
+
+def test_the_port_is_taken_for_another_home(settings: Settings, opened: Listeners, folder: Path) -> None:
+    other = Settings(home=folder / "other", gateway_port=port_of(settings))
+    assert isinstance(ports.problem(other), Taken)
+    with pytest.raises(Unavailable, match="cannot be held: Address already in use"):
+        listeners.opened(other, port_of(settings))
+    opened.close()
+    assert ports.problem(other) is None
+
+
+def _open(home: Path, port: int, found: "multiprocessing.SimpleQueue[bool]", wait: int) -> None:
+    settings = Settings(home=home, gateway_workers=2)
+    try:
+        held = listeners.opened(settings, port)
+    except Unavailable:
+        found.put(False)
+        return
+    found.put(True)
+    os.read(wait, 1)
+    held.close()
+    shutil.rmtree(settings.sockets)
+
+
+def test_of_homes_that_start_at_once_one_gets_the_port(folder: Path) -> None:
+    """With SO_REUSEPORT the kernel would let them all have it."""
+    forking = multiprocessing.get_context("fork")
+    port, found = free_port(), forking.SimpleQueue()
+    wait, done = os.pipe()
+    homes = [forking.Process(target=_open, args=(folder / str(number), port, found, wait)) for number in range(6)]
+    for home in homes:
+        home.start()
+    assert sorted(found.get() for _ in homes) == [False] * 5 + [True]
+    os.write(done, b"x" * len(homes))
+    for home in homes:
+        home.join()
+    os.close(wait)
+    os.close(done)
+
+
+def test_the_next_program_keeps_what_it_inherits(settings: Settings, opened: Listeners) -> None:
+    client = socket.create_connection(("127.0.0.1", port_of(settings)), timeout=5)
+    inherited, door = descriptors(opened), os.dup(opened.door.fileno())
+    opened.close()
+    assert ports.resolve(settings, listeners.ports_of(inherited)).gateway_port == port_of(settings)
+    again = listeners.opened(settings, port_of(settings), inherited, door)
+    assert {listener.fileno() for listener in again.every} == set(inherited)
+    assert again.door.fileno() == door
+    heard = [slot[0].accept() for slot in again.slots if _has_client(slot[0])]
+    assert len(heard) == 1, "who came before the change is served after it"
+    heard[0][0].close()
+    client.close()
+    again.close()
+
+
+def _has_client(listener: socket.socket) -> bool:
+    return bool(select.select([listener], [], [], 0.2)[0])
+
+
+def test_the_next_program_may_want_more_or_fewer_or_others(settings: Settings, opened: Listeners) -> None:
+    more = settings.model_copy(update={"gateway_workers": 3})
+    inherited = descriptors(opened)
+    third = listeners.opened(more, port_of(settings), inherited)
+    assert len(third.slots) == 3
+    assert set(inherited) < {listener.fileno() for listener in third.every}
+    elsewhere = free_port()
+    moved = listeners.opened(settings, elsewhere, descriptors(third))
+    assert {listener.getsockname()[1] for listener in moved.every} == {elsewhere}
+    third.close()
+    moved.close()
+
+
+def test_another_address_may_be_wanted_while_old_workers_still_listen(settings: Settings, opened: Listeners) -> None:
+    everywhere = settings.model_copy(update={"listen": "0.0.0.0"})
+    found = listeners.opened(everywhere, port_of(settings), descriptors(opened))
+    assert {listener.getsockname()[0] for listener in found.every} == {"0.0.0.0"}
+    found.close()
+    named = settings.model_copy(update={"listen": "localhost"})
+    inherited = descriptors(opened)
+    by_name = listeners.opened(named, port_of(settings), inherited)
+    assert {listener.fileno() for listener in by_name.every} < set(inherited), "the same address by another name"
+    by_name.close()
+
+
+def test_the_door_is_a_socket_that_everyone_may_knock_at_when_we_are_root(
+    settings: Settings, opened: Listeners
+) -> None:
+    folder = listeners.door_folder(settings)
+    path = folder / ".s.PGSQL.5432"
+    modes = [stat.S_IMODE(one.stat().st_mode) for one in (folder, path)]
+    assert modes == ([0o755, 0o777] if os.geteuid() == 0 else [0o700, 0o700])
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    listeners.remove_door(settings)
+    assert not path.exists()
+
+
+def test_a_door_that_a_killed_platform_left_is_replaced(settings: Settings, opened: Listeners) -> None:
+    opened.close()
+    again = listeners.opened(settings, port_of(settings))
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(again.door.getsockname())
+    again.close()

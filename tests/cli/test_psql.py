@@ -1,0 +1,157 @@
+"""`bough psql`, and the lines of `up` that people paste: real psql, by the socket and by TLS."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bough.cli.admin import psql
+from cli.program import Program, Result, environment
+
+
+def psql_of(bough: Program, *arguments: str, **variables: str) -> Result:
+    return bough.run("psql", *arguments, "--home", str(bough.home), **variables)
+
+
+def create(said: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"{said['api_url']}/projects",
+        data=json.dumps({"project": {"name": name, **more}}).encode(),
+        headers={"Authorization": f"Bearer {said['api_key']}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        made: dict[str, Any] = json.load(answer)
+    return made
+
+
+def test_a_platform_that_does_not_run_says_so(bough: Program) -> None:
+    done = psql_of(bough)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"bough: Bough does not run in {bough.home}; `")
+
+
+def test_a_project_is_named_or_the_only_one(bough: Program) -> None:
+    said = bough.up()
+    done = psql_of(bough, "-c", "select 1")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "bough: There is no project yet; `bough up` shows how to create one.\n",
+    )
+    first = create(said, "first")
+    project, branch = first["project"]["id"], first["branch"]["id"]
+    for words in ([], ["first"], [project], ["first", "--branch", branch]):
+        done = psql_of(bough, *words, "-Atc", "select current_user || '@' || current_database()")
+        assert (done.returncode, done.stdout) == (0, "neondb_owner@neondb\n"), done.stderr
+
+    second = create(said, "second")["project"]["id"]
+    done = psql_of(bough, "-c", "select 1")
+    listed = f"There are second ({second}), first ({project})."
+    assert (done.returncode, done.stderr) == (1, f"bough: Which project? Name one. {listed}\n")
+    done = psql_of(bough, "secnd", "-c", "select 1")
+    assert (done.returncode, done.stderr) == (1, f"bough: There is no project 'secnd'. {listed}\n")
+    create(said, "second")
+    done = psql_of(bough, "second", "-c", "select 1")
+    assert done.stderr.startswith("bough: Several projects have that name; give the id. There are second (")
+    assert psql_of(bough, second, "-c", "select 1").returncode == 0
+
+
+def test_psql_has_its_own_options_input_and_exit_status(bough: Program) -> None:
+    create(bough.up(), "first")
+    assert psql_of(bough, "first", "-c", "select bad").returncode == 1
+    assert psql_of(bough, "-v", "ON_ERROR_STOP=1", "-f", "/no/such/file").returncode == 1
+    done = psql_of(bough, "first", "-v", "word=tree", "-At", "-c", "select 1", "-c", "select 2")
+    assert done.stdout == "1\n2\n"
+    read = subprocess.run(
+        [sys.executable, "-m", "bough.cli.main", "psql", "first", "-At", "--home", str(bough.home)],
+        input="select 'from', 'input';\n\\q\n",
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert read.stdout == "from|input\n"
+    done = psql_of(bough, "first", "--role", "nobody", "-c", "select 1")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "bough: The project 'first' has no role 'nobody' or no database 'neondb' there; "
+        "name others with --role and --database.\n",
+    )
+    assert psql_of(bough, "first", "--branch", "twig", "-c", "select 1").stderr.startswith(
+        "bough: There is no branch 'twig' in the project"
+    )
+
+
+def test_other_names_and_settings_of_other_servers_do_not_get_in_the_way(bough: Program) -> None:
+    said = bough.up()
+    names = {"role_name": "o'hara: \\ x", "database_name": "it's = mine"}
+    create(said, "odd", branch=names)
+    elsewhere = {"PGHOST": "nowhere.invalid", "PGSSLMODE": "verify-full", "PGCHANNELBINDING": "require"}
+    done = psql_of(
+        bough,
+        *("--role", names["role_name"], "--database", names["database_name"]),
+        *("-Atc", "select current_user || '|' || current_database()"),
+        **elsewhere,
+        PGOPTIONS="-c bad",
+        PGSERVICE="none",
+    )
+    assert (done.returncode, done.stdout) == (0, f"{names['role_name']}|{names['database_name']}\n"), done.stderr
+
+
+@pytest.mark.parametrize("from_path", [True, False])
+def test_the_password_is_in_no_list_of_processes(bough: Program, from_path: bool) -> None:
+    made = create(bough.up(), "first")
+    password = made["connection_uris"][0]["connection_parameters"]["password"]
+    if from_path and shutil.which("psql") is None:
+        pytest.skip("this test needs psql on the PATH")
+    variables = {} if from_path else {"PATH": _path_without_psql(bough.home.parent)}
+    told = "\\! tr '\\0' '\\n' < /proc/$PPID/cmdline; tr '\\0' '\\n' < /proc/$PPID/environ"
+    done = psql_of(bough, "first", "-c", told, **variables)
+    assert done.returncode == 0, done.stderr
+    assert "endpoint=" in done.stdout
+    assert password not in done.stdout
+    assert (str(psql.__file__).split("/src/")[0] in done.stdout) or from_path
+
+
+def _path_without_psql(folder: Path) -> str:
+    here = folder / "bin"
+    here.mkdir()
+    for name in ("sh", "tr"):
+        (here / name).symlink_to(shutil.which(name) or name)
+    return str(here)
+
+
+def test_the_lines_of_up_work_when_they_are_pasted(bough: Program) -> None:
+    """The hosts are kept in a file of this test's own, which no resolver reads: psql is told the address."""
+    if shutil.which("psql") is None or shutil.which("curl") is None:
+        pytest.skip("this test needs psql and curl on the PATH")
+    first = bough("up", "--detach", *bough.ports())
+    assert first.returncode == 0, first.stderr
+    _paste(next(text for text in _pasteable(first.stdout) if "Content-Type" in text))
+    by_name = next(text for text in _pasteable(first.stdout) if "psql first" in text)
+    assert "9" in _paste(f"{by_name} -Atc 'select 9'")
+    assert bough("down").returncode == 0
+
+    again = bough("up", "--detach", *bough.ports())
+    lines = [text for text in _pasteable(again.stdout) if "psql" in text]
+    assert "channel_binding=require" in lines[0]
+    for line in lines:
+        assert _paste(f"{line} -Atc 'select 9'") == "9\n"
+
+
+def _pasteable(said: str) -> list[str]:
+    return [line.strip() for line in said.replace("\\\n", " ").splitlines() if line.startswith("  ")]
+
+
+def _paste(line: str) -> str:
+    done = subprocess.run(
+        ["sh", "-c", line], env=dict(os.environ), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, f"{shlex.quote(line)}\n{done.stderr}"
+    return done.stdout

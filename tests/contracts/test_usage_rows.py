@@ -1,0 +1,205 @@
+"""Usage, gateway workers, urgent operations and roles that follow: the rows, on both back ends."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from bough.domain.endpoint import EndpointState
+from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.role import Role
+from bough.domain.usage import Moved, Usage
+from bough.ids import BranchId, EndpointId, OperationId
+from bough.store.store import Store
+from stores import NOON, a_project, add_project
+
+MINUTE = timedelta(minutes=1)
+
+
+def a_role(branch_id: BranchId, name: str = "app", verifier: str | None = "v") -> Role:
+    return Role(
+        branch_id=branch_id,
+        name=name,
+        verifier=verifier,
+        sealed_password="sealed",
+        is_protected=False,
+        created_at=NOON,
+        updated_at=NOON,
+        valid_until=NOON + MINUTE,
+        is_wished=True,
+    )
+
+
+async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
+    branch, endpoint = await add_project(store, a_project())
+    first, second = a_role(branch.id), a_role(branch.id, "b", verifier=None)
+    async with store.transaction() as rows:
+        await rows.roles.add(first)
+        await rows.roles.add(second)
+    changed = replace(first, verifier=None, valid_until=None, sealed_password=None, is_wished=False)
+    async with store.transaction() as rows:
+        await rows.roles.save(changed)
+        await rows.roles.remove(second)
+    async with store.read() as rows:
+        assert await rows.roles.of_branch(branch.id) == [changed]
+        assert await rows.roles.get(branch.id, "app") == changed
+        door = await rows.roles.at_the_door(endpoint.id, "app")
+    assert door is not None
+    assert (door.verifier, door.branch_is_protected) == (None, False)
+
+
+async def test_every_endpoint_has_usage_that_only_grows(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    moved = Moved(endpoint_id=endpoint.id, bytes_in=2**40, bytes_out=2**41, opened=3)
+    async with store.transaction() as rows:
+        await rows.usage.add_moved(moved)
+        await rows.usage.add_moved(moved)
+        await rows.usage.add_moved(replace(moved, endpoint_id=EndpointId.new()))
+    async with store.read() as rows:
+        assert await rows.usage.get(endpoint.id) == Usage(
+            endpoint_id=endpoint.id,
+            project_id=endpoint.project_id,
+            bytes_in=2**41,
+            bytes_out=2**42,
+            connections_opened=6,
+        )
+        seen = await rows.projects.seen(endpoint.project_id)
+    assert seen is not None
+    assert (seen.used.bytes_out, seen.used.active_seconds) == (2**42, 0)
+
+
+async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    async with store.transaction() as rows:
+        assert await rows.usage.running() == []
+        await rows.usage.stop_counting(endpoint, NOON)
+        await rows.usage.start_counting(endpoint.id, NOON)
+        (counted,) = await rows.usage.running()
+        assert (counted.endpoint_id, counted.counted_at, counted.max_cu) == (endpoint.id, NOON, 2.0)
+        await rows.usage.count(counted, NOON + MINUTE, ran=True)
+        (counted,) = await rows.usage.running()
+        await rows.usage.count(counted, NOON + 2 * MINUTE, ran=False)
+        await rows.usage.stop_counting(endpoint, NOON + 2.5 * MINUTE)
+        assert await rows.usage.running() == []
+        found = await rows.usage.get(endpoint.id)
+    assert found is not None
+    assert (found.active_seconds, found.compute_seconds, found.counted_at) == (90, 180, None)
+
+
+async def test_usage_goes_with_its_branch(store: Store) -> None:
+    branch, endpoint = await add_project(store, a_project())
+    async with store.transaction() as rows:
+        await rows.branches.forget(branch.id)
+        assert await rows.usage.get(endpoint.id) is None
+
+
+async def test_a_number_of_a_worker_is_new_once(store: Store) -> None:
+    async with store.transaction() as rows:
+        workers = rows.gateway_workers
+        assert [await workers.is_new("w", number, NOON) for number in (5, 5, 4, 6, 6)] == [
+            True,
+            False,
+            False,
+            True,
+            False,
+        ]
+        assert await workers.is_new("other", 1, NOON + MINUTE)
+        assert await workers.forget_before(NOON + MINUTE) == 1
+        assert await workers.is_new("w", 1, NOON)
+
+
+async def test_urgent_work_comes_first_and_can_be_asked_for_alone(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    first = an_operation(endpoint.project_id, 0)
+    second = replace(an_operation(endpoint.project_id, 1), is_urgent=True)
+    async with store.transaction() as rows:
+        await rows.operations.add(first)
+        assert await rows.operations.next_due(NOON + MINUTE, urgent=True) is None
+        assert await rows.operations.next_moment(urgent=True) is None
+        await rows.operations.add(second)
+        later = NOON + 5 * MINUTE
+        assert await rows.operations.next_due(later) == second
+        assert await rows.operations.next_due(later, urgent=True) == second
+        assert await rows.operations.next_due(later, urgent=False) == first
+        assert await rows.operations.next_moment(urgent=True) == second.due_at
+        assert await rows.operations.next_moment(urgent=False) == first.due_at
+        await rows.operations.hurry(first.id)
+        assert await rows.operations.next_due(later, urgent=False) is None
+
+
+async def test_those_that_were_quiet_for_long(store: Store) -> None:
+    quiet = [(await add_project(store, a_project(minute)))[1] for minute in range(5)]
+    fields: list[dict[str, Any]] = [
+        {},
+        {"pending_state": EndpointState.IDLE},
+        {"suspend_timeout_seconds": -1},
+        {"last_active": NOON + MINUTE},
+        {"state": EndpointState.IDLE},
+    ]
+    async with store.transaction() as rows:
+        for endpoint, change in zip(quiet, fields, strict=True):
+            whole: dict[str, Any] = {
+                "state": EndpointState.ACTIVE,
+                "pending_state": None,
+                "last_active": NOON,
+                **change,
+            }
+            await rows.endpoints.save(replace(endpoint, **whole))
+        assert [each.id for each in await rows.endpoints.quiet_since(NOON, NOON)] == [quiet[0].id]
+        assert await rows.endpoints.quiet_since(NOON - MINUTE, NOON) == []
+        assert await rows.endpoints.active_ids() == {each.id for each in quiet[:4]}
+        await rows.endpoints.touch(quiet[0].id, NOON + MINUTE)
+        assert await rows.endpoints.quiet_since(NOON, NOON) == []
+        own = replace(quiet[0], state=EndpointState.ACTIVE, pending_state=None, last_active=NOON)
+        await rows.endpoints.save(replace(own, suspend_timeout_seconds=60))
+        assert len(await rows.endpoints.quiet_since(NOON - MINUTE, NOON)) == 1
+        assert await rows.endpoints.quiet_since(NOON, NOON - MINUTE) == []
+
+
+async def test_one_of_a_deleted_project_does_not_live(store: Store) -> None:
+    _, living = await add_project(store, a_project())
+    _, dead = await add_project(store, a_project(deleted_at=NOON))
+    async with store.read() as rows:
+        assert (await rows.endpoints.living(living.id)) == living
+        assert await rows.endpoints.living(dead.id) is None
+        assert await rows.roles.at_the_door(dead.id, "x") is None
+
+
+async def test_slow_reads_see_what_others_see(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    async with store.read(slow=True) as rows:
+        assert await rows.endpoints.get(endpoint.id) == endpoint
+        assert await rows.projects.count() == 1
+        assert [each.id for each in await rows.endpoints.of_project(endpoint.project_id)] == [endpoint.id]
+
+
+async def test_two_may_lead_different_things(store: Store) -> None:
+    async with store.leading("one") as first, store.leading("other") as second:
+        assert (first, second) == (True, True)
+        if store.shared:
+            async with store.leading("one") as third:
+                assert not third
+
+
+def an_operation(project_id: str, minute: int) -> Operation:
+    moment = NOON + minute * MINUTE
+    return Operation(
+        id=OperationId.new(),
+        project_id=project_id,  # type: ignore[arg-type]
+        branch_id=None,
+        endpoint_id=None,
+        action=OperationAction.START_COMPUTE,
+        status=OperationStatus.RUNNING,
+        parameters={},
+        after=None,
+        step="launch",
+        steps_done=(),
+        undoing=False,
+        failures=0,
+        error=None,
+        due_at=moment,
+        lease_until=None,
+        fence=0,
+        request_id="r",
+        created_at=moment,
+        updated_at=NOON,
+    )

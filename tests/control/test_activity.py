@@ -1,0 +1,151 @@
+"""Reports of gateways: counted exactly once, whatever is sent again and whoever starts anew."""
+
+from collections.abc import Collection
+
+import pytest
+
+from bough import clock
+from bough.control.activity import Activity, Told
+from bough.domain.endpoint import Endpoint
+from bough.domain.usage import Moved, Usage
+from bough.ids import EndpointId
+from bough.store.store import Store
+from contracts.conftest import store
+from stores import a_project, add_project
+
+__all__ = ["store"]  # both back ends
+
+
+def told(endpoint: EndpointId, *, moved: int = 0, connections: int = 0, active: bool = True) -> Told:
+    counted = Moved(endpoint_id=endpoint, bytes_in=moved, bytes_out=2 * moved, opened=1)
+    return Told(moved=counted, connections=connections, is_active=active)
+
+
+async def used(store: Store, endpoint: EndpointId) -> tuple[int, int, int]:
+    async with store.read() as rows:
+        found = await rows.usage.get(endpoint)
+    assert isinstance(found, Usage)
+    return found.bytes_in, found.bytes_out, found.connections_opened
+
+
+@pytest.fixture
+async def endpoint(store: Store) -> Endpoint:
+    return (await add_project(store, a_project()))[1]
+
+
+async def test_a_report_that_comes_again_counts_once(store: Store, endpoint: Endpoint) -> None:
+    activity = Activity(store)
+    for _ in range(3):
+        await activity.report("w", 1, [told(endpoint.id, moved=10)])
+    assert await used(store, endpoint.id) == (10, 20, 1)
+    await activity.report("w", 2, [told(endpoint.id, moved=5)])
+    await activity.report("w", 1, [told(endpoint.id, moved=10)])
+    assert await used(store, endpoint.id) == (15, 30, 2)
+
+
+async def test_it_counts_once_also_over_a_restart_of_control(store: Store, endpoint: Endpoint) -> None:
+    await Activity(store).report("w", 7, [told(endpoint.id, moved=10)])
+    again = Activity(store)
+    await again.report("w", 7, [told(endpoint.id, moved=10)])
+    assert await used(store, endpoint.id) == (10, 20, 1)
+    await again.report("w", 8, [told(endpoint.id, moved=10)])
+    assert await used(store, endpoint.id) == (20, 40, 2)
+
+
+async def test_workers_count_apart(store: Store, endpoint: Endpoint) -> None:
+    activity = Activity(store)
+    for worker in ("a", "b"):
+        await activity.report(worker, 1, [told(endpoint.id, moved=10)])
+    assert await used(store, endpoint.id) == (20, 40, 2)
+
+
+async def test_a_report_counts_whole_or_not_at_all(
+    store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = (await add_project(store, a_project(1)))[1]
+    activity = Activity(store)
+    everything = [told(endpoint.id, moved=10), told(other.id, moved=10)]
+    with monkeypatch.context() as during, pytest.raises(RuntimeError, match="cut"):
+        during.setattr(store, "transaction", cut_after_one(store))
+        await activity.report("w", 1, everything)
+    assert [await used(store, each.id) for each in (endpoint, other)] == [(0, 0, 0)] * 2
+    await activity.report("w", 1, everything)
+    assert [await used(store, each.id) for each in (endpoint, other)] == [(10, 20, 1)] * 2
+
+
+async def test_an_endpoint_that_is_gone_spoils_nothing(store: Store, endpoint: Endpoint) -> None:
+    await Activity(store).report("w", 1, [told(EndpointId.new(), moved=1), told(endpoint.id, moved=2)])
+    assert await used(store, endpoint.id) == (2, 4, 1)
+
+
+async def test_only_activity_makes_it_last_active(store: Store, endpoint: Endpoint) -> None:
+    activity = Activity(store)
+
+    async def last_active() -> object:
+        async with store.read() as rows:
+            found = await rows.endpoints.get(endpoint.id)
+        return found.last_active if found else None
+
+    await activity.report("w", 1, [told(endpoint.id, active=False)])
+    assert await last_active() is None
+    assert activity.take_unread() == set()
+    before = clock.now()
+    await activity.report("w", 2, [told(endpoint.id)])
+    found = await last_active()
+    assert found is not None
+    assert before <= found  # type: ignore[operator]
+    assert activity.take_unread() == {endpoint.id}
+    assert activity.take_unread() == set()
+
+
+async def test_open_connections_are_summed_over_workers_that_live(
+    store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activity = Activity(store)
+    await activity.report("a", 1, [told(endpoint.id, connections=3)])
+    await activity.report("b", 1, [told(endpoint.id, connections=4)])
+    assert activity.connections == {endpoint.id: 7}
+    await activity.report("a", 2, [])
+    assert activity.connections == {endpoint.id: 7}, "what is not named stays"
+    await activity.report("a", 3, [told(endpoint.id, connections=0, active=False)])
+    assert activity.connections == {endpoint.id: 4}
+    later = clock.monotonic() + 100
+    monkeypatch.setattr(clock, "monotonic", lambda: later)
+    assert activity.connections == {}
+
+
+async def test_changes_are_told_to_every_worker_until_it_has_heard(store: Store, endpoint: Endpoint) -> None:
+    activity = Activity(store)
+
+    async def answers(sequence: int) -> list[Collection[EndpointId]]:
+        return [await activity.report(worker, sequence, []) for worker in ("a", "b")]
+
+    assert await answers(1) == [frozenset()] * 2
+    activity.changed(endpoint.id)
+    assert await answers(2) == [{endpoint.id}] * 2
+    assert await answers(2) == [{endpoint.id}] * 2, "the answer may have been lost"
+    assert await answers(3) == [frozenset()] * 2
+
+
+def cut_after_one(store: Store):  # type: ignore[no-untyped-def]
+    """Transactions in which the second endpoint cannot be written."""
+    from contextlib import asynccontextmanager
+
+    begin = store.transaction
+
+    @asynccontextmanager
+    async def transaction(*, lasting: bool = True):  # type: ignore[no-untyped-def]
+        async with begin(lasting=lasting) as rows:
+            add, count = rows.usage.add_moved, 0
+
+            async def add_moved(moved: Moved) -> None:
+                nonlocal count
+                count += 1
+                if count == 2:
+                    raise RuntimeError("cut")
+                await add(moved)
+
+            rows.usage.add_moved = add_moved  # type: ignore[method-assign]
+            yield rows
+
+    return transaction

@@ -1,0 +1,135 @@
+"""Who may enter: known roles with their own verifier, everybody else with one that nothing fits."""
+
+import base64
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import stores
+import world
+from bough import clock
+from bough.control.entrance import Access, Entrance
+from bough.domain.role import Role
+from bough.ids import EndpointId
+from bough.postgres.secret import scram_verifier
+from world import API, Platform, PostgresServer
+
+
+@pytest.fixture(params=stores.BACK_ENDS)
+async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
+    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    async with world.platform(store_url=url) as made:
+        yield made
+
+
+async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> Access:
+    return await platform.inner.plane.entrance.access(EndpointId(made["endpoints"][0]["id"]), role)
+
+
+async def change_role(platform: Platform, made: dict[str, Any], **changes: Any) -> None:
+    async with platform.store.transaction() as rows:
+        (role,) = await rows.roles.of_branch(made["branch"]["id"])
+        await rows.roles.save(replace(role, **changes))
+
+
+def parts(verifier: str) -> tuple[str, int, bytes, bytes, bytes]:
+    scheme, numbers, keys = verifier.split("$")
+    iterations, salt = numbers.split(":")
+    stored, server = keys.split(":")
+    return scheme, int(iterations), base64.b64decode(salt), base64.b64decode(stored), base64.b64decode(server)
+
+
+async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: Platform) -> None:
+    made = await platform.create_project()
+    found = await access(platform, made)
+    async with platform.store.read() as rows:
+        (role,) = await rows.roles.of_branch(made["branch"]["id"])
+    assert found == Access(verifier=role.verifier or "", is_known=True, valid_until=None, networks=None, refusal=None)
+
+
+async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
+    made = await platform.create_project()
+    known = parts((await access(platform, made)).verifier)
+    endpoint = EndpointId(made["endpoints"][0]["id"])
+    entrance = platform.inner.plane.entrance
+    for where, role in ((endpoint, "nobody"), (EndpointId.new(), "neondb_owner"), (endpoint, "bough_admin")):
+        first, second = [await entrance.access(where, role) for _ in range(2)]
+        assert not first.is_known
+        mock = parts(first.verifier)
+        assert [type(each) for each in mock] == [type(each) for each in known]
+        assert (mock[:2], *map(len, mock[2:])) == (known[:2], *map(len, known[2:]))
+        assert parts(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
+        assert parts(second.verifier)[3] != mock[3]
+    salts = {parts((await entrance.access(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
+    assert len(salts) == 3
+    other = await Entrance(platform.store, b"another secret").access(endpoint, "a")
+    assert parts(other.verifier)[2] not in salts
+
+
+async def test_deleted_projects_are_not_known(platform: Platform) -> None:
+    made = await platform.ready_project()
+    assert (await platform.client.delete(f"{API}/projects/{made['project']['id']}")).status_code == 200
+    assert not (await access(platform, made)).is_known
+
+
+async def test_a_role_without_a_password_cannot_enter(platform: Platform) -> None:
+    made = await platform.create_project()
+    await change_role(platform, made, verifier=None)
+    found = await access(platform, made)
+    assert (found.is_known, found.refusal) == (False, None)
+
+
+async def test_md5_is_refused_with_what_to_do(platform: Platform) -> None:
+    made = await platform.create_project()
+    await change_role(platform, made, verifier="md5" + "0" * 32)
+    found = await access(platform, made)
+    assert not found.is_known
+    assert "md5" in (found.refusal or "")
+    assert "ALTER ROLE" in (found.refusal or "")
+    assert "md50000" not in found.verifier
+
+
+async def test_when_a_password_ends_is_told(platform: Platform) -> None:
+    made = await platform.create_project()
+    until = clock.now().replace(microsecond=0)
+    await change_role(platform, made, valid_until=until)
+    assert (await access(platform, made)).valid_until == until
+
+
+async def test_networks_come_from_the_project_whoever_asks(platform: Platform) -> None:
+    made = await platform.create_project(settings={"allowed_ips": {"ips": ["10.0.0.0/8", "192.0.2.1-192.0.2.2"]}})
+    expected = ("10.0.0.0/8", "192.0.2.1/32", "192.0.2.2/32")
+    assert (await access(platform, made)).networks == expected
+    assert (await access(platform, made, "nobody")).networks == expected
+
+
+async def test_networks_of_protected_branches_only(platform: Platform) -> None:
+    rules = {"ips": ["10.0.0.1"], "protected_branches_only": True}
+    made = await platform.create_project(settings={"allowed_ips": rules})
+    assert (await access(platform, made)).networks is None
+    async with platform.store.transaction() as rows:
+        (branch,) = await rows.branches.of_project(made["project"]["id"])
+        await rows.branches.save(replace(branch, is_protected=True))
+    assert (await access(platform, made)).networks == ("10.0.0.1/32",)
+
+
+async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
+    made = await platform.create_project()
+    second = scram_verifier("second")
+    now = clock.now()
+    role = Role(
+        branch_id=made["branch"]["id"],
+        name='o"dd \\ name',
+        verifier=second,
+        sealed_password=None,
+        is_protected=False,
+        created_at=now,
+        updated_at=now,
+    )
+    async with platform.store.transaction() as rows:
+        await rows.roles.add(role)
+    assert (await access(platform, made, role.name)).verifier == second
+    assert (await access(platform, made)).verifier != second

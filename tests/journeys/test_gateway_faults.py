@@ -1,0 +1,153 @@
+"""The gateway when something dies or stalls: nothing hangs, and each ends in success or a clear error."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+from typing import Any
+
+import psycopg
+import pytest
+
+from cli.program import is_alive, until
+from journeys.served import Served, gathered, private_kib, value
+
+HARMLESS_KIB = 16 * 1024  # far below what a stalled reader would cost if anything were gathered
+
+
+async def answers(session: psycopg.AsyncConnection[Any]) -> bool:
+    try:
+        return bool(await value(session, "select 1") == 1)
+    except psycopg.OperationalError:
+        return False
+
+
+async def test_a_killed_worker_takes_only_its_own_connections(one: Served) -> None:
+    sessions = [await one.connect() for _ in range(24)]
+    first, *others = one.workers()
+    assert others, "one worker a core; this machine has one"
+    os.kill(first, signal.SIGKILL)
+    alive = [await answers(session) for session in sessions]
+    assert any(alive)
+    assert not all(alive)
+    assert await gathered(*(one.value("select 1") for _ in range(20))) == [1] * 20  # also while it is away
+    until(lambda: len(one.workers()) == 1 + len(others) and first not in one.workers())
+    assert [await answers(session) for session in sessions] == alive
+
+
+async def test_while_control_is_dead_sessions_go_on_and_new_ones_enter(one: Served) -> None:
+    async with await one.connect() as session:
+        await session.execute("create table kept (n int)")
+        old = one.supervisor()["control_pid"]
+        os.kill(one.bough.supervisor(), signal.SIGSTOP)  # nobody brings it back
+        os.kill(old, signal.SIGKILL)
+        until(lambda: not is_alive(old))
+        try:
+            await session.execute("insert into kept values (1)")
+            assert await gathered(*(one.value("select n from kept") for _ in range(8))) == [1] * 8
+        finally:
+            os.kill(one.bough.supervisor(), signal.SIGCONT)
+        one.bough.running_again(old)
+        assert await value(session, "select n from kept") == 1
+    one.suspend()
+    assert await one.value("select n from kept") == 1
+
+
+async def test_a_client_of_a_sleeping_endpoint_waits_for_control_to_come_back(one: Served) -> None:
+    await one.value("select 1")
+    one.suspend()
+    os.kill(one.supervisor()["control_pid"], signal.SIGKILL)
+    assert await one.value("select 1") == 1
+
+
+async def test_the_death_of_a_compute_is_reported_and_the_next_connection_works(one: Served) -> None:
+    idle, busy = await one.connect(), await one.connect()
+    await idle.execute("create table kept as select 1 as n")
+    sleeping = asyncio.create_task(value(busy, "select pg_sleep(600)"))
+    await asyncio.sleep(0.3)
+    os.kill(one.postmaster(), signal.SIGKILL)
+    with pytest.raises(psycopg.OperationalError) as of_busy:
+        await sleeping
+    with pytest.raises(psycopg.OperationalError) as of_idle:
+        await value(idle, "select 1")
+    assert "terminating connection" in str(of_busy.value)
+    assert "terminating connection" in str(of_idle.value)
+    assert await one.value("select n from kept") == 1
+
+
+async def test_a_backend_that_dies_ends_its_session_with_an_error(one: Served) -> None:
+    async with await one.connect() as watching:
+        session = await one.connect()
+        pid = await value(session, "select pg_backend_pid()")
+        await watching.execute("select pg_terminate_backend(%s)", (pid,))
+        with pytest.raises(psycopg.OperationalError, match="terminating connection due to administrator command"):
+            await value(session, "select 1")
+        assert await answers(watching)
+
+
+async def test_a_client_that_does_not_read_costs_nothing_and_holds_nobody_up(one: Served) -> None:
+    before = {pid: private_kib(pid) for pid in one.workers()}
+    slow = await one.connect()
+    slow.pgconn.send_query(b"select repeat('x', 1000) from generate_series(1, 200000)")  # 200 MB
+    slow.pgconn.flush()
+    await asyncio.sleep(1)
+    assert await gathered(*(one.value("select 1") for _ in range(8))) == [1] * 8
+    assert max(private_kib(pid) - before[pid] for pid in one.workers()) < HARMLESS_KIB
+    slow.pgconn.finish()
+    async with await one.connect() as session:
+        asked = (
+            "select count(*) from pg_stat_activity where query like '%generate_series(1, 200000)%' and state = 'active'"
+        )
+        until_done = asyncio.get_running_loop().time() + 60
+        while await value(session, f"{asked} and pid <> pg_backend_pid()"):
+            assert asyncio.get_running_loop().time() < until_done
+            await asyncio.sleep(0.1)
+
+
+async def test_garbage_at_the_port_harms_nobody(one: Served) -> None:
+    dice = random.Random(4)
+
+    def throw() -> None:
+        with socket.create_connection(("127.0.0.1", one.gateway_port), timeout=60) as thrower:
+            try:
+                thrower.sendall(dice.randbytes(dice.choice([1, 8, 100, 20_000])))
+                thrower.shutdown(socket.SHUT_WR)
+                while thrower.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+    async with await one.connect() as session:
+        throws = asyncio.gather(*(asyncio.to_thread(throw) for _ in range(60)))
+        assert await gathered(*(one.value("select 1") for _ in range(10))) == [1] * 10
+        await throws
+        assert await answers(session)
+
+
+async def test_a_restart_cuts_no_session_and_refuses_nobody(one: Served) -> None:
+    session = await one.connect()
+    await session.execute("begin")
+    await session.execute("create table mine (n int)")
+    old = one.workers()
+    restarting = asyncio.create_task(asyncio.to_thread(one.bough, "restart"))
+    entered = 0
+    while not restarting.done():
+        assert await one.value("select 1") == 1
+        entered += 1
+    assert (await restarting).returncode == 0
+    assert entered > 0
+    assert not set(old) & set(one.workers())
+    await session.execute("insert into mine values (7)")
+    await session.execute("commit")
+    assert await one.value("select n from mine") == 7
+    assert any(map(is_alive, old))
+    await session.close()
+    until(lambda: not any(map(is_alive, old)))
+
+
+async def test_down_tells_the_clients(one: Served) -> None:
+    session = await one.connect()
+    assert one.bough("down").returncode == 0
+    with pytest.raises(psycopg.OperationalError, match="terminating connection"):
+        await value(session, "select 1")
