@@ -12,7 +12,19 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
-from bench import api_reads, branching, clone_size, density, first_query, machine, report, restart, throughput
+from bench import (
+    api_reads,
+    branching,
+    clone_size,
+    density,
+    first_query,
+    gateway,
+    machine,
+    report,
+    restart,
+    throughput,
+    wake,
+)
 from bench.places import NotHere
 from bench.promise import Promise, Verdict
 from bench.sizes import FULL, SMALL, Sizes
@@ -25,6 +37,8 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "density": density.measure,
     "throughput": throughput.measure,
     "branching": branching.measure,
+    "gateway": gateway.measure,
+    "wake": wake.measure,
 }
 
 

@@ -18,9 +18,11 @@ from bough.domain import branch, database, role
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.usage import Usage
 from bough.domain.user import OPERATOR
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, ProjectId, VolumeId
 from bough.postgres.secret import scram_verifier
+from bough.store.rebuild import columns_of
 from bough.store.tables import metadata
 
 Row = dict[str, Any]
@@ -66,6 +68,10 @@ def _project(number: int, at: datetime, verifier: str) -> Iterator[tuple[str, Ro
     )
     endpoint = EndpointId.new()
     yield "endpoints", _endpoint_row(endpoint, root, at) | of_project | times
+    yield (
+        "usage",
+        columns_of(Usage(endpoint_id=endpoint, project_id=project_id, bytes_out=number, active_seconds=300.0)),
+    )
     for action, target in ((OperationAction.CREATE_TIMELINE, None), (OperationAction.START_COMPUTE, endpoint)):
         yield "operations", _operation_row(action, root, target, at) | of_project | times
 

@@ -38,11 +38,11 @@ class Program:
         self.settings = Settings(home=self.home)
         self.port = free_port()
         self.key = ""
-        self._variables = {"BOUGH_STORAGE": place.storage, **variables}
-        self._gateway_port = free_port()
+        self._variables = {"BOUGH_STORAGE": place.storage, "BOUGH_HOSTS_FILE": "", **variables}
+        self.gateway_port = free_port()
 
     def up(self) -> None:
-        ports = ("--api-port", str(self.port), "--gateway-port", str(self._gateway_port))
+        ports = ("--api-port", str(self.port), "--gateway-port", str(self.gateway_port))
         said = json.loads(self.command("up", "--detach", "--json", *ports))
         self.key = said["api_key"]
 

@@ -20,12 +20,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Something measured, in a unit. With `below`, the median has to stay under it."""
+    """Something measured, in a unit. The median has to stay under `below` and over `above`, where they are given."""
 
     name: str
     unit: str
     samples: tuple[float, ...]
     below: float | None = None
+    above: float | None = None
 
     @property
     def median(self) -> float:
@@ -41,7 +42,14 @@ class Figure:
 
     @property
     def kept(self) -> bool:
-        return self.below is None or self.median < self.below
+        is_over = self.above is None or self.median > self.above
+        return is_over and (self.below is None or self.median < self.below)
+
+    @property
+    def promised(self) -> str:
+        """The limit in words; empty when there is none."""
+        limits = (("<", self.below), (">", self.above))
+        return " and ".join(f"{sign} {limit:g} {self.unit}" for sign, limit in limits if limit is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +64,11 @@ class Fact:
         return self.true
 
 
-def ratio(name: str, over: Figure, under: Figure, below: float | None = None) -> Figure:
+def ratio(name: str, over: Figure, under: Figure, below: float | None = None, above: float | None = None) -> Figure:
     """How many times `under` goes into `over`, round by round."""
     pairs = zip(over.samples, under.samples, strict=True)
-    return Figure(name=name, unit="x", samples=tuple(one / other for one, other in pairs), below=below)
+    samples = tuple(one / other for one, other in pairs)
+    return Figure(name=name, unit="x", samples=samples, below=below, above=above)
 
 
 def percentile(samples: Sequence[float], share: float) -> float:

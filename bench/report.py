@@ -27,7 +27,7 @@ def show(promise: Promise, console: Console) -> None:
         table.add_row(*_cells(figure))
     table.add_section()
     for each in promise.ratios:
-        table.add_row(*_cells(each), style=None if each.below is None else "bold")
+        table.add_row(*_cells(each), style="bold" if each.promised else None)
     for fact in promise.facts:
         table.add_row(*_fact_cells(fact), style="bold")
     console.print(table)
@@ -37,7 +37,7 @@ def show(promise: Promise, console: Console) -> None:
 
 def _cells(figure: Figure) -> tuple[str, ...]:
     numbers = (figure.median, figure.smallest, figure.largest)
-    promised = "" if figure.below is None else f"< {figure.below:g} {figure.unit}{'' if figure.kept else '  broken'}"
+    promised = figure.promised + ("" if figure.kept else "  broken")
     return figure.name, *(f"{_number(number)} {figure.unit}" for number in numbers), promised
 
 

@@ -13,6 +13,8 @@ class Sizes:
     tables: int = 5_000
     pgbench_scale: int = 20  # throughput
     pgbench_seconds: int = 10
+    gateway_seconds: int = 3  # of pgbench, a load
+    copied_mb: int = 200  # gateway
     computes: tuple[int, ...] = (10, 50, 200)  # density
     cloned_mb: int = 1024  # clone_size
 
@@ -27,6 +29,8 @@ SMALL = Sizes(
     tables=200,
     pgbench_scale=2,
     pgbench_seconds=2,
+    gateway_seconds=1,
+    copied_mb=20,
     computes=(5, 8, 10),
     cloned_mb=256,
 )

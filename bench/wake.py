@@ -1,0 +1,116 @@
+"""A sleeping endpoint gives its first row in less than twice what a bare `postgres` needs for its own.
+
+The time is a client's: from the first byte of its connection, with TLS and SCRAM, through the gateway,
+the wake and the start of the compute, to the row. The baseline is started by hand and asked by its socket.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import httpx2
+
+from bench import by_hand, program
+from bench.by_hand import Postgres
+from bench.program import Program
+from bench.promise import Figure, Promise, ratio
+from bench.rounds import ROUNDS, turns
+from bench.sizes import Sizes
+
+LIMIT = 2.0
+WAKES = 3  # a round; the median of them is its sample
+_LOOK = 0.02
+
+
+class Sleeper:
+    """An endpoint that is put to sleep and woken."""
+
+    def __init__(self, platform: Program, client: httpx2.Client) -> None:
+        made = program.create_project(client, "sleeper")
+        program.finished(client, made, pause=0.05)
+        self._client = client
+        self._path = f"/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
+        self._uri = urlsplit(made["connection_uris"][0]["connection_uri"])
+        self._port = platform.gateway_port
+        self.seen: list[float] = []
+
+    def once(self) -> float:
+        self._client.post(f"{self._path}/suspend").raise_for_status()
+        while self._client.get(self._path).raise_for_status().json()["endpoint"]["current_state"] != "idle":
+            time.sleep(_LOOK)
+        time.sleep(0.3)
+        return asyncio.run(self._first_row())
+
+    async def _first_row(self) -> float:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        endpoint = self._path.rsplit("/", 1)[1]
+        began = time.monotonic()
+        session = await asyncpg.connect(
+            host="127.0.0.1",
+            port=self._port,
+            user=self._uri.username,
+            password=self._uri.password,
+            database=self._uri.path[1:],
+            ssl=context,
+            server_settings={"options": f"endpoint={endpoint}"},
+        )
+        await session.fetchval("select 1")
+        took = time.monotonic() - began
+        await session.close()
+        return took
+
+
+class Bare:
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self.seen: list[float] = []
+
+    def once(self) -> float:
+        return asyncio.run(self._first_row())
+
+    async def _first_row(self) -> float:
+        began = time.monotonic()
+        self._postgres.start()
+        session = await self._postgres.connect()
+        await session.fetchval("select 1")
+        took = time.monotonic() - began
+        await session.close()
+        self._postgres.stop()
+        return took
+
+
+def measure(_sizes: Sizes) -> Iterator[Promise]:
+    with (
+        program.running() as platform,
+        platform.client() as client,
+        by_hand.workplace() as workplace,
+        by_hand.postgres(workplace) as postgres,
+    ):
+        postgres.initdb()
+        sleeper, bare = Sleeper(platform, client), Bare(postgres)
+        both: list[Any] = [sleeper, bare]
+        for turn in turns(both):
+            for each in turn:
+                each.seen.append(sorted(each.once() for _ in range(WAKES))[WAKES // 2])
+        yield _promise(sleeper, bare)
+
+
+def _promise(sleeper: Sleeper, bare: Bare) -> Promise:
+    ours = Figure(name="wake to first row", unit="ms", samples=tuple(s * 1000 for s in sleeper.seen))
+    by_itself = Figure(name="bare start to first row", unit="ms", samples=tuple(s * 1000 for s in bare.seen))
+    return Promise(
+        name="wake",
+        sentence="A sleeping endpoint gives its first row in less than twice what a bare postgres needs.",
+        figures=(ours, by_itself),
+        ratios=(ratio("wake to bare start", ours, by_itself, below=LIMIT),),
+        how=(
+            "POST …/suspend, wait until it is idle; then asyncpg: connect to the gateway with TLS and SCRAM, select 1",
+            f"the median of {WAKES} is a round's sample; {ROUNDS} rounds",
+        ),
+        baseline=by_hand.configuration()[1:],
+    )
