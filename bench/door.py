@@ -17,7 +17,6 @@ from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 
 from bench.by_hand import Postgres
-from bench.program import free_port
 from bough import clock
 from bough.control import certificates
 from bough.postgres.secret import scram_verifier
@@ -96,32 +95,28 @@ def opened(folder: Path, postgres: Postgres, port: int, pair: certificates.Signe
         alive, our_end = os.pipe()
         stack.callback(os.close, our_end)
         stack.callback(os.close, alive)
-        own_port = free_port()
-        workers = [stack.enter_context(_worker(folder, own_port, alive)) for _ in os.sched_getaffinity(0)]
-        yield Door(own_port, workers)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024))
+        workers = [stack.enter_context(_worker(folder, listener.fileno(), alive)) for _ in os.sched_getaffinity(0)]
+        yield Door(listener.getsockname()[1], workers)
 
 
 @contextmanager
-def _worker(folder: Path, port: int, alive: int) -> Iterator["subprocess.Popen[bytes]"]:
+def _worker(folder: Path, listener: int, alive: int) -> Iterator["subprocess.Popen[bytes]"]:
     ready, write_end = os.pipe()
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen(1024)
-        settings = {
-            "listen_fds": [listener.fileno()],
-            "door_fd": None,
-            "domain": "localhost",
-            "plane": str(folder / "plane.sock"),
-            "folder": str(folder / "workers"),
-            "tls": str(folder / "gateway.pem"),
-            "log_level": "warning",
-        }
-        pipes = ("--ready-fd", str(write_end), "--alive-fd", str(alive))
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "bough.gateway", *pipes, "--settings", json.dumps(settings)],
-            pass_fds=(listener.fileno(), write_end, alive),
-        )
+    settings = {
+        "listen_fds": [listener],
+        "door_fd": None,
+        "domain": "localhost",
+        "plane": str(folder / "plane.sock"),
+        "folder": str(folder / "workers"),
+        "tls": str(folder / "gateway.pem"),
+        "log_level": "warning",
+    }
+    pipes = ("--ready-fd", str(write_end), "--alive-fd", str(alive))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "bough.gateway", *pipes, "--settings", json.dumps(settings)],
+        pass_fds=(listener, write_end, alive),
+    )
     os.close(write_end)
     with os.fdopen(ready) as said:
         if "ready" not in said.readline():

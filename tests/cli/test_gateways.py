@@ -181,7 +181,7 @@ async def test_a_worker_that_is_killed_takes_its_own_connections_alone_and_comes
             else:
                 assert await connection.fetchval("select 1") == 1
         refused = [one for one in heard if isinstance(one, ConnectionRefusedError)]
-        assert refused == [], "the backlog of its slot holds"
+        assert refused == [], "those who wait are held"
         assert heard[-1] == b"S"
     async with tenant.connected() as again:
         assert await again.fetchval("select 1") == 1

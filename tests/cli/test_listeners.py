@@ -1,8 +1,7 @@
-"""The sockets that clients come by: one slot a worker, kept over a restart, never shared with another home."""
+"""The sockets that clients come by: the same for all workers, kept over a restart, never shared with another home."""
 
 import multiprocessing
 import os
-import select
 import shutil
 import socket
 import stat
@@ -38,13 +37,12 @@ def opened(settings: Settings) -> Iterator[Listeners]:
 
 def descriptors(found: Listeners) -> list[int]:
     """As a program that replaces this one gets them."""
-    return [os.dup(listener.fileno()) for listener in found.every]
+    return [os.dup(listener.fileno()) for listener in found.tcp]
 
 
-def test_every_worker_has_a_slot_on_every_address(settings: Settings, opened: Listeners) -> None:
-    addresses = ports.gateway_addresses(settings)
-    assert [[listener.getsockname()[0] for listener in slot] for slot in opened.slots] == [addresses, addresses]
-    assert {listener.getsockname()[1] for listener in opened.every} == {port_of(settings)}
+def test_there_is_one_on_every_address(settings: Settings, opened: Listeners) -> None:
+    assert [listener.getsockname()[0] for listener in opened.tcp] == ports.gateway_addresses(settings)
+    assert {listener.getsockname()[1] for listener in opened.tcp} == {port_of(settings)}
 
 
 def test_without_a_setting_there_is_a_worker_a_core(folder: Path) -> None:
@@ -53,17 +51,11 @@ def test_without_a_setting_there_is_a_worker_a_core(folder: Path) -> None:
 
 def test_clients_wait_while_nobody_accepts(settings: Settings, opened: Listeners) -> None:
     clients = [socket.create_connection(("127.0.0.1", port_of(settings)), timeout=5) for _ in range(50)]
-    accepted = 0
-    for slot in opened.slots:
-        while True:
-            try:
-                slot[0].accept()[0].close()
-            except BlockingIOError:
-                break
-            accepted += 1
-    assert accepted == 50
     for client in clients:
+        opened.tcp[0].accept()[0].close()
         client.close()
+    with pytest.raises(BlockingIOError):
+        opened.tcp[0].accept()
 
 
 def test_the_port_is_taken_for_another_home(settings: Settings, opened: Listeners, folder: Path) -> None:
@@ -110,41 +102,29 @@ def test_the_next_program_keeps_what_it_inherits(settings: Settings, opened: Lis
     opened.close()
     assert ports.resolve(settings, listeners.ports_of(inherited)).gateway_port == port_of(settings)
     again = listeners.opened(settings, port_of(settings), inherited, door)
-    assert {listener.fileno() for listener in again.every} == set(inherited)
+    assert {listener.fileno() for listener in again.tcp} == set(inherited)
     assert again.door.fileno() == door
-    heard = [slot[0].accept() for slot in again.slots if _has_client(slot[0])]
-    assert len(heard) == 1, "who came before the change is served after it"
-    heard[0][0].close()
+    again.tcp[0].accept()[0].close()  # who came before the change is served after it
     client.close()
     again.close()
 
 
-def _has_client(listener: socket.socket) -> bool:
-    return bool(select.select([listener], [], [], 0.2)[0])
-
-
-def test_the_next_program_may_want_more_or_fewer_or_others(settings: Settings, opened: Listeners) -> None:
-    more = settings.model_copy(update={"gateway_workers": 3})
-    inherited = descriptors(opened)
-    third = listeners.opened(more, port_of(settings), inherited)
-    assert len(third.slots) == 3
-    assert set(inherited) < {listener.fileno() for listener in third.every}
+def test_the_next_program_may_want_another_port(settings: Settings, opened: Listeners) -> None:
     elsewhere = free_port()
-    moved = listeners.opened(settings, elsewhere, descriptors(third))
-    assert {listener.getsockname()[1] for listener in moved.every} == {elsewhere}
-    third.close()
+    moved = listeners.opened(settings, elsewhere, descriptors(opened))
+    assert {listener.getsockname()[1] for listener in moved.tcp} == {elsewhere}
     moved.close()
 
 
 def test_another_address_may_be_wanted_while_old_workers_still_listen(settings: Settings, opened: Listeners) -> None:
     everywhere = settings.model_copy(update={"listen": "0.0.0.0"})
     found = listeners.opened(everywhere, port_of(settings), descriptors(opened))
-    assert {listener.getsockname()[0] for listener in found.every} == {"0.0.0.0"}
+    assert {listener.getsockname()[0] for listener in found.tcp} == {"0.0.0.0"}
     found.close()
     named = settings.model_copy(update={"listen": "localhost"})
     inherited = descriptors(opened)
     by_name = listeners.opened(named, port_of(settings), inherited)
-    assert {listener.fileno() for listener in by_name.every} < set(inherited), "the same address by another name"
+    assert {listener.fileno() for listener in by_name.tcp} < set(inherited), "the same address by another name"
     by_name.close()
 
 

@@ -16,6 +16,7 @@ from bough import clock
 from bough.control import certificates
 from bough.gateway.activity import Activity
 from bough.gateway.backend import Backends
+from bough.gateway.balance import Balance
 from bough.gateway.cancel import Cancels
 from bough.gateway.connection import Rooms
 from bough.gateway.limits import Limits
@@ -78,16 +79,21 @@ class Doorway:
         local = socket.socket(socket.AF_UNIX)
         local.bind(str(self.socket))
         local.listen(64)
-        for number in range(workers):
-            tcp = socket.create_server(("127.0.0.1", self.port), reuse_port=True)
-            self.port = tcp.getsockname()[1]
-            siblings = Siblings(self.folder)
-            rooms = self._rooms(siblings)
-            self.siblings.append(siblings)
-            server = Server(rooms, [tcp, *([local] if number == 0 else [])])
-            server.open()
-            self.rooms.append(rooms)
-            self.servers.append(server)
+        tcp = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = tcp.getsockname()[1]
+        for _ in range(workers):
+            self.add_worker(tcp.dup(), local.dup())
+        tcp.close()
+        local.close()
+
+    def add_worker(self, *listeners: socket.socket) -> None:
+        siblings = Siblings(self.folder)
+        rooms = self._rooms(siblings)
+        server = Server(rooms, listeners, Balance(self.folder, siblings.number))
+        server.open()
+        self.siblings.append(siblings)
+        self.rooms.append(rooms)
+        self.servers.append(server)
 
     def _rooms(self, siblings: Siblings) -> Rooms:
         remembering, limits = Remembering(self.plane, siblings), Limits()

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import world
 from bough.gateway import server
-from bough.gateway.siblings import Siblings
+from bough.gateway.balance import Balance
+from gateway import doorway as doorways
 from gateway.doorway import Doorway
 from gateway.test_door import BY_NAME
 
@@ -44,9 +46,7 @@ async def test_without_file_descriptors_clients_wait_and_are_served_later(doorwa
     full.bind(("127.0.0.1", 0))
     full.listen(8)
     doorway.port = full.getsockname()[1]
-    doorway.servers.append(server.Server(doorway.rooms[0], [full]))
-    doorway.siblings.append(Siblings(doorway.folder))
-    doorway.servers[-1].open()
+    doorway.add_worker(full)
     assert await doorway.libpq(f"{BY_NAME} sslmode=require") == "1"
     assert full.refusals == 0
 
@@ -62,3 +62,26 @@ async def test_stopping_tells_everybody(doorway: Doorway) -> None:
     await doorway.servers[0].stop(0.2)
     assert (await wire.trouble()).code == "57P01"
     assert await newcomer.reader.read() == b""
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+async def test_workers_take_clients_in_turn(postgres_server: world.PostgresServer, workers: int) -> None:
+    async with doorways.doorway(postgres_server, workers=workers) as opened:
+        for _ in range(4 * workers):
+            wire = await opened.wire()
+            await wire.ask_for_tls()
+        assert [each.connections for each in opened.servers] == [4] * workers
+        opened.servers[0].shut()  # which has as many as the others, and takes nobody any more
+        for _ in range(4):
+            await (await opened.wire()).ask_for_tls()
+        assert opened.servers[0].connections == 4
+
+
+async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: world.PostgresServer) -> None:
+    """Its note stays as it was, with none."""
+    async with doorways.doorway(postgres_server, workers=1) as opened:
+        Balance(opened.folder, 5)
+        for _ in range(3):
+            await (await opened.wire()).ask_for_tls()
+        assert opened.servers[0].connections == 3
+        assert not opened.servers[0]._balance.has_fewest()

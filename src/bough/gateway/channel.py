@@ -63,20 +63,21 @@ class PlainChannel:
 
 
 class TlsChannel:
-    __slots__ = ("fd", "socket")
+    __slots__ = ("_read", "_write", "fd", "socket")
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
-        """After the handshake."""
         self.socket = sock
         self.fd = sock.fileno()
+        # The lowest of its methods, because they are called for every message.
+        self._read, self._write = sock.read, sock.write
 
     def receive(self, room: memoryview) -> int | None:
         """At most one record, which is 16 KiB. An end that TLS does not announce is a loss, not an end."""
         try:
-            return self.socket.recv_into(room)
+            return self._read(len(room), room)  # type: ignore[return-value]  # with a room it says how much came
         except _NOT_NOW:
             return None
-        except OSError as error:  # SSLError is one
+        except (OSError, ValueError) as error:  # SSLError is the first, a closed socket the second
             raise Lost from error
 
     def send(self, data: memoryview | bytes) -> int:
@@ -84,12 +85,12 @@ class TlsChannel:
         whole = len(data)
         sent = 0
         try:
-            sent = self.socket.send(data)
+            sent = self._write(data)
             while sent < whole:
-                sent += self.socket.send(memoryview(data)[sent:])
+                sent += self._write(memoryview(data)[sent:])
         except _NOT_NOW:
             pass
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise Lost from error
         return sent
 

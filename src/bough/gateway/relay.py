@@ -12,8 +12,10 @@ from bough.gateway.activity import Tally
 from bough.gateway.channel import Channel, Lost
 from bough.gateway.wire.messages import READY_HEAD, READY_LENGTH, TERMINATE
 
-_ROOM = memoryview(bytearray(65536))
+_BUFFER = bytearray(65536)
+_ROOM = memoryview(_BUFFER)
 _GOODBYE = TERMINATE + b"\0\0\0\x04"
+_GOODBYE_LENGTH = len(_GOODBYE)
 GONE_SECONDS = 10.0  # a client that finished gets its answer for so long; then its query is cancelled
 
 
@@ -28,14 +30,15 @@ class Hooks:
 
 class Relay:
     __slots__ = (
-        "_asked",
+        "_asks",
         "_client",
         "_client_is_done",
         "_compute",
         "_hooks",
         "_is_over",
+        "_is_ready",
         "_loop",
-        "_tail",
+        "_said_goodbye",
         "_tally",
         "_timer",
         "_to_client",
@@ -50,8 +53,9 @@ class Relay:
         self._hooks = hooks
         self._to_client = b""  # what it could not take yet
         self._to_compute = b""
-        self._tail = READY_HEAD  # the end of what the compute said last
-        self._asked = b""  # the end of what the client has said since
+        self._is_ready = True  # the compute has given a whole answer, as far as one can see without reading it
+        self._asks = False  # the client has said something since
+        self._said_goodbye = False
         self._client_is_done = False  # it will say nothing more
         self._is_over = False
         self._timer: asyncio.TimerHandle | None = None
@@ -69,12 +73,11 @@ class Relay:
 
     @property
     def _is_between_messages(self) -> bool:
-        """Whether the client has got a whole answer, as far as one can see without reading it."""
-        return self._tail.startswith(READY_HEAD) and not self._to_client
+        return self._is_ready and not self._to_client
 
     @property
     def _is_busy(self) -> bool:
-        return self._asked not in {b"", _GOODBYE} or not self._tail.startswith(READY_HEAD)
+        return not self._is_ready or (self._asks and not self._said_goodbye)
 
     def _from_client(self) -> None:
         try:
@@ -86,7 +89,8 @@ class Relay:
         if count == 0:
             return self._client_finished()
         self._tally.bytes_in += count
-        self._asked = bytes(_ROOM[max(0, count - len(_GOODBYE)) : count])
+        self._asks = True
+        self._said_goodbye = count >= _GOODBYE_LENGTH and _BUFFER.startswith(_GOODBYE, count - _GOODBYE_LENGTH)
         try:
             sent = self._compute.send(_ROOM[:count])
         except Lost:
@@ -107,8 +111,8 @@ class Relay:
         if count == 0:
             return self._compute_finished()
         self._tally.bytes_out += count
-        self._tail = bytes(_ROOM[max(0, count - READY_LENGTH) : count])
-        self._asked = b""
+        self._is_ready = count >= READY_LENGTH and _BUFFER.startswith(READY_HEAD, count - READY_LENGTH)
+        self._asks = False
         try:
             sent = self._client.send(_ROOM[:count])
         except Lost:
@@ -155,7 +159,7 @@ class Relay:
 
     def _compute_finished(self) -> None:
         """All it said has been passed on: it is not read while the client has not taken the last piece."""
-        if self._is_between_messages and not self._client_is_done and self._asked != _GOODBYE:
+        if self._is_between_messages and not self._client_is_done and not self._said_goodbye:
             self._say(self._hooks.last_words)
         self._over()
 

@@ -1,15 +1,15 @@
-"""Listen, accept, drain."""
+"""Listen, accept, drain. All workers listen on the same sockets; one that has more than another lets it go first."""
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address, ip_address
 
 from bough import log
+from bough.gateway.balance import PATIENCE, Balance
 from bough.gateway.connection import Rooms, serve, stop_all
 
-_AT_ONE_LOOK = 64
-_BREATH = 0.2  # seconds before the next look when we have no file descriptors left
+_BREATH = 0.2  # seconds
 _KEEPALIVE = (
     (socket.TCP_KEEPIDLE, 60),
     (socket.TCP_KEEPINTVL, 15),
@@ -20,11 +20,13 @@ logger = log.get(room="gateway")
 
 
 class Server:
-    def __init__(self, rooms: Rooms, listeners: Iterable[socket.socket]) -> None:
+    def __init__(self, rooms: Rooms, listeners: Iterable[socket.socket], balance: Balance) -> None:
         self._rooms = rooms
+        self._balance = balance
         self._listeners = tuple(listeners)
         self._loop = asyncio.get_running_loop()
         self._connections: set[asyncio.Task[None]] = set()
+        self._is_shut = False
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -39,6 +41,8 @@ class Server:
 
     def shut(self) -> None:
         """Take nobody new. The supervisor has the listeners too, and gives them to the next worker."""
+        self._is_shut = True
+        self._balance.leave()
         for listener in self._listeners:
             if listener.fileno() != -1:
                 self._loop.remove_reader(listener.fileno())
@@ -57,24 +61,34 @@ class Server:
 
     def _listen(self, listener: socket.socket) -> None:
         if listener.fileno() != -1:
-            self._loop.add_reader(listener.fileno(), self._accept, listener)
+            self._loop.add_reader(listener.fileno(), self._somebody, listener)
+
+    def _somebody(self, listener: socket.socket) -> None:
+        if self._balance.has_fewest():
+            self._accept(listener)
+        else:
+            self._rest(listener, PATIENCE, self._accept)
+
+    def _rest(self, listener: socket.socket, seconds: float, then: Callable[[socket.socket], None]) -> None:
+        def go_on() -> None:
+            self._listen(listener)
+            if listener.fileno() != -1:
+                then(listener)
+
+        self._loop.remove_reader(listener.fileno())
+        self._loop.call_later(seconds, go_on)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_AT_ONE_LOOK):
-            try:
-                sock, peer = listener.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                logger.error("accept_failed", error=str(error))
-                self._rest(listener)
-                return
-            self._begin(sock, peer)
-
-    def _rest(self, listener: socket.socket) -> None:
-        """Without this a full table of files would spin."""
-        self._loop.remove_reader(listener.fileno())
-        self._loop.call_later(_BREATH, self._listen, listener)
+        """One at a time: the next may be another worker's."""
+        try:
+            sock, peer = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:  # no file descriptor is left: to look again at once would spin
+            logger.error("accept_failed", error=str(error))
+            self._rest(listener, _BREATH, self._accept)
+            return
+        self._begin(sock, peer)
 
     def _begin(self, sock: socket.socket, peer: object) -> None:
         sock.setblocking(False)
@@ -83,11 +97,14 @@ class Server:
             _tune(sock)
         task = self._loop.create_task(serve(self._rooms, sock, address))
         self._connections.add(task)
+        self._balance.note(len(self._connections))
         self._empty.clear()
         task.add_done_callback(self._over)
 
     def _over(self, task: "asyncio.Task[None]") -> None:
         self._connections.discard(task)
+        if not self._is_shut:
+            self._balance.note(len(self._connections))
         if not self._connections:
             self._empty.set()
 

@@ -14,6 +14,7 @@ from bough.gateway import cancel
 from bough.gateway import remembering as remember
 from bough.gateway.activity import Activity
 from bough.gateway.backend import Backends
+from bough.gateway.balance import Balance
 from bough.gateway.cancel import Cancels
 from bough.gateway.connection import Rooms
 from bough.gateway.limits import Limits
@@ -51,7 +52,7 @@ class Worker:
             await siblings.listen(answers(rooms))
             await stack.enter_async_context(_beside(rooms.activity.keep_reporting()))
             await stack.enter_async_context(_beside(_keep_certificate(rooms.certificates)))
-            server = Server(rooms, self._listeners())
+            server = Server(rooms, self._listeners(), Balance(self._settings.folder, siblings.number))
             server.open()
             ready()
             logger.info("gateway_ready", pid=os.getpid())

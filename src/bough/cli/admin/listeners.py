@@ -1,15 +1,14 @@
 """The sockets that Postgres clients come by. The supervisor binds them and keeps them while workers come and go.
 
-Each worker has a slot with listeners of its own, all on one port (SO_REUSEPORT): the kernel spreads
-clients over the slots, and holds those of a slot whose worker is being started again. The door, a
-unix socket for clients on this machine, is one for all workers.
+They are the same for all workers, which take clients in turn: those who wait are nobody's yet, and not lost
+with a worker that dies. The door is a unix socket for clients on this machine.
 """
 
 import os
 import pwd
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,22 +16,17 @@ from bough.cli.admin import ports
 from bough.config import Settings, running_as_root
 from bough.errors import Unavailable
 
-WAITING = 4096  # clients that a slot holds until they are accepted; the kernel may allow fewer
+WAITING = 4096  # clients that are held until they are accepted; the kernel may allow fewer
 DOOR_NAME = ".s.PGSQL.5432"  # clients find the socket by the folder and the usual port
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    slots: tuple[tuple[socket.socket, ...], ...]
+    tcp: tuple[socket.socket, ...]  # one an address
     door: socket.socket
 
-    @property
-    def every(self) -> Iterator[socket.socket]:
-        for slot in self.slots:
-            yield from slot
-
     def close(self) -> None:
-        for listener in (*self.every, self.door):
+        for listener in (*self.tcp, self.door):
             listener.close()
 
 
@@ -50,14 +44,14 @@ def opened(settings: Settings, port: int, listeners: Sequence[int] = (), door: i
     addresses = ports.gateway_addresses(settings)
     try:
         if not any(listener.getsockname()[1] == port for listener in had):  # else it is ours already
-            by_address = _first_groups(addresses, port, workers(settings))
+            tcp = _first(addresses, port)
         else:
-            by_address = [_group(address, port, workers(settings), had) for address in addresses]
+            tcp = [_kept(address, port, had) or _listener(address, port) for address in addresses]
     except OSError as error:
         raise Unavailable(f"Port {port} cannot be held: {error.strerror}.") from None
     for unfit in had:
         unfit.close()
-    return Listeners(tuple(zip(*by_address, strict=True)), _door(settings, door))
+    return Listeners(tuple(tcp), _door(settings, door))
 
 
 def ports_of(listeners: Sequence[int]) -> set[int]:
@@ -69,26 +63,27 @@ def ports_of(listeners: Sequence[int]) -> set[int]:
     return found
 
 
-def _first_groups(addresses: Sequence[str], port: int, count: int) -> list[list[socket.socket]]:
+def _first(addresses: Sequence[str], port: int) -> list[socket.socket]:
     with ports.alone(port):
         for address in addresses:
             ports.check_unused(address, port)
-        return [_group(address, port, count, []) for address in addresses]
+        return [_listener(address, port) for address in addresses]
 
 
-def _group(address: str, port: int, count: int, had: list[socket.socket]) -> list[socket.socket]:
-    """As many listeners on one address; those that are there already come first."""
+def _kept(address: str, port: int, had: list[socket.socket]) -> socket.socket | None:
+    """That of those we had which is on this address; it is taken from them."""
     name = socket.getaddrinfo(address or "0.0.0.0", port, _family(address), socket.SOCK_STREAM)[0][4]  # noqa: S104
-    group = [one for one in had if one.getsockname() == name][:count]
-    for one in group:
-        had.remove(one)
-    return group + [_listener(address, port) for _ in range(count - len(group))]
+    found = next((one for one in had if one.getsockname() == name), None)
+    if found is not None:
+        had.remove(found)
+    return found
 
 
 def _listener(address: str, port: int) -> socket.socket:
     listener = socket.socket(_family(address), socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # For another address on our own port, while old workers still hold the one before.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((address, port))
         listener.listen(WAITING)

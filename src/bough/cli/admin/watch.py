@@ -57,7 +57,7 @@ class Watch:
             ready()
 
         before = Drain(self._given.workers if self._given else (), self._drained)
-        workers = [self._worker(number) for number in range(len(self._listeners.slots))]
+        workers = [self._worker(number) for number in range(listeners.workers(self._settings))]
         self._gateways = Gateways(workers, before, self._make_way)
         self._tell("starting", "the supervisor starts")
         return await Supervisor(self._control, self._gateways, self._changed).run(is_ready, self._stopping)
@@ -67,7 +67,7 @@ class Watch:
         return Inheritance(
             alive_end=self._alive_end,
             our_end=self._our_end,
-            listeners=tuple(listener.fileno() for listener in self._listeners.every),
+            listeners=tuple(listener.fileno() for listener in self._listeners.tcp),
             door=self._listeners.door.fileno(),
             workers=self._gateways.pids if self._gateways else (),
         )
@@ -78,10 +78,10 @@ class Watch:
         listeners.remove_door(self._settings)
 
     def _worker(self, number: int) -> Child:
-        slot = [listener.fileno() for listener in self._listeners.slots[number]]
+        tcp = [listener.fileno() for listener in self._listeners.tcp]
         door = self._listeners.door.fileno()
         wishes = {
-            "listen_fds": slot,
+            "listen_fds": tcp,
             "door_fd": door,
             "domain": self._settings.domain,
             "plane": str(self._settings.plane),
@@ -96,7 +96,7 @@ class Watch:
                 command=(*gateway_command(user), "--settings", json.dumps(wishes)),
                 alive_fd=self._alive_end,
                 log_file=self._settings.gateway_log,
-                descriptors=(*slot, door),
+                descriptors=(*tcp, door),
                 environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
             )
         )
