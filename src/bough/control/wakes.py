@@ -100,6 +100,8 @@ class Wakes:
             work = await self._start(endpoint)
             if work.action is OperationAction.START_COMPUTE and work.endpoint_id == endpoint_id:
                 await self._until_started(work)
+                if address := await self._engine.address(endpoint_id):
+                    return address
             else:
                 await self._events.ended.wait(_LOOK_AGAIN, ended)
 

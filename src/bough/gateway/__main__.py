@@ -16,12 +16,16 @@ from bough.gateway.settings import WorkerSettings
 from bough.gateway.worker import Worker, watch
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bough.gateway", description=__doc__)
     parser.add_argument("--ready-fd", type=int, required=True, help="pipe to tell when ready")
     parser.add_argument("--alive-fd", type=int, required=True, help="pipe that closes when the supervisor dies")
     parser.add_argument("--settings", required=True, help="JSON")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def serve(given: argparse.Namespace) -> int:
+    """The status to end with."""
     try:
         settings = WorkerSettings.parse(given.settings)
         log.configure(settings.log_level)
@@ -45,4 +49,4 @@ def _tell(fd: int, message: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(serve(arguments()))

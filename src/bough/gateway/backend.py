@@ -1,6 +1,7 @@
 """The way into a compute: wake it when it sleeps, dial it, log in, learn its greeting and cancel key."""
 
 import asyncio
+import itertools
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,17 +54,18 @@ class Backends:
 
     async def open(self, endpoint: EndpointId, target: Target) -> Backend:
         """Tries as long as the caller waits: a compute that just goes to sleep is woken again."""
-        address = self._remembering.address(endpoint)
-        tries = 0
-        while True:
-            address = address or await self._waking.wake(endpoint)
+        if address := self._remembering.address(endpoint):
             try:
                 return await _logged_in(address, target)
             except NotNow:
                 self._remembering.drop_address(endpoint)
-                address = None
-            await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
-            tries += 1
+        pauses = itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1]))
+        while True:
+            try:
+                return await _logged_in(await self._waking.wake(endpoint), target)
+            except NotNow:
+                self._remembering.drop_address(endpoint)
+            await asyncio.sleep(next(pauses))
 
 
 async def _logged_in(address: Address, target: Target) -> Backend:

@@ -4,17 +4,21 @@ It loads everything first, because the program may live where the gateway's user
 the home of root. Nothing has been heard of a client by then, and no secret is in its memory.
 """
 
+import concurrent.futures.thread
 import ctypes
+import encodings.idna
 import os
 import pwd
 import resource
 import signal
 import sys
+import traceback
 
-from bough.gateway.__main__ import main as serve
+from bough.gateway.__main__ import arguments, serve
 
 OPEN_FILES = 524_288  # two a connection; a lower limit of the machine holds
 
+LOADED = (concurrent.futures.thread, encodings.idna, traceback)  # which Python looks for when it first needs them
 _BLOCKED = {signal.SIGTERM, signal.SIGQUIT}  # by the supervisor, while it starts us
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 
@@ -22,13 +26,14 @@ _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 def main() -> None:
     """The first argument is the user, empty for who we are; the others are those of `bough.gateway`."""
     user = sys.argv.pop(1)
+    given = arguments()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)  # until they are listened to they end us, as they should
     os.umask(0o077)
     _set_limits()
     if user:
         _become(user)
     _give_up_new_privileges()
-    sys.exit(serve())
+    sys.exit(serve(given))
 
 
 def _set_limits() -> None:

@@ -5,16 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from bough.errors import Internal, Kind, PlatformError
+from bough.gateway.http import Answer, Asker, Gone
 from bough.gateway.plane import Access, Address, Away, Report
 from bough.ids import EndpointId
 
-_VERSION = "v1"
+_PREFIX = "/plane/v1"
 _ANSWER_SECONDS = 10.0
 _WAKE_SECONDS = 120.0  # control has a shorter limit of its own
-_AT_ONCE = 64
 
 
 class Told(PlatformError):
@@ -27,14 +25,10 @@ class Told(PlatformError):
 
 class RemotePlane:
     def __init__(self, socket: Path) -> None:
-        limits = httpx2.Limits(max_connections=_AT_ONCE, max_keepalive_connections=_AT_ONCE, keepalive_expiry=60)
-        transport = httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)
-        self._client = httpx2.AsyncClient(
-            transport=transport, base_url=f"http://control/plane/{_VERSION}", timeout=_ANSWER_SECONDS
-        )
+        self._asker = Asker(socket)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._asker.close()
 
     async def access(self, endpoint: EndpointId, role: str) -> Access:
         return Access.parse(await self._ask("access", {"endpoint": endpoint, "role": role}))
@@ -49,17 +43,16 @@ class RemotePlane:
 
     async def _ask(self, question: str, body: Mapping[str, Any], timeout: float = _ANSWER_SECONDS) -> Any:
         try:
-            answer = await self._client.post(f"/{question}", json=body, timeout=timeout)
-        except httpx2.HTTPError as error:
+            answer = await self._asker.ask(f"{_PREFIX}/{question}", body, timeout)
+        except Gone as error:
             raise Away("The platform is restarting; try again in a moment.") from error
-        if answer.is_success:
-            return answer.json()
+        if answer.status == 200:
+            return answer.body
         raise _told(answer)
 
 
-def _told(answer: httpx2.Response) -> PlatformError:
+def _told(answer: Answer) -> PlatformError:
     try:
-        said = answer.json()
-        return Told(Kind(said["kind"]), str(said["message"]))
+        return Told(Kind(answer.body["kind"]), str(answer.body["message"]))
     except (ValueError, KeyError, TypeError):
-        return Internal(f"The platform answered with status {answer.status_code}.")
+        return Internal(f"The platform answered with status {answer.status}.")

@@ -1,0 +1,123 @@
+"""A worker that has become somebody else reads nothing of the program from the disk any more."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import world
+from bough.gateway.wire import messages
+from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Plane, Wire
+
+# What the worker imports once it serves is written down. It stays who it is: not every test runs as root.
+WATCHED = """
+import sys
+from bough.gateway import launch
+late = open(sys.argv.pop(1), "w", buffering=1)
+serve = launch.serve
+
+def watched(given):
+    sys.addaudithook(lambda event, about: event == "import" and late.write(f"{about[0]}\\n"))
+    return serve(given)
+
+launch.serve = watched
+launch.main()
+"""
+
+
+async def plane_of(plane: Plane, path: Path) -> asyncio.Server:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                body = json.loads(await reader.readexactly(int(head.split("content-length:")[1].split()[0])))
+                question = head.split()[1].rsplit("/", 1)[1]
+                if question == "access":
+                    said = (await plane.access(body["endpoint"], body["role"])).as_json()
+                elif question == "wake":
+                    address = await plane.wake(body["endpoint"])
+                    said = {"host": address.host, "port": address.port}
+                else:
+                    said = {"drop": []}
+                text = json.dumps(said).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text)
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    return await asyncio.start_unix_server(answer, path)
+
+
+@pytest.fixture
+async def launched(doorway: Doorway) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker of its own in the place of the doorway's; what it imports late is in the file `late`."""
+    listener = doorway.servers[0]._listeners[0].dup()
+    doorway.servers[0].shut()
+    plane = await plane_of(doorway.plane, doorway.folder / "plane.sock")
+    ready, write_end = os.pipe()
+    alive, our_end = os.pipe()
+    settings = {
+        "listen_fds": [listener.fileno()],
+        "door_fd": None,
+        "domain": "localhost",
+        "plane": str(doorway.folder / "plane.sock"),
+        "folder": str(doorway.folder),
+        "tls": str(doorway.pem),
+        "log_level": "info",
+    }
+    pipes = ("--ready-fd", str(write_end), "--alive-fd", str(alive))
+    with (doorway.folder / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-c", WATCHED, str(doorway.folder / "late"), ""),
+            *(*pipes, "--settings", json.dumps(settings)),
+            pass_fds=(listener.fileno(), write_end, alive),
+            stderr=log,
+        )
+    os.close(write_end)
+    with os.fdopen(ready) as said:
+        assert await asyncio.to_thread(said.readline) == '{"ready": true}\n', (doorway.folder / "log").read_text()
+    yield process
+    if process.returncode is None:
+        process.terminate()
+        await process.wait()
+    os.close(alive)
+    os.close(our_end)
+    listener.close()
+    plane.close()
+
+
+async def entered(doorway: Doorway, password: str = PASSWORD) -> Wire:
+    wire = await doorway.wire()
+    await wire.encrypt(alpn="postgresql")
+    wire.start()
+    await wire.log_in(password, binds=True)
+    return wire
+
+
+async def test_nothing_is_loaded_late(
+    doorway: Doorway, launched: asyncio.subprocess.Process, postgres_server: world.PostgresServer
+) -> None:
+    wire = await entered(doorway)
+    key = next(m.body for m in await wire.until(messages.READY) if m.type == messages.BACKEND_KEY)
+    wire.say(b"Q", b"select pg_sleep(600)\0")
+    cancelling = await doorway.wire()
+    cancelling.writer.write((len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key)
+    assert await cancelling.reader.read() == b""
+    await wire.until(messages.ERROR)
+    await wire.until(messages.READY)
+    assert (await (await entered(doorway, "wrong")).trouble()).code == "28P01"
+    by_password = f"hostaddr=127.0.0.1 port={doorway.port} user=store dbname=postgres sslmode=require"
+    assert await doorway.libpq(by_password, password=f"endpoint={ENDPOINT};{PASSWORD}") == "1"
+    (await doorway.wire()).writer.write(b"nonsense" * 100)
+    doorway.new_certificate()
+    old = wire.binding()
+    while (await entered(doorway)).binding() == old:  # noqa: ASYNC110  another process takes it up
+        await asyncio.sleep(0.3)
+    await asyncio.sleep(1.2)  # a report goes out
+    launched.terminate()
+    assert (await wire.trouble()).code == "57P01"
+    assert await launched.wait() == 0
+    assert (doorway.folder / "late").read_text() == "", (doorway.folder / "log").read_text()
