@@ -28,6 +28,19 @@ def test_the_address_of_a_client(peer: object, address: str | None) -> None:
     assert server._address(peer) == address
 
 
+def test_a_dead_client_is_noticed_by_the_system() -> None:
+    """TCP asks a silent client from time to time whether it is there."""
+    tcp = socket.create_server(("127.0.0.1", 0))
+    with socket.create_connection(tcp.getsockname()):
+        accepted, _ = tcp.accept()
+        server._tune(accepted)
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        accepted.close()
+    tcp.close()
+
+
 class Full(socket.socket):
     """A listener whose process has no file descriptor left, for a while."""
 

@@ -23,6 +23,8 @@ STOP_LIMIT = 90.0  # seconds that an orderly stop may take
 # What a child handles. Blocked while it starts, so that none is lost before it listens.
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGQUIT})
 
+_one_at_a_time = asyncio.Lock()  # two that block signals and give them back would leave them blocked
+
 
 def own_command(*arguments: str) -> list[str]:
     """Another process of this program. `-P`: a folder named `bough` where we stand is not it."""
@@ -108,20 +110,23 @@ class Child:
         launch = self._launch
         pipes = ("--ready-fd", str(ready_fd), "--alive-fd", str(launch.alive_fd))
         log = os.open(launch.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            return await asyncio.create_subprocess_exec(
-                *launch.command,
-                *pipes,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(ready_fd, launch.alive_fd, *launch.descriptors),
-                env=launch.environment,
-                start_new_session=True,
-            )
+            async with _one_at_a_time:
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+                try:
+                    return await asyncio.create_subprocess_exec(
+                        *launch.command,
+                        *pipes,
+                        stdin=asyncio.subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        pass_fds=(ready_fd, launch.alive_fd, *launch.descriptors),
+                        env=launch.environment,
+                        start_new_session=True,
+                    )
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(log)
 
     def _died(self, code: int) -> str:

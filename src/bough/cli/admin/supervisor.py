@@ -34,10 +34,14 @@ class Ending(Enum):
 class Supervisor:
     """`changed` hears a sentence whenever a child died or came back."""
 
-    def __init__(self, control: Child, gateways: Gateways, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self, control: Child, gateways: Gateways, changed: Callable[[str], None], *, all_is_there: bool = False
+    ) -> None:
+        """`all_is_there`: what control makes for the gateway, at its first start, is made."""
         self._control = control
         self._gateways = gateways
         self._changed = changed
+        self._all_is_there = all_is_there
         self._hurry = asyncio.Event()
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._had_terminal = os.isatty(0)
@@ -58,8 +62,11 @@ class Supervisor:
         return ending
 
     async def _start_and_keep(self, ready: Callable[[], None]) -> None:
-        await self._control.start()
-        await self._gateways.start()  # in this order: they ask control
+        if self._all_is_there:  # a client that comes before control waits for it
+            await asyncio.gather(self._control.start(), self._gateways.start())
+        else:
+            await self._control.start()
+            await self._gateways.start()
         ready()
         await asyncio.gather(self._control.keep(self._changed), self._gateways.keep(self._changed))
 

@@ -39,6 +39,7 @@ class Watch:
             )
         )
         self._gateways: Gateways | None = None
+        self._tls = settings.tls / "gateway.pem"
         self._state = state.State(
             pid=os.getpid(),
             phase="starting",
@@ -60,7 +61,10 @@ class Watch:
         workers = [self._worker(number) for number in range(listeners.workers(self._settings))]
         self._gateways = Gateways(workers, before, self._make_way)
         self._tell("starting", "the supervisor starts")
-        return await Supervisor(self._control, self._gateways, self._changed).run(is_ready, self._stopping)
+        supervisor = Supervisor(
+            self._control, self._gateways, self._changed, all_is_there=self._given is not None and self._tls.exists()
+        )
+        return await supervisor.run(is_ready, self._stopping)
 
     def inheritance(self) -> Inheritance:
         """For the program that replaces this one."""
@@ -86,7 +90,7 @@ class Watch:
             "domain": self._settings.domain,
             "plane": str(self._settings.plane),
             "folder": str(listeners.gateway_folder(self._settings)),
-            "tls": str(self._settings.tls / "gateway.pem"),
+            "tls": str(self._tls),
             "log_level": self._settings.log_level,
         }
         user = self._settings.gateway_user if running_as_root() else None
