@@ -18,6 +18,10 @@ class Server:
     def __init__(self, *answers: bytes | None) -> None:
         self.answers = list(answers)
         self.connections = 0
+        self.open: set[asyncio.Task[None]] = set()
+
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open.add(asyncio.create_task(self.serve(reader, writer)))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -32,17 +36,18 @@ class Server:
         except asyncio.IncompleteReadError:
             pass
         writer.close()
+        await writer.wait_closed()
 
 
 @asynccontextmanager
 async def asking(folder: Path, server: Server) -> AsyncIterator[Asker]:
     path = folder / "s"
-    listening = await asyncio.start_unix_server(server.serve, path)
+    listening = await asyncio.start_unix_server(server.begin, path)
     asker = Asker(path)
     yield asker
     await asker.close()
     listening.close()
-    await asyncio.sleep(0.02)  # for the server's ends to be closed
+    await asyncio.gather(*server.open)
 
 
 async def test_a_connection_is_kept_for_the_next_question(tmp_path: Path) -> None:
@@ -87,11 +92,6 @@ async def test_nobody_there_is_gone(tmp_path: Path) -> None:
 
 
 async def test_no_answer_in_time_is_gone(tmp_path: Path) -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    listening = await asyncio.start_unix_server(silent, tmp_path / "s")
-    with pytest.raises(Gone):
-        await Asker(tmp_path / "s").ask("/x", {}, 0.05)
-    listening.close()
+    async with asking(tmp_path, Server(b"", OK)) as asker:
+        with pytest.raises(Gone):
+            await asker.ask("/x", {}, 0.05)

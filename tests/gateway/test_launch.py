@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,10 @@ launch.main()
 """
 
 
-async def plane_of(plane: Plane, path: Path) -> asyncio.Server:
+@asynccontextmanager
+async def plane_of(plane: Plane, path: Path) -> AsyncIterator[None]:
+    connections: set[asyncio.Task[None]] = set()
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
@@ -47,8 +51,12 @@ async def plane_of(plane: Plane, path: Path) -> asyncio.Server:
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text)
         except asyncio.IncompleteReadError:
             writer.close()
+            await writer.wait_closed()
 
-    return await asyncio.start_unix_server(answer, path)
+    server = await asyncio.start_unix_server(lambda *ends: connections.add(asyncio.create_task(answer(*ends))), path)
+    yield
+    server.close()
+    await asyncio.gather(*connections)
 
 
 @pytest.fixture
@@ -56,11 +64,20 @@ async def launched(doorway: Doorway) -> AsyncIterator[asyncio.subprocess.Process
     """A worker of its own in the place of the doorway's; what it imports late is in the file `late`."""
     listener = doorway.servers[0]._listeners[0].dup()
     doorway.servers[0].shut()
-    plane = await plane_of(doorway.plane, doorway.folder / "plane.sock")
+    async with (
+        plane_of(doorway.plane, doorway.folder / "plane.sock"),
+        worker(doorway, listener.fileno()) as process,
+    ):
+        yield process
+    listener.close()
+
+
+@asynccontextmanager
+async def worker(doorway: Doorway, listener: int) -> AsyncIterator[asyncio.subprocess.Process]:
     ready, write_end = os.pipe()
     alive, our_end = os.pipe()
     settings = {
-        "listen_fds": [listener.fileno()],
+        "listen_fds": [listener],
         "door_fd": None,
         "domain": "localhost",
         "plane": str(doorway.folder / "plane.sock"),
@@ -73,7 +90,7 @@ async def launched(doorway: Doorway) -> AsyncIterator[asyncio.subprocess.Process
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", WATCHED, str(doorway.folder / "late"), ""),
             *(*pipes, "--settings", json.dumps(settings)),
-            pass_fds=(listener.fileno(), write_end, alive),
+            pass_fds=(listener, write_end, alive),
             stderr=log,
         )
     os.close(write_end)
@@ -85,8 +102,6 @@ async def launched(doorway: Doorway) -> AsyncIterator[asyncio.subprocess.Process
         await process.wait()
     os.close(alive)
     os.close(our_end)
-    listener.close()
-    plane.close()
 
 
 async def entered(doorway: Doorway, password: str = PASSWORD) -> Wire:
