@@ -10,9 +10,10 @@ from typing import Any
 from bough.control import defaults
 from bough.domain.branch import Branch, BranchState, Lineage, LineageStretch, Volume
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
+from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.domain.project import Project
 from bough.domain.user import OPERATOR
-from bough.ids import BranchId, EndpointId, LineageId, OrganizationId, ProjectId, VolumeId
+from bough.ids import BranchId, EndpointId, LineageId, OperationId, OrganizationId, ProjectId, VolumeId
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
@@ -118,3 +119,29 @@ async def add_project(store: Store, project: Project, **branch_changes: Any) -> 
         await rows.branches.add_lineage(lineage, stretch)
         await rows.endpoints.add(endpoint)
     return branch, endpoint
+
+
+def an_operation(project_id: str, **changes: Any) -> Operation:
+    """Work on a compute that nobody has begun."""
+    fields: dict[str, Any] = {
+        "id": OperationId.new(),
+        "project_id": project_id,
+        "branch_id": None,
+        "endpoint_id": None,
+        "action": OperationAction.START_COMPUTE,
+        "status": OperationStatus.SCHEDULING,
+        "parameters": {"a": [1]},
+        "after": None,
+        "step": "launch",
+        "steps_done": ("one", "two"),
+        "undoing": False,
+        "failures": 0,
+        "error": None,
+        "due_at": NOON,
+        "lease_until": None,
+        "fence": 0,
+        "request_id": "r",
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Operation(**{**fields, **changes})

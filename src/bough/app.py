@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from bough import clock, log
 from bough.access.keys import Keys
@@ -14,6 +13,7 @@ from bough.api.given import Parts
 from bough.api.internal import Plane, PlaneApp
 from bough.api.limits import Limiter
 from bough.api.serving import listening, serving, serving_locally
+from bough.beside import beside
 from bough.config import Settings, running_as_root
 from bough.control import defaults
 from bough.control.activity import Activity
@@ -77,9 +77,9 @@ async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyn
     """Run the platform until `stopping` has a result; True there means: stop the computes too."""
     with listening(settings) as listener:
         async with assembled(settings) as platform, AsyncExitStack() as stack:
-            await stack.enter_async_context(_running(platform.runner.run()))
+            await stack.enter_async_context(beside(platform.runner.run()))
             for loop in platform.loops:
-                await stack.enter_async_context(_running(loop.run()))
+                await stack.enter_async_context(beside(loop.run()))
             stack.push_async_callback(platform.plane.wakes.close)
             plane = PlaneApp(platform.plane)
             await stack.enter_async_context(serving_locally(plane, settings.plane, _gateway_group(settings)))
@@ -188,14 +188,3 @@ def _tls_files(settings: Settings) -> TlsFiles:
 def _gateway_group(settings: Settings) -> int | None:
     """Whose members may reach what the gateway needs; nobody but ourselves when we are not root."""
     return accounts.entrants(settings).gateway_gid if running_as_root() else None
-
-
-@asynccontextmanager
-async def _running(work: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

@@ -84,7 +84,7 @@ def test_psql_has_its_own_options_input_and_exit_status(bough: Program) -> None:
         "name others with --role and --database.\n",
     )
     assert psql_of(bough, "first", "--branch", "twig", "-c", "select 1").stderr.startswith(
-        "bough: There is no branch 'twig' in the project"
+        "bough: This version finds branches by their id only"
     )
 
 

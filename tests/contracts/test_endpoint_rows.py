@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bough.domain.endpoint import Endpoint, EndpointState
-from bough.domain.operation import Operation, OperationAction, OperationStatus
-from bough.ids import EndpointId, OperationId
+from bough.domain.operation import OperationAction, OperationStatus
+from bough.ids import EndpointId
 from bough.store.store import Store
-from stores import NOON, a_project, add_project
+from stores import NOON, a_project, add_project, an_operation
 
 
 async def an_endpoint(
@@ -21,26 +21,13 @@ async def an_endpoint(
 
 
 async def has_run(store: Store, endpoint: Endpoint, minute: int, status: OperationStatus, action: str) -> None:
-    operation = Operation(
-        id=OperationId.new(),
-        project_id=endpoint.project_id,
+    operation = an_operation(
+        endpoint.project_id,
         branch_id=endpoint.branch_id,
         endpoint_id=endpoint.id,
         action=OperationAction(action),
         status=status,
-        parameters={},
-        after=None,
-        step="launch",
-        steps_done=(),
-        undoing=False,
-        failures=0,
-        error=None,
-        due_at=NOON,
-        lease_until=None,
-        fence=0,
-        request_id="r",
         created_at=NOON + timedelta(minutes=minute),
-        updated_at=NOON,
         ended_at=NOON,
     )
     async with store.transaction() as rows:

@@ -3,43 +3,17 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationStatus
 from bough.domain.project import Project
 from bough.ids import OperationId
 from bough.store.operations import LostLease
 from bough.store.store import Store
-from stores import NOON, a_project, add_project
+from stores import NOON, a_project, add_project, an_operation
 
 LATER = NOON + timedelta(seconds=30)
-
-
-def an_operation(project: Project, **changes: Any) -> Operation:
-    fields: dict[str, Any] = {
-        "id": OperationId.new(),
-        "project_id": project.id,
-        "branch_id": None,
-        "endpoint_id": None,
-        "action": OperationAction.START_COMPUTE,
-        "status": OperationStatus.SCHEDULING,
-        "parameters": {"a": [1]},
-        "after": None,
-        "step": "launch",
-        "steps_done": ("one", "two"),
-        "undoing": False,
-        "failures": 0,
-        "error": None,
-        "due_at": NOON,
-        "lease_until": None,
-        "fence": 0,
-        "request_id": "r",
-        "created_at": NOON,
-        "updated_at": NOON,
-    }
-    return Operation(**{**fields, **changes})
 
 
 async def _add(store: Store, *operations: Operation) -> None:
@@ -56,7 +30,7 @@ async def project(store: Store) -> Project:
 
 
 async def test_an_operation_is_read_back_whole(store: Store, project: Project) -> None:
-    operation = an_operation(project)
+    operation = an_operation(project.id)
     await _add(store, operation)
     async with store.read() as rows:
         assert await rows.operations.get(operation.id) == operation
@@ -64,10 +38,10 @@ async def test_an_operation_is_read_back_whole(store: Store, project: Project) -
 
 
 async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, project: Project) -> None:
-    first = an_operation(project)
-    behind = an_operation(project, after=first.id, due_at=NOON - timedelta(hours=1))
-    future = an_operation(project, due_at=LATER)
-    held = an_operation(project, lease_until=LATER, due_at=NOON - timedelta(hours=1))
+    first = an_operation(project.id)
+    behind = an_operation(project.id, after=first.id, due_at=NOON - timedelta(hours=1))
+    future = an_operation(project.id, due_at=LATER)
+    held = an_operation(project.id, lease_until=LATER, due_at=NOON - timedelta(hours=1))
     await _add(store, first, behind, future, held)
     async with store.read() as rows:
         found = await rows.operations.next_due(NOON)
@@ -84,7 +58,7 @@ async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, proje
 async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more(
     store: Store, project: Project
 ) -> None:
-    await _add(store, an_operation(project))
+    await _add(store, an_operation(project.id))
     holders: list[Operation] = []
     for moment in (NOON, LATER + timedelta(seconds=1)):
         async with store.transaction() as rows:
@@ -110,7 +84,7 @@ async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more
 
 
 async def test_an_operation_that_ended_is_written_no_more(store: Store, project: Project) -> None:
-    operation = an_operation(project)
+    operation = an_operation(project.id)
     await _add(store, operation)
     ended = replace(operation, status=OperationStatus.FINISHED, ended_at=NOON)
     async with store.transaction() as rows:
@@ -123,7 +97,7 @@ async def test_an_operation_that_ended_is_written_no_more(store: Store, project:
 
 
 async def test_two_runners_never_take_the_same_operation(store: Store, project: Project) -> None:
-    await _add(store, *(an_operation(project) for _ in range(10)))
+    await _add(store, *(an_operation(project.id) for _ in range(10)))
 
     async def take_all() -> list[OperationId]:
         taken: list[OperationId] = []
@@ -145,7 +119,7 @@ async def test_work_on_an_endpoint_is_known(store: Store) -> None:
     project, other = a_project(1), a_project(2)
     branch, endpoint = await add_project(store, project)
     await add_project(store, other)
-    await _add(store, an_operation(project, branch_id=branch.id, endpoint_id=endpoint.id))
+    await _add(store, an_operation(project.id, branch_id=branch.id, endpoint_id=endpoint.id))
     async with store.read() as rows:
         assert await rows.operations.endpoints_with_work() == {endpoint.id}
         assert await rows.operations.count_open() == 1

@@ -5,12 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationStatus
 from bough.domain.role import Role
 from bough.domain.usage import Moved, Usage
-from bough.ids import BranchId, EndpointId, OperationId
+from bough.ids import BranchId, EndpointId
 from bough.store.store import Store
-from stores import NOON, a_project, add_project
+from stores import NOON, a_project, add_project, an_operation
 
 MINUTE = timedelta(minutes=1)
 
@@ -109,8 +109,8 @@ async def test_a_number_of_a_worker_is_new_once(store: Store) -> None:
 
 async def test_urgent_work_comes_first_and_can_be_asked_for_alone(store: Store) -> None:
     _, endpoint = await add_project(store, a_project())
-    first = an_operation(endpoint.project_id, 0)
-    second = replace(an_operation(endpoint.project_id, 1), is_urgent=True)
+    first = running(endpoint.project_id, 0)
+    second = replace(running(endpoint.project_id, 1), is_urgent=True)
     async with store.transaction() as rows:
         await rows.operations.add(first)
         assert await rows.operations.next_due(NOON + MINUTE, urgent=True) is None
@@ -180,26 +180,6 @@ async def test_two_may_lead_different_things(store: Store) -> None:
                 assert not third
 
 
-def an_operation(project_id: str, minute: int) -> Operation:
+def running(project_id: str, minute: int) -> Operation:
     moment = NOON + minute * MINUTE
-    return Operation(
-        id=OperationId.new(),
-        project_id=project_id,  # type: ignore[arg-type]
-        branch_id=None,
-        endpoint_id=None,
-        action=OperationAction.START_COMPUTE,
-        status=OperationStatus.RUNNING,
-        parameters={},
-        after=None,
-        step="launch",
-        steps_done=(),
-        undoing=False,
-        failures=0,
-        error=None,
-        due_at=moment,
-        lease_until=None,
-        fence=0,
-        request_id="r",
-        created_at=moment,
-        updated_at=NOON,
-    )
+    return an_operation(project_id, status=OperationStatus.RUNNING, due_at=moment, created_at=moment)

@@ -182,7 +182,7 @@ async def test_processes_of_others_are_out_of_reach(intruder: Intruder, neighbou
         "write the memory of {}": "open(f'/proc/{pid}/mem', 'wb')",
         "list the open files of {}": "os.listdir(f'/proc/{pid}/fd')",
         "see where {} is": "os.readlink(f'/proc/{pid}/cwd')",
-        "go through the root of {}": "os.listdir(f'/proc/{pid}/root/')",
+        "go through the root of {}": "os.listdir(f'/proc/{pid}/root')",
         "copy a file descriptor of {}": "call('syscall', 438, os.pidfd_open(pid), 1, 0)",
         "limit {}": "resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0))",
         "slow {} down": "os.setpriority(os.PRIO_PROCESS, pid, 19)",

@@ -181,3 +181,8 @@ class TlsFiles:
             file.flush()
             os.fsync(descriptor)
         fresh.rename(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)  # clients may have the CA's certificate before the power goes
+        finally:
+            os.close(folder)

@@ -9,7 +9,7 @@ from bough import log
 from bough.gateway.balance import PATIENCE, Balance
 from bough.gateway.connection import Rooms, serve, stop_all
 
-_BREATH = 0.2  # seconds
+_BREATH = 0.2  # seconds after an accept that failed
 _KEEPALIVE = (
     (socket.TCP_KEEPIDLE, 60),
     (socket.TCP_KEEPINTVL, 15),

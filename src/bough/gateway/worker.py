@@ -4,11 +4,11 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 from bough import log
+from bough.beside import beside
 from bough.errors import PlatformError
 from bough.gateway import cancel
 from bough.gateway import remembering as remember
@@ -50,8 +50,8 @@ class Worker:
             stack.callback(siblings.close)
             rooms = self._rooms(plane, siblings)
             await siblings.listen(answers(rooms))
-            await stack.enter_async_context(_beside(rooms.activity.keep_reporting()))
-            await stack.enter_async_context(_beside(_keep_certificate(rooms.certificates)))
+            await stack.enter_async_context(beside(rooms.activity.keep_reporting()))
+            await stack.enter_async_context(beside(_keep_certificate(rooms.certificates)))
             server = Server(rooms, self._listeners(), Balance(self._settings.folder, siblings.number))
             server.open()
             ready()
@@ -126,14 +126,3 @@ async def _keep_certificate(certificates: Certificates) -> None:
                 logger.info("certificate_renewed")
         except PlatformError as error:
             logger.error("certificate_refused", error=error.public)
-
-
-@asynccontextmanager
-async def _beside(work: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

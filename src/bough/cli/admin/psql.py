@@ -102,8 +102,11 @@ class _Finder:
             return wanted
         try:
             listed = self._ask(f"/projects/{project_id}/branches", search=wanted)["branches"]
-        except (NotFound, PreconditionFailed):
-            listed = []
+        except NotFound:  # the project is there: it is the list that the API does not have yet
+            raise PreconditionFailed(
+                "This version finds branches by their id only: give --branch br-…, as the creation answered it, "
+                "or leave it out for the default branch."
+            ) from None
         for one in listed:
             if one["name"] == wanted:
                 return str(one["id"])
