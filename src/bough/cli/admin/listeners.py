@@ -132,6 +132,17 @@ def gateway_folder(settings: Settings) -> Path:
     return settings.sockets / "gateway"
 
 
+def gateway_user_exists(settings: Settings) -> bool:
+    """Control adds it at the first start as root; otherwise it is us."""
+    if not running_as_root():
+        return True
+    try:
+        pwd.getpwnam(settings.gateway_user)
+    except KeyError:
+        return False
+    return True
+
+
 def ensure_gateway_folder(settings: Settings) -> None:
     """It is theirs alone."""
     folder = gateway_folder(settings)

@@ -61,9 +61,8 @@ class Watch:
         workers = [self._worker(number) for number in range(listeners.workers(self._settings))]
         self._gateways = Gateways(workers, before, self._make_way)
         self._tell("starting", "the supervisor starts")
-        supervisor = Supervisor(
-            self._control, self._gateways, self._changed, all_is_there=self._given is not None and self._tls.exists()
-        )
+        all_is_there = self._tls.exists() and listeners.gateway_user_exists(self._settings)
+        supervisor = Supervisor(self._control, self._gateways, self._changed, all_is_there=all_is_there)
         return await supervisor.run(is_ready, self._stopping)
 
     def inheritance(self) -> Inheritance:
