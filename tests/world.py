@@ -205,6 +205,7 @@ class Platform:
             settings=parts.settings,
             hosts=parts.hosts,
             names=parts.names,
+            activity=parts.activity,
             installs=parts.engine.capabilities().installs,
         )
 

@@ -13,6 +13,7 @@ from compat.contract import Operation
 BODIES: dict[Operation, Any] = {
     Operation("POST", "/projects"): {"project": {}},
     Operation("PATCH", "/projects/{project_id}"): {"project": {}},
+    Operation("PATCH", "/projects/{project_id}/endpoints/{endpoint_id}"): {"endpoint": {}},
     Operation("POST", "/api_keys"): {"key_name": "mine"},
 }
 QUERIES = {Operation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
@@ -28,6 +29,7 @@ AUTHORIZATION_CASES = {
     Operation("GET", "/projects/{project_id}/connection_uri"): 404,
     Operation("GET", "/projects/{project_id}/endpoints"): 404,
     Operation("GET", "/projects/{project_id}/endpoints/{endpoint_id}"): 404,
+    Operation("PATCH", "/projects/{project_id}/endpoints/{endpoint_id}"): 404,
     Operation("POST", "/projects/{project_id}/endpoints/{endpoint_id}/start"): 404,
     Operation("POST", "/projects/{project_id}/endpoints/{endpoint_id}/suspend"): 404,
     Operation("POST", "/projects/{project_id}/endpoints/{endpoint_id}/restart"): 404,

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from api.callers import Caller
+from bough.domain.pooler import HONOURED
 
 BOUNDED = settings(
     max_examples=60,
@@ -20,6 +21,9 @@ anything = st.recursive(
     st.none() | st.booleans() | numbers | text,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
     max_leaves=12,
+)
+pooler_settings = st.dictionaries(
+    st.sampled_from(HONOURED), st.integers(-1, 10_001).map(str) | st.just("transaction") | text, max_size=2
 )
 plausible: dict[str, Any] = {
     "name": st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60),
@@ -43,6 +47,7 @@ plausible: dict[str, Any] = {
         optional={
             "suspend_timeout_seconds": st.sampled_from([-1, 0, 59, 60, 604_800]),
             "pg_settings": st.dictionaries(st.sampled_from(["work_mem", "a.b"]), text, max_size=3),
+            "pgbouncer_settings": pooler_settings,
         },
     ),
 }
@@ -74,7 +79,12 @@ async def _check(caller: Caller, method: str, path: str, body: bytes, fine: set[
 @BOUNDED
 @given(body=anything)
 async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
-    for method, path in (("POST", "/projects"), ("POST", "/api_keys"), ("PATCH", "/projects/quiet-sea-12345678")):
+    for method, path in (
+        ("POST", "/projects"),
+        ("POST", "/api_keys"),
+        ("PATCH", "/projects/quiet-sea-12345678"),
+        ("PATCH", "/projects/quiet-sea-12345678/endpoints/ep-none"),
+    ):
         await _check(caller, method, path, _bytes(body), {200, 201, 404})
 
 
@@ -98,6 +108,35 @@ async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> Non
     if changed is not None:
         event("changed")
         assert (await caller.project(project_id))["updated_at"] == changed["project"]["updated_at"]
+
+
+@st.composite
+def almost_good_endpoint(draw: st.DrawFn) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "pooler_enabled": st.booleans(),
+        "pooler_mode": st.sampled_from(["transaction", "transaction", "session"]),
+        "settings": st.fixed_dictionaries({}, optional={"pgbouncer_settings": pooler_settings}),
+    }
+    asked: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=fields))
+    if draw(st.booleans()):
+        asked[draw(st.sampled_from(sorted(fields)) | text)] = draw(anything)
+    return asked
+
+
+@BOUNDED
+@given(asked=almost_good_endpoint())
+async def test_almost_good_changes_of_an_endpoint(caller: Caller, asked: dict[str, Any]) -> None:
+    projects = (await caller.client.get("/projects")).json()["projects"]
+    project_id = projects[0]["id"] if projects else await caller.has()
+    path = f"/projects/{project_id}/endpoints"
+    before = (await caller.client.get(path)).json()["endpoints"][0]
+    changed = await _check(caller, "PATCH", f"{path}/{before['id']}", _bytes({"endpoint": asked}), {200})
+    after = (await caller.client.get(path)).json()["endpoints"][0]
+    if changed is not None:
+        event("changed")
+        assert after == changed["endpoint"]
+    else:
+        assert after == before
 
 
 @BOUNDED

@@ -1,6 +1,7 @@
 """The gateway's three questions over HTTP: answers, refusals, and a body for everything that goes wrong."""
 
 import json
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest_asyncio
 from api.callers import Caller
 from api.front import Front
 from bough.api.internal import PlaneApp
+from bough.domain.pooler import PoolNow
 from bough.ids import EndpointId
 
 Json = dict[str, Any]
@@ -36,11 +38,30 @@ async def test_access_has_one_shape(plane: httpx2.AsyncClient, caller: Caller) -
     endpoint = made["endpoints"][0]["id"]
     known = await ask(plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
     unknown = await ask(plane, "access", {"endpoint": "ep-none", "role": "x"})
-    assert known.keys() == unknown.keys() == {"verifier", "is_known", "valid_until", "networks", "refusal"}
+    assert known.keys() == unknown.keys() == {"verifier", "is_known", "valid_until", "networks", "refusal", "pool"}
     assert (known["is_known"], unknown["is_known"]) == (True, False)
     assert {name: type(value) for name, value in known.items()} == {
         name: type(value) for name, value in unknown.items()
     }
+
+
+async def test_access_tells_how_the_endpoint_pools(plane: httpx2.AsyncClient, caller: Caller) -> None:
+    asked = {"default_pool_size": "7", "query_wait_timeout": "1.5"}
+    made = await caller.creates(default_endpoint_settings={"pgbouncer_settings": asked})
+    known = await ask(plane, "access", {"endpoint": made["endpoints"][0]["id"], "role": "neondb_owner"})
+    unknown = await ask(plane, "access", {"endpoint": "ep-none", "role": "x"})
+    assert unknown["pool"] == {
+        "servers": 100,
+        "servers_per_pool": 100,
+        "wait_seconds": 120.0,
+        "idle_seconds": 60.0,
+        "lifetime_seconds": 3600.0,
+        "statements": 200,
+        "idle_transaction_seconds": 0.0,
+        "client_idle_seconds": 0.0,
+        "direct_host_too": False,
+    }
+    assert known["pool"] == {**unknown["pool"], "servers_per_pool": 7, "wait_seconds": 1.5}
 
 
 async def test_any_name_may_be_asked_for(plane: httpx2.AsyncClient) -> None:
@@ -66,6 +87,21 @@ async def test_a_report_is_counted_and_answered(plane: httpx2.AsyncClient, calle
     assert shown["compute_last_active_at"]
 
 
+async def test_a_report_may_tell_of_pools(plane: httpx2.AsyncClient, front: Front) -> None:
+    endpoint, worker = EndpointId.new(), str(uuid.uuid4())
+
+    async def tell(sequence: int, **used: Any) -> None:
+        report = {"worker": worker, "sequence": sequence, "endpoints": [{"endpoint": endpoint, **used}]}
+        assert "drop" in await ask(plane, "report", report)
+
+    await tell(1, pool={"clients_active": 1, "clients_waiting": 2, "waits": 3, "waited_seconds": 0.5, "newer": "word"})
+    assert front.parts.activity.pools[endpoint] == PoolNow(clients_active=1, clients_waiting=2)
+    await tell(2, pool={"clients_idle": 4, "servers_active": 5, "servers_idle": 6})
+    assert front.parts.activity.pools[endpoint] == PoolNow(clients_idle=4, servers_active=5, servers_idle=6)
+    await tell(3, pool=None)
+    assert endpoint not in front.parts.activity.pools
+
+
 async def test_what_is_malformed_is_refused_with_a_sentence(plane: httpx2.AsyncClient) -> None:
     bad: list[tuple[str, Any]] = [
         ("access", b""),
@@ -82,6 +118,10 @@ async def test_what_is_malformed_is_refused_with_a_sentence(plane: httpx2.AsyncC
         ("report", {"worker": "w", "sequence": 2**63, "endpoints": []}),
         ("report", {"worker": "w", "sequence": 1, "endpoints": [{"endpoint": "e", "bytes_in": -1}]}),
         ("report", {"worker": "w", "sequence": 1, "endpoints": {}}),
+        ("report", {"worker": "w", "sequence": 1, "endpoints": [{"endpoint": "e", "pool": 7}]}),
+        ("report", {"worker": "w", "sequence": 1, "endpoints": [{"endpoint": "e", "pool": {"clients_idle": -1}}]}),
+        ("report", {"worker": "w", "sequence": 1, "endpoints": [{"endpoint": "e", "pool": {"waited_seconds": -1}}]}),
+        ("report", b'{"worker":"w","sequence":1,"endpoints":[{"endpoint":"e","pool":{"waited_seconds":1e999}}]}'),
     ]
     for question, body in bad:
         refused = await ask(plane, question, body, 400)

@@ -16,6 +16,7 @@ from api.front import Front
 from bough import clock
 from bough.control.activity import Told
 from bough.domain.endpoint import EndpointState
+from bough.domain.pooler import PoolNow
 from bough.domain.usage import Moved
 from bough.engine.local.images.image import Image
 from bough.ids import EndpointId
@@ -134,6 +135,28 @@ async def test_what_gateways_report_and_wakes_are_told(busy: Front, endpoint: En
     assert (grew("bough_gateway_bytes_total", "in"), grew("bough_gateway_bytes_total", "out")) == (5, 7)
     assert grew("bough_gateway_connections_opened_total") == 2
     assert grew("bough_wakes_total", "woke") == grew("bough_wake_seconds_count") == 1
+
+
+async def test_pools_are_told_by_endpoint_and_state(busy: Front) -> None:
+    endpoint = EndpointId.new()  # what was waited at one that is gone meanwhile was waited
+    moved = Moved(endpoint_id=endpoint, bytes_in=0, bytes_out=0, opened=0)
+    now = PoolNow(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
+    told = Told(moved=moved, connections=6, is_active=True, pool=now, waits=7, waited_seconds=0.5)
+    for _ in range(2):  # the second is the first again
+        await busy.parts.activity.report("pools", 1, [told])
+    seen = await figures(busy)
+
+    def by_state(name: str) -> dict[str, float]:
+        return {state: figure for (where, state), figure in seen.get(name, {}).items() if where == endpoint}
+
+    assert by_state("bough_pool_clients") == {"active": 1, "waiting": 2, "idle": 3}
+    assert by_state("bough_pool_servers") == {"active": 4, "idle": 5}
+    assert (seen["bough_pool_waits_total"][endpoint,], seen["bough_pool_wait_seconds_total"][endpoint,]) == (7, 0.5)
+
+    await busy.parts.activity.report("pools", 2, [Told(moved=moved, connections=0, is_active=False)])
+    seen = await figures(busy)
+    assert by_state("bough_pool_clients") == by_state("bough_pool_servers") == {}
+    assert seen["bough_pool_waits_total"][endpoint,] == 7
 
 
 async def test_the_storage_tells_its_room(busy: Front) -> None:

@@ -89,6 +89,34 @@ async def test_endpoint_defaults_are_checked_as_a_whole(caller: Caller) -> None:
     ).status_code == 400
 
 
+async def test_settings_of_the_pooler_are_refused_before_anything_changes(caller: Caller) -> None:
+    project_id = await caller.has(name="old", default_endpoint_settings=ENDPOINT_SETTINGS)
+    bad = {"pgbouncer_settings": {"default_pool_size": "5", "max_client_conn": "9"}, "suspend_timeout_seconds": 60}
+    answer = await _patch(caller, project_id, name="new", default_endpoint_settings=bad)
+    assert answer.status_code == 400
+    assert "'max_client_conn', which is not honoured here. These are: pool_mode, " in answer.json()["message"]
+    after = await caller.project(project_id)
+    assert (after["name"], after["default_endpoint_settings"]) == ("old", ENDPOINT_SETTINGS)
+
+
+async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -> None:
+    """Rows may hold what was stored before it was checked."""
+    project_id = await caller.has()
+    old = {"pgbouncer_settings": {"max_client_conn": "many"}}
+    async with caller.front.platform.store.transaction() as rows:
+        project = await rows.projects.get(ProjectId(project_id))
+        assert project is not None
+        await rows.projects.save(
+            replace(project, default_endpoint_settings={**project.default_endpoint_settings, **old})
+        )
+    change = {"suspend_timeout_seconds": 60}
+    after = (await _changed(caller, project_id, default_endpoint_settings=change))["default_endpoint_settings"]
+    assert (after["suspend_timeout_seconds"], after["pgbouncer_settings"]) == (60, old["pgbouncer_settings"])
+    change_it = {"pgbouncer_settings": {"default_pool_size": "5"}}
+    after = (await _changed(caller, project_id, default_endpoint_settings=change_it))["default_endpoint_settings"]
+    assert after["pgbouncer_settings"] == {"default_pool_size": "5"}
+
+
 async def test_history_changes_within_the_plan(caller: Caller, stranger: Caller) -> None:
     project_id = await caller.has()
     assert (await _changed(caller, project_id, history_retention_seconds=0))["history_retention_seconds"] == 0

@@ -57,6 +57,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     endpoint = f"{project}/endpoints/{made['endpoints'][0]['id']}"
     assert (await client.get(f"{project}/endpoints")).json()["endpoints"]
     assert (await client.get(endpoint)).status_code == 200
+    assert (await client.patch(endpoint, json={"endpoint": {"pooler_enabled": True}})).status_code == 200
     for verb in ("start", "suspend", "restart"):
         assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
         await caller.sees_work_end(project_id)

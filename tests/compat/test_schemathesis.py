@@ -47,7 +47,12 @@ def known_ids(listening_front: Listener, key_header: dict[str, str]) -> dict[str
         key = client.post("/api_keys", json={"key_name": "found"}).json()
     project_id = made["project"]["id"]
     listening_front.ask(end_work(listening_front.parts, project_id))
-    return {"project_id": project_id, "operation_id": made["operations"][0]["id"], "key_id": key["id"]}
+    return {
+        "project_id": project_id,
+        "endpoint_id": made["endpoints"][0]["id"],
+        "operation_id": made["operations"][0]["id"],
+        "key_id": key["id"],
+    }
 
 
 @api.parametrize()

@@ -47,6 +47,25 @@ async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
     assert (door.verifier, door.branch_is_protected) == (None, False)
 
 
+async def test_the_door_is_told_how_the_endpoint_pools(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    changed = replace(
+        endpoint, max_cu=0.5, pooler_enabled=True, settings={"pgbouncer_settings": {"default_pool_size": "5"}}
+    )
+    for each in (endpoint, changed):
+        async with store.transaction() as rows:
+            await rows.endpoints.save(each)
+        async with store.read() as rows:
+            door = await rows.roles.at_the_door(endpoint.id, "nobody")
+        assert door is not None
+        assert door.verifier is None
+        assert (door.endpoint_settings, door.max_cu, door.pooler_enabled) == (
+            each.settings,
+            each.max_cu,
+            each.pooler_enabled,
+        )
+
+
 async def test_every_endpoint_has_usage_that_only_grows(store: Store) -> None:
     _, endpoint = await add_project(store, a_project())
     moved = Moved(endpoint_id=endpoint.id, bytes_in=2**40, bytes_out=2**41, opened=3)

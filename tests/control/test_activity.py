@@ -3,10 +3,12 @@
 from collections.abc import Collection
 
 import pytest
+from prometheus_client import REGISTRY
 
 from bough import clock
 from bough.control.activity import Activity, Told
 from bough.domain.endpoint import Endpoint
+from bough.domain.pooler import PoolNow
 from bough.domain.usage import Moved, Usage
 from bough.ids import EndpointId
 from bough.store.store import Store
@@ -16,9 +18,28 @@ from stores import a_project, add_project
 __all__ = ["store"]  # both back ends
 
 
-def told(endpoint: EndpointId, *, moved: int = 0, connections: int = 0, active: bool = True) -> Told:
+def told(
+    endpoint: EndpointId,
+    *,
+    moved: int = 0,
+    connections: int = 0,
+    active: bool = True,
+    pool: PoolNow | None = None,
+    waits: int = 0,
+) -> Told:
     counted = Moved(endpoint_id=endpoint, bytes_in=moved, bytes_out=2 * moved, opened=1)
-    return Told(moved=counted, connections=connections, is_active=active)
+    return Told(
+        moved=counted, connections=connections, is_active=active, pool=pool, waits=waits, waited_seconds=waits / 4
+    )
+
+
+def waited(endpoint: EndpointId) -> tuple[float | None, float | None]:
+    """How often and how long, as Prometheus reads it."""
+    labels: dict[str, str] = {"endpoint_id": endpoint}
+    count, seconds = (
+        REGISTRY.get_sample_value(name, labels) for name in ("bough_pool_waits_total", "bough_pool_wait_seconds_total")
+    )
+    return count, seconds
 
 
 async def used(store: Store, endpoint: EndpointId) -> tuple[int, int, int]:
@@ -112,6 +133,43 @@ async def test_open_connections_are_summed_over_workers_that_live(
     later = clock.monotonic() + 100
     monkeypatch.setattr(clock, "monotonic", lambda: later)
     assert activity.connections == {}
+
+
+async def test_who_is_at_the_pools_is_summed_over_workers_that_live(
+    store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activity = Activity(store)
+    first = PoolNow(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
+    other = PoolNow(clients_idle=10, servers_idle=1)
+    await activity.report("a", 1, [told(endpoint.id, pool=first)])
+    await activity.report("b", 1, [told(endpoint.id, pool=other)])
+    both = PoolNow(clients_active=1, clients_waiting=2, clients_idle=13, servers_active=4, servers_idle=6)
+    assert activity.pools == {endpoint.id: both}
+    await activity.report("a", 2, [])
+    assert activity.pools == {endpoint.id: both}, "what is not named stays"
+    await activity.report("a", 1, [told(endpoint.id, pool=other)])
+    assert activity.pools == {endpoint.id: both}, "what comes late is not how it is now"
+    await activity.report("a", 3, [told(endpoint.id, connections=1)])
+    assert activity.pools == {endpoint.id: other}, "without a pool nobody is at it"
+    later = clock.monotonic() + 100
+    monkeypatch.setattr(clock, "monotonic", lambda: later)
+    assert activity.pools == {}
+
+
+async def test_waiting_counts_once_whatever_comes_again(store: Store, endpoint: Endpoint) -> None:
+    activity = Activity(store)
+    await activity.report("w", 1, [told(endpoint.id)])
+    assert waited(endpoint.id) == (None, None), "nobody was at a pool"
+    await activity.report("w", 2, [told(endpoint.id, pool=PoolNow())])
+    assert waited(endpoint.id) == (0, 0)
+    for _ in range(3):
+        await activity.report("w", 3, [told(endpoint.id, pool=PoolNow(), waits=2)])
+    await Activity(store).report("w", 3, [told(endpoint.id, pool=PoolNow(), waits=2)])  # after a restart of control
+    assert waited(endpoint.id) == (2, 0.5)
+    await activity.report("other", 1, [told(endpoint.id, pool=PoolNow(), waits=1)])
+    await activity.report("w", 4, [told(endpoint.id, pool=PoolNow(), waits=1)])
+    await activity.report("w", 3, [told(endpoint.id, pool=PoolNow(), waits=2)])
+    assert waited(endpoint.id) == (4, 1)
 
 
 async def test_changes_are_told_to_every_worker_until_it_has_heard(store: Store, endpoint: Endpoint) -> None:

@@ -12,10 +12,13 @@ import stores
 import world
 from bough import clock
 from bough.control.entrance import Access, Entrance
+from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
 from bough.postgres.secret import scram_verifier
 from world import API, Platform, PostgresServer
+
+NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for
 
 
 @pytest.fixture(params=stores.BACK_ENDS)
@@ -47,7 +50,9 @@ async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: 
     found = await access(platform, made)
     async with platform.store.read() as rows:
         (role,) = await rows.roles.of_branch(made["branch"]["id"])
-    assert found == Access(verifier=role.verifier or "", is_known=True, valid_until=None, networks=None, refusal=None)
+    assert found == Access(
+        verifier=role.verifier or "", is_known=True, valid_until=None, networks=None, refusal=None, pool=NEW
+    )
 
 
 async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
@@ -133,3 +138,27 @@ async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
         await rows.roles.add(role)
     assert (await access(platform, made, role.name)).verifier == second
     assert (await access(platform, made)).verifier != second
+
+
+async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform) -> None:
+    made = await platform.create_project(autoscaling_limit_max_cu=2)
+    assert (await access(platform, made)).pool == PoolSettings(servers=810, servers_per_pool=810)
+    await platform.settle()
+    path = f"{API}/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
+    settings = {"default_pool_size": "9000", "server_idle_timeout": "0", "max_prepared_statements": "5"}
+    change = {"endpoint": {"pooler_enabled": True, "settings": {"pgbouncer_settings": settings}}}
+    assert (await platform.client.patch(path, json=change)).status_code == 200
+    expected = PoolSettings(servers=810, servers_per_pool=810, idle_seconds=0.0, statements=5, direct_host_too=True)
+    for role in ("neondb_owner", "nobody"):
+        assert (await access(platform, made, role)).pool == expected
+    assert (await platform.inner.plane.entrance.access(EndpointId.new(), "neondb_owner")).pool == NEW
+
+
+async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) -> None:
+    made = await platform.create_project()
+    async with platform.store.transaction() as rows:
+        endpoint = await rows.endpoints.get(EndpointId(made["endpoints"][0]["id"]))
+        assert endpoint is not None
+        old = {"pool_mode": "session", "default_pool_size": "many", "no such": "thing"}
+        await rows.endpoints.save(replace(endpoint, settings={"pgbouncer_settings": old}))
+    assert (await access(platform, made)).pool == NEW

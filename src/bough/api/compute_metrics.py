@@ -1,4 +1,4 @@
-"""Figures of each compute and of the storage, made anew for every reader.
+"""Figures of each compute, of its pools and of the storage, made anew for every reader.
 
 Only endpoints that run, change or failed to start have figures of their own, so their number
 follows what happens, not what is stored; a compute that stops takes its figures with it.
@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from bough.api.given import Parts
 from bough.domain.endpoint import Endpoint, EndpointState
+from bough.domain.pooler import PoolNow
 from bough.engine.port import EngineError, Observation
 from bough.ids import EndpointId
 
@@ -62,6 +63,7 @@ def families(given: Parts, picture: Picture) -> Iterator[Metric]:
         "endpoint_id",
         given.activity.connections,
     )
+    yield from _pools(given.activity.pools)
     yield from _vitals(given, picture.observed)
     yield from _storage(given, picture.observed)
 
@@ -73,6 +75,19 @@ def _states(states: Mapping[EndpointId, str]) -> Metric:
     for endpoint, state in states.items():
         family.add_metric([endpoint, state], 1)
     return family
+
+
+def _pools(pools: Mapping[EndpointId, PoolNow]) -> Iterator[Metric]:
+    clients = GaugeMetricFamily("bough_pool_clients", "Clients of an endpoint's pools", labels=["endpoint_id", "state"])
+    servers = GaugeMetricFamily("bough_pool_servers", "Their server connections", labels=["endpoint_id", "state"])
+    for endpoint, now in pools.items():
+        clients.add_metric([endpoint, "active"], now.clients_active)
+        clients.add_metric([endpoint, "waiting"], now.clients_waiting)
+        clients.add_metric([endpoint, "idle"], now.clients_idle)
+        servers.add_metric([endpoint, "active"], now.servers_active)
+        servers.add_metric([endpoint, "idle"], now.servers_idle)
+    yield clients
+    yield servers
 
 
 def _vitals(given: Parts, observed: Observation | None) -> Iterator[Metric]:

@@ -117,6 +117,7 @@ async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> D
         settings=given.settings,
         hosts=given.hosts,
         names=given.names,
+        activity=given.activity,
         installs=able.installs,
         refuses_new=able.refuses_new,
         once=once,

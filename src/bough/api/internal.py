@@ -7,7 +7,7 @@ old connections may be older than we are.
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,6 +18,7 @@ from bough.api.errors import STATUS
 from bough.control.activity import Activity, Told
 from bough.control.entrance import Entrance
 from bough.control.wakes import Wakes
+from bough.domain.pooler import PoolNow
 from bough.domain.usage import Moved
 from bough.errors import Internal, Invalid, Kind, NotFound, PlatformError
 from bough.ids import EndpointId
@@ -29,6 +30,7 @@ logger = log.get(room="plane")
 
 _Word = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
 _Count = Annotated[int, Field(ge=0, le=2**62)]
+_Seconds = Annotated[float, Field(ge=0, le=2**62, allow_inf_nan=False)]
 
 
 class _Question(BaseModel):
@@ -44,6 +46,22 @@ class _Wake(_Question):
     endpoint: _Word
 
 
+class _Pool(_Question):
+    """Of those at the pools how many there are now; of waiting what there was since the report before."""
+
+    clients_active: _Count = 0
+    clients_waiting: _Count = 0
+    clients_idle: _Count = 0
+    servers_active: _Count = 0
+    servers_idle: _Count = 0
+    waits: _Count = 0
+    waited_seconds: _Seconds = 0.0
+
+    @property
+    def now(self) -> PoolNow:
+        return PoolNow(**self.model_dump(exclude={"waits", "waited_seconds"}))
+
+
 class _Used(_Question):
     endpoint: _Word
     bytes_in: _Count = 0
@@ -51,6 +69,7 @@ class _Used(_Question):
     opened: _Count = 0
     connections: _Count = 0
     is_active: bool = False
+    pool: _Pool | None = None
 
 
 class _Report(_Question):
@@ -77,6 +96,7 @@ class Plane:
             "valid_until": until.isoformat().replace("+00:00", "Z") if until else None,
             "networks": found.networks,
             "refusal": found.refusal,
+            "pool": asdict(found.pool),
         }
 
     async def wake(self, body: bytes) -> dict[str, Any]:
@@ -93,7 +113,10 @@ def _told(used: _Used) -> Told:
     moved = Moved(
         endpoint_id=EndpointId(used.endpoint), bytes_in=used.bytes_in, bytes_out=used.bytes_out, opened=used.opened
     )
-    return Told(moved=moved, connections=used.connections, is_active=used.is_active)
+    told = Told(moved=moved, connections=used.connections, is_active=used.is_active)
+    if used.pool is None:
+        return told
+    return replace(told, pool=used.pool.now, waits=used.pool.waits, waited_seconds=used.pool.waited_seconds)
 
 
 class PlaneApp:

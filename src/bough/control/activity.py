@@ -10,6 +10,7 @@ from datetime import datetime
 
 from bough import clock
 from bough.control import metrics
+from bough.domain.pooler import PoolNow
 from bough.domain.usage import Moved
 from bough.ids import EndpointId
 from bough.store.store import Store
@@ -24,12 +25,16 @@ class Told:
     moved: Moved
     connections: int  # open now
     is_active: bool  # bytes moved or a connection was opened since the report before
+    pool: PoolNow | None = None  # None: nobody is at its pools
+    waits: int = 0  # for a server connection, since the report before
+    waited_seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class _Worker:
     heard: float
     connections: dict[EndpointId, int] = field(default_factory=dict)
+    pools: dict[EndpointId, PoolNow | None] = field(default_factory=dict)
     sequence: int = -1
     changed: set[EndpointId] = field(default_factory=set)
     answer: frozenset[EndpointId] = frozenset()
@@ -52,6 +57,7 @@ class Activity:
             known.sequence = sequence
             known.answer, known.changed = frozenset(known.changed), set()
             known.connections |= {each.moved.endpoint_id: each.connections for each in told}
+            known.pools |= {each.moved.endpoint_id: each.pool for each in told}
         self._unread |= {each.moved.endpoint_id for each in told if each.is_active}
         return known.answer
 
@@ -66,6 +72,9 @@ class Activity:
                     await rows.endpoints.touch(each.moved.endpoint_id, now)
                 await rows.usage.add_moved(each.moved)
         metrics.moved(each.moved for each in told)
+        for each in told:
+            if each.pool is not None:
+                metrics.waited(each.moved.endpoint_id, each.waits, each.waited_seconds)
 
     def want(self, endpoint: EndpointId) -> None:
         """Somebody was told where it is, and is on the way to it."""
@@ -101,6 +110,16 @@ class Activity:
             for endpoint, count in worker.connections.items():
                 total[endpoint] = total.get(endpoint, 0) + count
         return {endpoint: count for endpoint, count in total.items() if count}
+
+    @property
+    def pools(self) -> Mapping[EndpointId, PoolNow]:
+        """Who is at the pools of each endpoint that has some, over all workers."""
+        total: dict[EndpointId, PoolNow] = {}
+        for worker in self._living():
+            for endpoint, now in worker.pools.items():
+                if now is not None:
+                    total[endpoint] = total.get(endpoint, PoolNow()) + now
+        return total
 
     def _heard(self, worker: str) -> _Worker:
         now = clock.monotonic()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bough.access.principal import Principal
 from bough.access.vault import Vault
 from bough.config import Plan, Settings
+from bough.control.activity import Activity
 from bough.control.names import Names
 from bough.control.once import Once
 from bough.domain.endpoint import Hosts
@@ -28,6 +29,7 @@ class Desk:
     settings: Settings
     hosts: Hosts
     names: Names
+    activity: Activity
     installs: Mapping[int, str]  # Postgres major version → the install a new project gets
     refuses_new: str | None = None  # why nothing new is made now
     once: Once | None = None

@@ -11,9 +11,13 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
+from bough.control import defaults
 from bough.domain import allowed_ips
+from bough.domain.endpoint import max_connections
+from bough.domain.pooler import PoolSettings, pool_settings
 from bough.ids import EndpointId
 from bough.postgres.secret import ITERATIONS, SALT_BYTES, SCHEME
+from bough.store.roles import AtTheDoor
 from bough.store.store import Store
 
 _KEY_BYTES = 32
@@ -26,6 +30,7 @@ class Access:
     valid_until: datetime | None  # when the role's password ends
     networks: tuple[str, ...] | None  # those that may connect, in CIDR form; None: all
     refusal: str | None  # why a known role cannot be let in whatever its password, in a sentence
+    pool: PoolSettings
 
 
 class Entrance:
@@ -47,6 +52,7 @@ class Entrance:
             if found
             else None,
             refusal=_refusal(role) if verifier is not None and not is_known else None,
+            pool=_pool(found),
         )
 
     def _mock(self, endpoint_id: EndpointId, role: str) -> str:
@@ -58,6 +64,13 @@ class Entrance:
             for part in (salt, secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(_KEY_BYTES))
         )
         return f"{SCHEME}${ITERATIONS}:{salt_text}${stored}:{server}"
+
+
+def _pool(found: AtTheDoor | None) -> PoolSettings:
+    """The endpoint's, whoever asks; of one that is not there, as a new one would have it."""
+    if found is None:
+        return pool_settings({}, max_connections(defaults.MAX_CU), direct_host_too=False)
+    return pool_settings(found.endpoint_settings, max_connections(found.max_cu), direct_host_too=found.pooler_enabled)
 
 
 def _refusal(role: str) -> str:

@@ -10,6 +10,7 @@ from bough.access.principal import Right
 from bough.config import Plan
 from bough.control import defaults, seeding
 from bough.control.desk import Desk
+from bough.domain import pooler
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointState, wishing
@@ -168,6 +169,7 @@ class Projects:
     def _planned(self, project_id: ProjectId, wish: NewProject, organization: Organization) -> Project:
         plan = self._desk.plan_of(organization)
         now = clock.now()
+        pooler.check(wish.default_endpoint_settings.get(pooler.SETTINGS, {}))
         endpoint_settings = _endpoint_settings(wish.default_endpoint_settings, plan)
         return Project(
             id=project_id,
@@ -191,6 +193,7 @@ class Projects:
         check_settings_change(before.settings, change.settings)
         endpoint_settings = before.default_endpoint_settings
         if change.default_endpoint_settings is not None:
+            pooler.check(change.default_endpoint_settings.get(pooler.SETTINGS, {}))
             endpoint_settings = _endpoint_settings({**endpoint_settings, **change.default_endpoint_settings}, plan)
         return replace(
             before,

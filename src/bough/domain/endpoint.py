@@ -38,7 +38,7 @@ class Endpoint:
     min_cu: float
     max_cu: float
     settings: Mapping[str, Any]
-    pooler_enabled: bool
+    pooler_enabled: bool  # whether the plain host is pooled too; the `-pooler` one always is
     disabled: bool
     passwordless_access: bool
     suspend_timeout_seconds: int
@@ -72,6 +72,11 @@ class Hosts:
     @property
     def _suffix(self) -> str:
         return "" if self.port == 5432 else f":{self.port}"
+
+
+def max_connections(cu: float) -> int:
+    """Of a compute that may grow to this size."""
+    return min(4000, max(100, int(cu * 450)))
 
 
 def wishing(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:

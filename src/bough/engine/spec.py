@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bough.domain.branch import Branch
 from bough.domain.database import Database
-from bough.domain.endpoint import Endpoint
+from bough.domain.endpoint import Endpoint, max_connections
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
@@ -85,6 +85,6 @@ def compute_settings(cu: float, *, logical_replication: bool) -> dict[str, str]:
         "effective_cache_size": f"{max(256, int(cu * 3072))}MB",
         "work_mem": "4MB",
         "maintenance_work_mem": f"{max(32, int(cu * 64))}MB",
-        "max_connections": str(min(4000, max(100, int(cu * 450)))),
+        "max_connections": str(max_connections(cu)),
         "wal_level": "logical" if logical_replication else "replica",
     }

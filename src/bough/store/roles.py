@@ -24,6 +24,9 @@ _AT_THE_DOOR = (
         roles.c.valid_until,
         projects.c.settings.label("project_settings"),
         branches.c.is_protected.label("branch_is_protected"),
+        endpoints.c.settings.label("endpoint_settings"),
+        endpoints.c.max_cu,
+        endpoints.c.pooler_enabled,
     )
     .select_from(endpoints)
     .join(projects, projects.c.id == endpoints.c.project_id)
@@ -40,12 +43,15 @@ _AT_THE_DOOR = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtTheDoor:
-    """What decides whether somebody who names an endpoint and a role may enter."""
+    """What decides whether somebody who names an endpoint and a role may enter, and how they are pooled."""
 
     verifier: str | None  # None: there is no such role, or it has no password
     valid_until: datetime | None
     project_settings: Mapping[str, Any]
     branch_is_protected: bool
+    endpoint_settings: Mapping[str, Any]
+    max_cu: float
+    pooler_enabled: bool
 
 
 class Roles(Queries):

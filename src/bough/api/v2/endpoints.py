@@ -1,17 +1,19 @@
-"""Endpoints: look at them, start, suspend and restart them."""
+"""Endpoints: look at them, change, start, suspend and restart them."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Response
+from pydantic import Field, model_validator
 
 from bough import ids
 from bough.access import lookup
 from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
-from bough.api.shapes import View, show
+from bough.api.shapes import Body, Flag, View, show
 from bough.api.v2.operations import OperationView
+from bough.api.v2.project_settings import PoolerSettings
 from bough.control.desk import Desk
-from bough.control.endpoints import Endpoints
+from bough.control.endpoints import EndpointChange, Endpoints
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, Hosts
 from bough.domain.operation import Operation
 from bough.domain.project import Project
@@ -20,6 +22,44 @@ from bough.ids import EndpointId
 router = APIRouter(tags=["Endpoint"], route_class=OnceRoute)
 
 EndpointName = Annotated[str, Path(pattern=ids.PATTERN, alias="endpoint_id")]
+
+
+class _Change(Body):
+    """Passes over nothing: a field that cannot be changed yet is refused, with those that can."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_nothing_else(cls, value: Any) -> Any:
+        given = value if isinstance(value, dict) else {}
+        others = [repr(name[:63]) for name, said in given.items() if said is not None and name not in cls.model_fields]
+        if others:
+            raise ValueError(
+                f"{', '.join(others[:3])} cannot be changed here yet; what can be changed is "
+                "pooler_enabled, pooler_mode and settings.pgbouncer_settings"
+            )
+        return value
+
+
+class ChangedEndpointSettings(_Change):
+    pgbouncer_settings: PoolerSettings | None = None
+
+
+class ChangedEndpointBody(_Change):
+    pooler_enabled: Flag | None = None
+    pooler_mode: Annotated[str, Field(json_schema_extra={"enum": ["transaction"]})] | None = None
+    settings: ChangedEndpointSettings | None = None
+
+
+class EndpointUpdate(Body):
+    endpoint: ChangedEndpointBody
+
+    def change(self) -> EndpointChange:
+        asked = self.endpoint
+        return EndpointChange(
+            pooler_enabled=asked.pooler_enabled,
+            pooler_mode=asked.pooler_mode,
+            pgbouncer_settings=asked.settings.pgbouncer_settings if asked.settings else None,
+        )
 
 
 class EndpointView(View):
@@ -106,6 +146,16 @@ async def get_project_endpoint(project: ReadableProject, endpoint_id: EndpointNa
     async with given.store.read() as rows:
         endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
     return show(EndpointResponse(endpoint=EndpointView.of(endpoint, project.region_id, given.hosts)))
+
+
+@router.patch("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointOperations)
+async def update_project_endpoint(
+    project: WritableProject, endpoint_id: EndpointName, body: EndpointUpdate, desk: DeskGiven
+) -> Response:
+    """Change how an endpoint pools. Its `-pooler` host always does, a transaction at a time; with `pooler_enabled` its
+    plain host does too. `settings.pgbouncer_settings` replaces what was set before. Nobody is cut off.
+    """
+    return _shown(desk, project, await Endpoints(desk).change(project, EndpointId(endpoint_id), body.change()), [])
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/start", response_model=EndpointOperations)

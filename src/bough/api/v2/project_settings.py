@@ -55,11 +55,12 @@ class ProjectSettings(Body):
 
 
 SettingNames = dict[Annotated[str, Field(pattern=_SETTING_NAME)], Annotated[str, Field(max_length=2000)]]
+PoolerSettings = dict[str, str]  # which ones and what they may say is control's to judge
 
 
 class DefaultEndpointSettings(Body):
     pg_settings: SettingNames | None = None
-    pgbouncer_settings: SettingNames | None = None
+    pgbouncer_settings: PoolerSettings | None = None
     autoscaling_limit_min_cu: ComputeUnits | None = None
     autoscaling_limit_max_cu: ComputeUnits | None = None
     suspend_timeout_seconds: Annotated[StrictInt, Field(ge=-1, le=604800)] | None = None

@@ -1,0 +1,129 @@
+"""How an endpoint pools, in PgBouncer's words: which of its settings are honoured here, and what they say.
+
+Unset, a setting has the value that stands in `PoolSettings`. One that was stored before it was checked and
+cannot be read is passed over: a wrong number shall shut nobody out.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bough.errors import Invalid
+
+SETTINGS = "pgbouncer_settings"  # where they are in the settings of an endpoint
+MODE = "transaction"
+LONGEST = 2_147_483_647  # seconds
+MOST = 10_000
+
+_WHOLE = re.compile(r"[0-9]{1,10}")
+_DECIMAL = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
+_SHORTEST = 0.000001  # that can be written so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """0 seconds: for ever."""
+
+    servers: int  # connections to Postgres that all workers together may have at the endpoint
+    servers_per_pool: int  # of one role and database
+    wait_seconds: float = 120.0  # for a server connection
+    idle_seconds: float = 60.0  # that a server connection may rest
+    lifetime_seconds: float = 3600.0  # of a server connection
+    statements: int = 200  # prepared ones that a server connection keeps
+    idle_transaction_seconds: float = 0.0
+    client_idle_seconds: float = 0.0
+    direct_host_too: bool = False  # whether the endpoint's plain host is pooled like its `-pooler` one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNow:
+    """Who is at an endpoint's pools at a moment."""
+
+    clients_active: int = 0
+    clients_waiting: int = 0
+    clients_idle: int = 0
+    servers_active: int = 0
+    servers_idle: int = 0
+
+    def __add__(self, other: "PoolNow") -> "PoolNow":
+        return PoolNow(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    field: str  # of `PoolSettings`
+    form: re.Pattern[str]
+    number: Callable[[str], float]
+    least: float
+    most: float
+    use: str  # what is possible, for whoever wrote something else
+
+    def read(self, text: str) -> float | None:
+        """None: it says nothing that is possible."""
+        if not self.form.fullmatch(text):
+            return None
+        value = self.number(text)
+        return value if self.least <= value <= self.most else None
+
+
+def _count(field: str) -> _Setting:
+    use = f"a whole number from 1 to {MOST}"
+    return _Setting(field=field, form=_WHOLE, number=int, least=1, most=MOST, use=use)
+
+
+def _seconds(field: str) -> _Setting:
+    use = f"seconds, such as 30 or 0.5, up to {LONGEST}; 0 for no limit"
+    return _Setting(field=field, form=_DECIMAL, number=float, least=0, most=LONGEST, use=use)
+
+
+_NUMBERS = {
+    "default_pool_size": _count("servers_per_pool"),
+    "query_wait_timeout": _seconds("wait_seconds"),
+    "server_idle_timeout": _seconds("idle_seconds"),
+    "server_lifetime": replace(
+        _seconds("lifetime_seconds"),
+        least=_SHORTEST,
+        use=f"seconds above 0, up to {LONGEST}; PgBouncer's 0, a server connection for every use, is not offered",
+    ),
+    "idle_transaction_timeout": _seconds("idle_transaction_seconds"),
+    "client_idle_timeout": _seconds("client_idle_seconds"),
+    "max_prepared_statements": replace(
+        _count("statements"), use=f"a whole number from 1 to {MOST}; prepared statements cannot be switched off"
+    ),
+}
+HONOURED = ("pool_mode", *_NUMBERS)
+
+
+def check(given: Mapping[str, str]) -> None:
+    """A setting that is not honoured, or not so, is refused with what is."""
+    for name, text in given.items():
+        if name == "pool_mode":
+            check_mode(f"{SETTINGS}.pool_mode", text)
+        elif name not in _NUMBERS:
+            raise Invalid(
+                f"{SETTINGS} has {name[:63]!r}, which is not honoured here. These are: {', '.join(HONOURED)}."
+            )
+        elif _NUMBERS[name].read(text) is None:
+            raise Invalid(f"{SETTINGS}.{name} is {text[:63]!r}: use {_NUMBERS[name].use}.")
+
+
+def check_mode(name: str, mode: str) -> None:
+    if mode != MODE:
+        raise Invalid(
+            f"{name} is {mode[:63]!r}: only {MODE} is possible here. The host without -pooler gives a client a session "
+            "of its own, while pooler_enabled is false."
+        )
+
+
+def pool_settings(settings: Mapping[str, Any], max_connections: int, *, direct_host_too: bool) -> PoolSettings:
+    """Out of an endpoint's settings. A tenth of its connections is left for those who are not pooled."""
+    said: Mapping[str, str] = settings.get(SETTINGS) or {}
+    read: dict[str, Any] = {
+        setting.field: value
+        for name, setting in _NUMBERS.items()
+        if (value := setting.read(said.get(name, ""))) is not None
+    }
+    servers = max(1, max_connections * 9 // 10)
+    read["servers_per_pool"] = min(read.get("servers_per_pool", servers), servers)
+    return PoolSettings(servers=servers, direct_host_too=direct_host_too, **read)
