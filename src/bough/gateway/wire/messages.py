@@ -39,11 +39,12 @@ class Trouble:
     message: str
     detail: str = ""
     hint: str = ""
+    routine: str = ""
     severity: str = "FATAL"  # never translated, so both fields for it are the same
 
     def encoded(self) -> bytes:
         always = {"S": self.severity, "V": self.severity, "C": self.code, "M": self.message}
-        perhaps = {"D": self.detail, "H": self.hint}
+        perhaps = {"D": self.detail, "H": self.hint, "R": self.routine}
         fields = always | {kind: value for kind, value in perhaps.items() if value}
         return _message(ERROR, b"".join(kind.encode() + _text(value) for kind, value in fields.items()) + b"\0")
 

@@ -1,0 +1,187 @@
+"""SQL cut into statements and tokens: enough to know which words are said and which are only quoted.
+
+The rules are those of Postgres's own scanner (scan.l) with `standard_conforming_strings` on, and psql's for where a
+statement ends. Any bytes will do: what is not closed goes on to the end. The time taken grows with the length alone.
+
+A token is told by its first character. A letter begins a word, in lower case; `"` a quoted name and `'` a literal, as
+they were written; `$` a literal in dollars or a parameter; a digit a number. All other signs are tokens one by one.
+Comments are none. A byte stands as the character of Latin-1, whatever encoding it belongs to.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""
+    (?P<open> e' | \$ (?: [a-z_\x80-\xff] [a-z0-9_\x80-\xff]* )? \$ | /\* )
+  | (?P<word> [a-z_\x80-\xff] [a-z0-9_$\x80-\xff]* )
+  | (?P<whole> '[^']*'(?!') | "[^"]*"(?!") | [$]?[0-9]+ )
+  | (?P<comment> --[^\n\r]* )
+  | (?P<quote> ['"] )  # with a doubled one inside, or never closed
+  | (?P<sign> [^ \t\n\r\f\v] )
+    """,
+    re.VERBOSE,
+)
+_LINE_COMMENT = re.compile(r"--[^\n\r]*")
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_SPACE = " \t\n\r\f\v"
+_TRUE = frozenset(["true", "1", "'1'", "'t'", "'true'", "'y'", "'yes'", "'on'"])
+_NAME_BYTES = 63
+_INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
+_NESTING = frozenset(["(", ")", "atomic", "case", "end"])
+
+
+def statements(text: bytes) -> list[list[str]]:
+    """Those that are not empty. A rule's commands and a body from BEGIN ATOMIC to END have semicolons of their own."""
+    found: list[list[str]] = []
+    statement: list[str] = []
+    parentheses = blocks = 0
+    for token in tokens(text):
+        if token == ";" and not parentheses and not blocks:
+            if statement:
+                found.append(statement)
+            statement = []
+            continue
+        if token in _NESTING:
+            if token == "(":
+                parentheses += 1
+            elif token == ")":
+                parentheses = max(parentheses - 1, 0)
+            elif token == "atomic":
+                blocks += statement[:1] == ["create"] and statement[-1] == "begin"
+            elif blocks:
+                blocks += 1 if token == "case" else -1
+        statement.append(token)
+    return [*found, statement] if statement else found
+
+
+def tokens(text: bytes) -> Iterator[str]:
+    written, low = text.decode("latin-1"), text.lower().decode("latin-1")
+    at = escaped = 0  # `escaped`: where a literal with backslashes ended, until the next literal
+    while at < len(low):
+        for found in _TOKEN.finditer(low, at):
+            kind, start, at = found.lastgroup, *found.span()
+            if kind in ("word", "sign"):
+                yield found.group()
+                continue
+            if kind == "comment":
+                continue
+            if low[start] == "'" and escaped:
+                if _continues(low[escaped:start]):
+                    kind, at = "open", start + 1
+                escaped = 0
+            if kind == "whole":
+                yield written[start:at]
+                continue
+            if low[at - 1] == "*":
+                at = _comment_end(low, at)
+            elif kind == "quote":
+                at = _quote_end(low, at)
+                yield written[start:at]
+            elif low[at - 1] == "'":
+                at = escaped = _escaped_end(low, at)
+                yield written[start:at].lstrip("eE")
+            else:
+                tag = written[start:at]
+                end = written.find(tag, at)
+                at = end + len(tag) if end >= 0 else len(low)
+                yield written[start:at]
+            break
+        else:
+            return
+
+
+def is_name(token: str) -> bool:
+    return token[0] in '"_' or token[0].isalpha() or token[0] >= "\x80"
+
+
+def name(token: str) -> str:
+    """What a word or a quoted name means; of another token, something that is no name."""
+    return token[1:-1].replace('""', '"') if token[0] == '"' else token
+
+
+def folded(token: str) -> bytes:
+    """A name as Postgres keeps it: cut to what fits, between characters of UTF-8."""
+    whole = name(token).encode("latin-1")
+    ends = range(_NAME_BYTES, _NAME_BYTES - 4, -1)
+    cut = next((end for end in ends if whole[end : end + 1] not in _INSIDE_CHARACTER), _NAME_BYTES)
+    return whole[:cut]
+
+
+@dataclass(slots=True)
+class Call:
+    """A name before a parenthesis; also what only looks like a call, as in `INSERT INTO t (…)`."""
+
+    schema: str
+    function: str
+    commas: int = 0
+    first: list[str] = field(default_factory=list)  # the tokens before the first comma, when there is one
+    last: list[str] = field(default_factory=list)  # and those behind the last
+
+    def first_literal(self) -> str:
+        """What the first argument says when it is a plain literal, else nothing."""
+        plain = len(self.first) == 1 and self.first[0][0] == "'" and "\\" not in self.first[0]
+        return self.first[0][1:-1] if plain else ""
+
+    def ends_in_true(self) -> bool:
+        """Whether the last argument plainly is: `true`, `'t'::bool`."""
+        value, cast = "".join(self.last[:1]), "".join(self.last[1:])
+        return value.lower() in _TRUE and cast in ("", "::bool", "::boolean")
+
+
+def calls(statement: list[str]) -> Iterator[Call]:
+    """Each when it ends; those that never do at last."""
+    opened: list[Call] = []
+    for at, token in enumerate(statement):
+        if token == "(":
+            function = name(statement[at - 1]) if at else ""
+            schema = name(statement[at - 3]) if at > 2 and statement[at - 2] == "." else ""
+            opened.append(Call(schema, function))
+            continue
+        if token == ")" and opened:
+            yield opened.pop()
+        if opened and token == ",":
+            call = opened[-1]
+            call.first = call.first if call.commas else call.last
+            call.commas, call.last = call.commas + 1, []
+        elif opened:
+            opened[-1].last.append(token)
+    yield from opened
+
+
+def _quote_end(text: str, at: int) -> int:
+    quote = text[at - 1]
+    while (end := text.find(quote, at)) >= 0:
+        if text[end + 1 : end + 2] != quote:
+            return end + 1
+        at = end + 2
+    return len(text)
+
+
+def _escaped_end(text: str, at: int) -> int:
+    """Of a literal with backslashes: an odd number of them before a quote takes it in."""
+    while (end := text.find("'", at)) >= 0:
+        inside = text[at:end]
+        if (len(inside) - len(inside.rstrip("\\"))) % 2:
+            at = end + 1
+        elif text[end + 1 : end + 2] == "'":
+            at = end + 2
+        else:
+            return end + 1
+    return len(text)
+
+
+def _comment_end(text: str, at: int) -> int:
+    depth = 1
+    for edge in _COMMENT_EDGE.finditer(text, at):
+        depth += 1 if edge.group() == "/*" else -1
+        if not depth:
+            return edge.end()
+    return len(text)
+
+
+def _continues(gap: str) -> bool:
+    """Whether a literal goes on in the next quotes: over a line's end and nothing else, and then by the same rules."""
+    space = _LINE_COMMENT.sub("", gap)
+    return not space.strip(_SPACE) and ("\n" in space or "\r" in space)

@@ -1,0 +1,80 @@
+"""A glance at a text sees what taking it apart would see, however the text is written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.gateway.wire import session_words
+from bough.gateway.wire.session_words import LONGEST, PLAIN, UNREAD, Look, look
+from bough.gateway.wire.sql import statements
+from gateway.wire.spoken import LASTING, LOCAL, REFUSED, SETTINGS, UNREMARKABLE
+
+ALL = [*UNREMARKABLE, *SETTINGS, *(text for _, text in LOCAL), *(text for _, text in (*REFUSED, *LASTING))]
+
+
+def seen(text: str, alone: bool = True) -> Look:
+    return look(text.encode(), alone=alone)
+
+
+@given(st.binary(), st.booleans())
+def test_any_bytes_can_be_looked_at(text: bytes, alone: bool) -> None:
+    assert isinstance(look(text, alone=alone), Look)
+
+
+@pytest.mark.parametrize("refused", [b"listen a", b"select pg_advisory_lock(1)", b"create temp table t ()"])
+def test_what_is_too_long_to_be_taken_apart_is_cleaned_thoroughly(refused: bytes) -> None:
+    longest = refused.ljust(LONGEST)
+    assert look(longest, alone=True).refusal is not None
+    assert look(longest + b" ", alone=True) is UNREAD
+    assert look(b"select '" + b"x" * LONGEST + b"'", alone=True) is PLAIN
+
+
+gaps = st.sampled_from(
+    [" ", "\n", "\t \f", "\r\n", "/**/", "/* set x */", "-- listen y\n", "--\r", "/* /* ' */ temp */", "/*/ */"]
+)
+sentences = st.sampled_from(
+    """
+    set x = 1 | set local x = 1 | reset all | listen a | unlisten * | load 'x' | discard all | discard temp
+    deallocate a | deallocate prepare "b" | deallocate all | prepare a as select 1 | prepare transaction 'x'
+    declare c cursor with hold for select 1 | declare c cursor for select 1 | create table temp ( a int )
+    create or replace temporary view v as select 1 | create local temp table t ( ) on commit drop
+    create table pg_temp . t ( ) | select 1 into global temporary table t from u | insert into temp values ( 1 )
+    select * into temp from t | select pg_catalog . pg_try_advisory_lock ( 1 ) | select "pg_advisory_lock" ( 1 )
+    select pg_advisory_xact_lock ( 1 ) | select set_config ( 'a' , 'b' , true ) | select set_config ( 'a' , $1 , $2 )
+    select dblink_connect ( 'x' ) | update t set a = 1 | begin | commit | set transaction read only
+    """.replace("\n", "|").split("|")
+).map(str.split)
+cases = st.sampled_from([str.upper, str.lower, str.capitalize])
+
+
+@given(st.data(), st.lists(sentences.filter(bool), min_size=1, max_size=3), st.booleans())
+def test_spaces_comments_and_case_change_nothing(data: st.DataObject, said: list[list[str]], alone: bool) -> None:
+    plainly = ";".join(" ".join(words) for words in said)
+    tokens = [token for words in said for token in (*words, ";")]
+    written = data.draw(gaps)
+    for token in tokens:
+        written += (token if token[0] in "\"'" else data.draw(cases)(token)) + data.draw(gaps)
+    assert seen(written, alone) == seen(plainly, alone)
+    assert seen(plainly, alone) == session_words._seen(statements(plainly.encode()), alone)
+
+
+@given(st.lists(st.sampled_from(["; ", "'", '"', "$$", "/*", "*/", "--", "\n", *ALL]), max_size=6), st.booleans())
+def test_a_glance_lets_nothing_go_that_matters(said: list[str], alone: bool) -> None:
+    text = " ".join(said).encode()
+    assert look(text, alone=alone) == session_words._seen(statements(text), alone)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_quoted_words_do_not_count(text: str) -> None:
+    literal, escaped = text.replace("'", "''"), text.replace("\\", "\\\\").replace("'", "\\'")
+    name, comment = text.replace('"', '""'), text.replace("/*", "").replace("*/", "")
+    for quoted in (
+        f"select '{literal}'",
+        f"select E'{escaped}', 1",
+        f"select $q$;{text};$q$",
+        f"do $q$ begin {text}; end $q$",
+        f'select 1 as "{name}"',
+        f"/*{comment}; {comment}*/ select 1",
+        f"insert into log values (1, ';{literal}') returning id",
+    ):
+        assert seen(quoted) is PLAIN
