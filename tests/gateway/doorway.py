@@ -22,6 +22,8 @@ from bough.gateway.connection import Rooms
 from bough.gateway.limits import Limits
 from bough.gateway.login import Login
 from bough.gateway.plane import Address
+from bough.gateway.pooling.budget import Budget
+from bough.gateway.pooling.pools import Pools
 from bough.gateway.remembering import Remembering
 from bough.gateway.server import Server
 from bough.gateway.siblings import Siblings
@@ -97,16 +99,18 @@ class Doorway:
 
     def _rooms(self, siblings: Siblings) -> Rooms:
         remembering, limits = Remembering(self.plane, siblings), Limits()
+        backends = Backends(remembering, Waking(self.plane, remembering))
         return Rooms(
             domain="localhost",
             certificates=Certificates(self.pem),
             limits=limits,
             remembering=remembering,
             login=Login(remembering, limits),
-            backends=Backends(remembering, Waking(self.plane, remembering)),
+            backends=backends,
             cancels=Cancels(siblings),
             activity=Activity(self.plane, remembering),
-            relays=set(),
+            pools=Pools(backends, Budget(self.folder / "pools", siblings.number, siblings.is_alive)),
+            sessions=set(),
         )
 
     async def libpq(self, conninfo: str, statement: str = "select 1", password: str = PASSWORD) -> str:
@@ -130,7 +134,7 @@ class Wire:
         self.writer = writer
 
     async def encrypt(self, host: str | None = HOST, alpn: str | None = None, maximum: Any = None) -> None:
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the machine's authorities, which take long to read
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if maximum:
             context.maximum_version = maximum
@@ -191,6 +195,8 @@ async def doorway(postgres: world.PostgresServer, workers: int = 1) -> AsyncIter
         opened.open(workers)
         for siblings, rooms in zip(opened.siblings, opened.rooms, strict=True):
             await siblings.listen(answers(rooms))
+        for rooms in opened.rooms:
+            rooms.pools.start()
         try:
             yield opened
         finally:
@@ -199,4 +205,5 @@ async def doorway(postgres: world.PostgresServer, workers: int = 1) -> AsyncIter
             for server, siblings in zip(opened.servers, opened.siblings, strict=True):
                 server.shut()
                 await server.stop(1)
+                server.rooms.pools.close()
                 siblings.close()

@@ -15,6 +15,8 @@ from bough.errors import PlatformError
 from bough.gateway.settings import WorkerSettings
 from bough.gateway.worker import Worker, watch
 
+_COLLECT_AFTER = 50_000  # objects; a transaction makes some and leaves none
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bough.gateway", description=__doc__)
@@ -40,6 +42,7 @@ async def _run(settings: WorkerSettings, ready_fd: int, alive_fd: int) -> None:
     worker = Worker(settings)
     watch(worker, alive_fd)
     gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
     await worker.run(lambda: _tell(ready_fd, {"ready": True}))
 
 

@@ -6,12 +6,12 @@ is killed loses what it counted since the last one.
 
 import asyncio
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bough import log
 from bough.errors import PlatformError
-from bough.gateway.plane import Away, Plane, Report, Used
+from bough.gateway.plane import Away, Plane, PoolUse, Report, Used
 from bough.gateway.remembering import Remembering
 from bough.ids import EndpointId
 
@@ -30,7 +30,7 @@ class Tally:
         self.opened = 0
         self.connections = 0
 
-    def taken(self, endpoint: EndpointId) -> Used:
+    def taken(self, endpoint: EndpointId, pool: PoolUse | None) -> Used:
         """What there is since the last time; counting begins anew."""
         used = Used(
             endpoint=endpoint,
@@ -39,6 +39,7 @@ class Tally:
             opened=self.opened,
             connections=self.connections,
             is_active=bool(self.bytes_in or self.bytes_out or self.opened),
+            pool=pool,
         )
         self.bytes_in = self.bytes_out = self.opened = 0
         return used
@@ -53,6 +54,8 @@ class Activity:
         self._sequence = 0
         self._unheard: Report | None = None
         self._telling = asyncio.Lock()
+        self._pools: dict[EndpointId, PoolUse] = {}  # as they were told
+        self.pool_use: Callable[[EndpointId], PoolUse | None] = lambda _: None
 
     @contextmanager
     def connection(self, endpoint: EndpointId) -> Iterator[Tally]:
@@ -95,12 +98,19 @@ class Activity:
         self._remembering.drop(changed)
 
     def _next(self, even_when_quiet: bool) -> Report | None:
-        used = [tally.taken(endpoint) for endpoint, tally in self._tallies.items()]
+        used = [tally.taken(endpoint, self.pool_use(endpoint)) for endpoint, tally in self._tallies.items()]
+        pools = {each.endpoint: each.pool for each in used if each.pool is not None}
+        changed = {endpoint for endpoint, use in pools.items() if use != self._pools.get(endpoint)}
+        self._pools = pools
         # One that has no connection is told of once more, with none, and then forgotten.
         for each in used:
             if not each.connections and not each.is_active:
                 del self._tallies[each.endpoint]
-        told = [each for each in used if each.is_active or not each.connections or even_when_quiet]
+        told = [
+            each
+            for each in used
+            if each.is_active or not each.connections or even_when_quiet or each.endpoint in changed
+        ]
         if not told and not even_when_quiet:
             return None
         self._sequence += 1

@@ -137,7 +137,7 @@ async def _connect(sock: socket.socket, path: str) -> None:
             sock.connect(path)
         except BlockingIOError:  # more are waiting there than it takes; a unix socket does not queue us
             await asyncio.sleep(pause)
-        except (ConnectionError, FileNotFoundError) as error:
+        except (ConnectionError, FileNotFoundError, PermissionError) as error:  # the last: it is just being made
             raise NotNow from error
         except OSError as error:
             raise Unavailable(f"The compute cannot be reached: {error.strerror}.") from error

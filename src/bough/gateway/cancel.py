@@ -7,7 +7,7 @@ import asyncio
 import hmac
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,8 @@ _OWN_BITS = 24  # of the process id; the worker's number is above them, and the 
 _SHORT_KEY, _LONG_KEY = 4, 32  # of protocol 3.0, and from 3.2 on
 _SECONDS = 5.0
 
+Cancel = Callable[[], Awaitable[None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -39,19 +41,18 @@ class Cancels:
     def __init__(self, siblings: Siblings) -> None:
         self._siblings = siblings
         self._counter = itertools.count(secrets.randbelow(1 << _OWN_BITS))
-        self._backends: dict[int, tuple[bytes, Backend]] = {}
-        self._firing: set[asyncio.Task[None]] = set()
+        self._cancels: dict[int, tuple[bytes, Cancel]] = {}
 
     @contextmanager
-    def ticket(self, backend: Backend, minor: int) -> Iterator[Ticket]:
-        """For as long as the connection lasts."""
+    def ticket(self, fire: Cancel, minor: int) -> Iterator[Ticket]:
+        """For as long as the connection lasts; `fire` cancels what it does then."""
         process = self._free_process()
         key = secrets.token_bytes(_LONG_KEY if minor >= 2 else _SHORT_KEY)
-        self._backends[process] = key, backend
+        self._cancels[process] = key, fire
         try:
             yield Ticket(process, key)
         finally:
-            del self._backends[process]
+            del self._cancels[process]
 
     async def route(self, request: CancelRequest) -> None:
         """A client never hears what became of it, as with Postgres."""
@@ -66,26 +67,31 @@ class Cancels:
         await self._fire(CancelRequest(int(process), bytes.fromhex(key)))
         return True
 
-    def fire_soon(self, backend: Backend) -> None:
-        """Cancel what nobody waits for any longer."""
-        task = asyncio.create_task(_send(backend))
-        self._firing.add(task)
-        task.add_done_callback(self._firing.discard)
-
     def _free_process(self) -> int:
         while True:
             own = next(self._counter) % (1 << _OWN_BITS)
             process = self._siblings.number << _OWN_BITS | own
-            if process and process not in self._backends:
+            if process and process not in self._cancels:
                 return process
 
     async def _fire(self, request: CancelRequest) -> None:
-        key, backend = self._backends.get(request.process, (b"", None))
-        if backend is not None and hmac.compare_digest(key, request.key):
-            await _send(backend)
+        key, fire = self._cancels.get(request.process, (b"", None))
+        if fire is not None and hmac.compare_digest(key, request.key):
+            await fire()
 
 
-async def _send(backend: Backend) -> None:
+_firing: set[asyncio.Task[None]] = set()
+
+
+def soon(backend: Backend) -> None:
+    """Cancel what nobody waits for any longer."""
+    task = asyncio.create_task(send(backend))
+    _firing.add(task)
+    task.add_done_callback(_firing.discard)
+
+
+async def send(backend: Backend) -> None:
+    """Comes back when Postgres has sent its signal."""
     with suppress(NotNow, PlatformError, Ended, Lost, TimeoutError):
         async with asyncio.timeout(_SECONDS), dialled(backend.address) as line:
             await line.send(messages.cancel(backend.process, backend.key))

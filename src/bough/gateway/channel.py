@@ -4,10 +4,11 @@ TLS is spoken on the socket itself and not through a transport of the event loop
 keeps no buffers, one that is half closed goes on, and a message costs one call each way.
 """
 
+import select
 import socket
 import ssl
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -22,13 +23,20 @@ class Channel(Protocol):
     def receive(self, room: memoryview) -> int | None:
         """How many bytes came, 0 at their end, None when there are none now."""
 
-    def send(self, data: memoryview | bytes) -> int:
+    def send(self, data: memoryview | bytes | bytearray) -> int:
         """How many bytes went, perhaps none; what did not go comes again, unchanged."""
 
     def finish(self) -> None:
         """Nothing more will be sent; bytes may still come."""
 
     def close(self) -> None: ...
+
+
+def is_gone(fd: int) -> bool:
+    """Whether the other end is lost, seen without reading."""
+    poll = select.poll()
+    poll.register(fd, select.POLLHUP | select.POLLERR)
+    return bool(poll.poll(0))
 
 
 class PlainChannel:
@@ -46,7 +54,7 @@ class PlainChannel:
         except OSError as error:
             raise Lost from error
 
-    def send(self, data: memoryview | bytes) -> int:
+    def send(self, data: memoryview | bytes | bytearray) -> int:
         try:
             return self.socket.send(data)
         except BlockingIOError:
@@ -68,19 +76,21 @@ class TlsChannel:
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self.socket = sock
         self.fd = sock.fileno()
-        # The lowest of its methods, because they are called for every message.
-        self._read, self._write = sock.read, sock.write
+        # What its methods call, because they are called for every message.
+        tls: Any = sock._sslobj  # type: ignore[attr-defined]
+        self._read, self._write = tls.read, tls.write
 
     def receive(self, room: memoryview) -> int | None:
         """At most one record, which is 16 KiB. An end that TLS does not announce is a loss, not an end."""
         try:
-            return self._read(len(room), room)  # type: ignore[return-value]  # with a room it says how much came
+            count: int = self._read(len(room), room)
+            return count
         except _NOT_NOW:
             return None
         except (OSError, ValueError) as error:  # SSLError is the first, a closed socket the second
             raise Lost from error
 
-    def send(self, data: memoryview | bytes) -> int:
+    def send(self, data: memoryview | bytes | bytearray) -> int:
         """A record a call goes out; so as many calls as it takes."""
         whole = len(data)
         sent = 0

@@ -3,19 +3,24 @@
 import asyncio
 import socket
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from bough import log
 from bough.errors import PlatformError
-from bough.gateway import door, routing
+from bough.gateway import cancel, door, routing
 from bough.gateway.activity import Activity, Tally
-from bough.gateway.backend import Backend, Backends, RefusedByPostgres
+from bough.gateway.backend import Backends, RefusedByPostgres
 from bough.gateway.cancel import Cancels
 from bough.gateway.channel import Lost, PlainChannel
 from bough.gateway.door import Visitor
 from bough.gateway.errors import BACKEND_DIED, NO_WAKE, STOPPING, TOO_SLOW, Refused, trouble_of
 from bough.gateway.limits import Limits
 from bough.gateway.line import Ended, Line
-from bough.gateway.login import Login
+from bough.gateway.login import Entered, Login
+from bough.gateway.pooling.client import Client
+from bough.gateway.pooling.pool import Pool
+from bough.gateway.pooling.pools import Pools
 from bough.gateway.relay import Hooks, Relay
 from bough.gateway.remembering import Remembering
 from bough.gateway.tls import Certificates
@@ -32,6 +37,15 @@ _SAY_SECONDS = 5.0
 logger = log.get(room="gateway")
 
 
+class Session(Protocol):
+    """A client past the door, until it ends."""
+
+    def start(self) -> None: ...
+
+    def stop(self, words: bytes) -> None:
+        """End it from our side, with these words if it can be told now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rooms:
     """What a connection passes through."""
@@ -44,7 +58,20 @@ class Rooms:
     backends: Backends
     cancels: Cancels
     activity: Activity
-    relays: set[Relay]
+    pools: Pools
+    sessions: set[Session]
+
+
+class Guest(NamedTuple):
+    """A visitor that was let in."""
+
+    visitor: Visitor
+    minor: int  # of the protocol
+    tally: Tally
+
+    async def greet(self, greeting: bytes) -> None:
+        self.tally.bytes_out += len(greeting)
+        await self.visitor.line.send(greeting)
 
 
 async def serve(rooms: Rooms, sock: socket.socket, address: str | None) -> None:
@@ -68,7 +95,13 @@ async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes 
         with rooms.limits.newcomer(address):
             entered = await _entered(rooms, visitor, address)
         if entered is not None:
-            await _through(rooms, visitor, *entered)
+            startup, target, (endpoint, pool) = entered
+            with rooms.activity.connection(endpoint) as tally:
+                guest = Guest(visitor, startup.agreed_minor, tally)
+                if pool is None:
+                    await _through(rooms, guest, endpoint, target)
+                else:
+                    await _pooled(rooms, guest, rooms.pools.enter(endpoint, target, pool), startup.application_name)
     except Refused as refused:
         return refused.trouble.encoded()
     except RefusedByPostgres as refused:
@@ -82,7 +115,7 @@ async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes 
 
 async def _entered(
     rooms: Rooms, visitor: Visitor, address: str | None
-) -> tuple[Startup, routing.Target, EndpointId] | None:
+) -> tuple[Startup, routing.Target, Entered] | None:
     """Who it is and where they want to go, proven; None when they only came to cancel."""
     try:
         async with asyncio.timeout(LOGIN_SECONDS):
@@ -98,39 +131,48 @@ async def _entered(
         raise Refused(TOO_SLOW) from None
 
 
-async def _through(
-    rooms: Rooms, visitor: Visitor, startup: Startup, target: routing.Target, endpoint: EndpointId
-) -> None:
-    with rooms.activity.connection(endpoint) as tally:
-        try:
-            async with asyncio.timeout(WAKE_SECONDS):
-                backend = await rooms.backends.open(endpoint, target)
-        except TimeoutError:
-            raise Refused(NO_WAKE) from None
-        try:
-            with rooms.cancels.ticket(backend, startup.agreed_minor) as ticket:
-                greeting = backend.before_key + ticket.encoded() + backend.after_key
-                tally.bytes_out += len(greeting)
-                await visitor.line.send(greeting)
-                await _relayed(rooms, visitor, backend, tally)
-        finally:
-            backend.channel.close()
-
-
-async def _relayed(rooms: Rooms, visitor: Visitor, backend: Backend, tally: Tally) -> None:
+async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: routing.Target) -> None:
+    """A session of the compute's own."""
+    try:
+        async with asyncio.timeout(WAKE_SECONDS):
+            backend = await rooms.backends.open(endpoint, target)
+    except TimeoutError:
+        raise Refused(NO_WAKE) from None
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     hooks = Hooks(
-        cancel=lambda: rooms.cancels.fire_soon(backend),
+        cancel=lambda: cancel.soon(backend),
         ended=lambda: over.set_result(None),
         last_words=BACKEND_DIED.encoded(),
     )
-    relay = Relay(visitor.line.channel, backend.channel, tally, hooks)
-    rooms.relays.add(relay)
     try:
-        relay.start()
+        with rooms.cancels.ticket(partial(cancel.send, backend), guest.minor) as ticket:
+            await guest.greet(backend.before_key + ticket.encoded() + backend.after_key)
+            await _until_over(rooms, Relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks), over)
+    finally:
+        backend.channel.close()
+
+
+async def _pooled(rooms: Rooms, guest: Guest, pool: Pool, name: bytes) -> None:
+    """A session of the gateway's, which has a compute's for each transaction."""
+    await pool.greet()
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    client = Client(guest.visitor.line.channel, pool, name, guest.tally, lambda: over.set_result(None))
+    pool.enter(client)
+    try:
+        with rooms.cancels.ticket(client.cancel, guest.minor) as ticket:
+            await guest.greet(client.greeting(ticket.encoded()))
+            await _until_over(rooms, client, over)
+    finally:
+        pool.left(client)
+
+
+async def _until_over(rooms: Rooms, session: Session, over: "asyncio.Future[None]") -> None:
+    rooms.sessions.add(session)
+    try:
+        session.start()
         await over
     finally:
-        rooms.relays.discard(relay)
+        rooms.sessions.discard(session)
 
 
 async def _tell(visitor: Visitor, trouble: bytes) -> None:
@@ -142,6 +184,6 @@ async def _tell(visitor: Visitor, trouble: bytes) -> None:
         return
 
 
-def stop_all(relays: set[Relay]) -> None:
-    for relay in tuple(relays):
-        relay.stop(STOPPING.encoded())
+def stop_all(sessions: set[Session]) -> None:
+    for session in tuple(sessions):
+        session.stop(STOPPING.encoded())

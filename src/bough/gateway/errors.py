@@ -1,6 +1,7 @@
 """What goes wrong, as Postgres reports it: the one table from kinds to SQLSTATE."""
 
 from bough.errors import Kind, PlatformError
+from bough.gateway.plane import PoolSettings
 from bough.gateway.wire.messages import Trouble
 
 SQLSTATE = {
@@ -58,3 +59,37 @@ BACKEND_DIED = Trouble(
     message="terminating connection because the compute ended unexpectedly",
     hint="Connect again; what was committed is kept.",
 )
+IDLE_IN_TRANSACTION = Trouble(
+    code="25P03",
+    message="terminating connection due to idle-in-transaction timeout",
+    hint="The endpoint's pgbouncer_settings have idle_transaction_timeout.",
+)
+IDLE_CLIENT = Trouble(
+    code="57P05",
+    message="terminating connection due to idle-session timeout",
+    hint="The endpoint's pgbouncer_settings have client_idle_timeout.",
+)
+NO_REPLICATION = Trouble(
+    code="0A000",
+    message="a pooled host takes no replication connections",
+    hint="Use the direct host: the same one without -pooler.",
+)
+CANCELLED = Trouble(code="57014", message="canceling statement due to user request", severity="ERROR")
+
+
+def not_clean(failure: Trouble) -> Trouble:
+    return Trouble(
+        code="08006",
+        message=f"the server connection could not be prepared for this client: {failure.message}",
+        hint="Connect again. Settings of the session that cannot be set any longer are a reason.",
+    )
+
+
+def no_server(pool: PoolSettings) -> Trouble:
+    return Trouble(
+        code="53300",
+        message=f"no server connection became free in {pool.wait_seconds:g} seconds: all that may be used are in use",
+        detail=f"Pooled clients of the endpoint have {pool.servers} of them, and those of one role and database "
+        f"{pool.servers_per_pool}.",
+        hint="Keep transactions short, or give the endpoint a larger compute.",
+    )

@@ -5,6 +5,7 @@ Nothing wakes before the proof. Someone unknown goes the same way to the same re
 
 import asyncio
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from bough import clock, log
 from bough.errors import Denied, Invalid
@@ -13,9 +14,9 @@ from bough.gateway.auth.scram import Exchange, Verifier, WrongPassword
 from bough.gateway.door import Visitor
 from bough.gateway.errors import wrong_password
 from bough.gateway.limits import Limits
-from bough.gateway.plane import Access
+from bough.gateway.plane import Access, PoolSettings
 from bough.gateway.remembering import Remembering
-from bough.gateway.routing import Target
+from bough.gateway.routing import Target, endpoint_called
 from bough.gateway.wire import messages
 from bough.gateway.wire.malformed import Malformed
 from bough.ids import EndpointId
@@ -30,16 +31,21 @@ NO_ENDPOINT = (
 )
 
 
+class Entered(NamedTuple):
+    endpoint: EndpointId
+    pool: PoolSettings | None  # None: a compute's own session
+
+
 class Login:
     def __init__(self, remembering: Remembering, limits: Limits) -> None:
         self._remembering = remembering
         self._limits = limits
 
-    async def prove(self, visitor: Visitor, target: Target, address: str | None) -> EndpointId:
-        """The endpoint that the client may enter; raises when it may not."""
-        endpoint, typed = target.endpoint, ""
+    async def prove(self, visitor: Visitor, target: Target, address: str | None) -> Entered:
+        """Where the client may enter; raises when it may not."""
+        endpoint, pooled, typed = target.endpoint, target.pooled, ""
         if endpoint is None:
-            endpoint, typed = await self._asked_for_password(visitor)
+            endpoint, pooled, typed = await self._asked_for_password(visitor)
         self._limits.check(address, endpoint)
         access = await self._remembering.access(endpoint, target.role)
         try:
@@ -54,14 +60,14 @@ class Login:
             raise wrong_password(target.role) from None
         self._limits.passed(address, endpoint)
         _check_network(access, address)
-        return endpoint
+        return Entered(endpoint, access.pool if pooled or access.pool.direct_host_too else None)
 
-    async def _asked_for_password(self, visitor: Visitor) -> tuple[EndpointId, str]:
+    async def _asked_for_password(self, visitor: Visitor) -> tuple[EndpointId, bool, str]:
         await visitor.line.send(messages.ASK_PASSWORD)
         found = password.cut(messages.password(await _answer(visitor)))
         if found is None:
             raise Invalid(NO_ENDPOINT)
-        return EndpointId.parse(found[0]), found[1]
+        return *endpoint_called(found[0]), found[1]
 
 
 async def _exchange(visitor: Visitor, access: Access) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Protocol, TypeVar
@@ -19,12 +19,33 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """How an endpoint's pooled host behaves; 0 seconds: for ever."""
+
+    servers: int = 90  # connections to Postgres that all workers together may have at the endpoint
+    servers_per_pool: int = 90  # of one role and database
+    wait_seconds: float = 120.0  # for a server connection
+    idle_seconds: float = 60.0  # that a server connection may rest
+    lifetime_seconds: float = 3600.0  # of a server connection
+    statements: int = 200  # prepared ones that a server connection keeps
+    idle_transaction_seconds: float = 0.0
+    client_idle_seconds: float = 0.0
+    direct_host_too: bool = False
+
+    @classmethod
+    def parse(cls, said: Mapping[str, Any]) -> "PoolSettings":
+        """A control of another version may say less or more."""
+        return cls(**{name: said[name] for name in cls.__slots__ if name in said})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     verifier: str  # of chance, when there is nobody of that name
     is_known: bool
     valid_until: datetime | None  # when the password ends
     networks: tuple[Network, ...] | None  # None: from everywhere
     refusal: str | None  # why this role cannot enter, whatever its password
+    pool: PoolSettings = PoolSettings()
 
     @classmethod
     def parse(cls, said: Mapping[str, Any]) -> "Access":
@@ -35,6 +56,7 @@ class Access:
             valid_until=None if until is None else datetime.fromisoformat(until),
             networks=None if networks is None else tuple(ip_network(text) for text in networks),
             refusal=said["refusal"],
+            pool=PoolSettings.parse(said.get("pool", {})),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -45,6 +67,7 @@ class Access:
             "valid_until": None if until is None else until.isoformat(),
             "networks": None if networks is None else [str(network) for network in networks],
             "refusal": self.refusal,
+            "pool": asdict(self.pool),
         }
 
 
@@ -61,6 +84,19 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolUse:
+    """Who is at an endpoint's pools now, and who waited since the last report."""
+
+    clients_active: int
+    clients_waiting: int
+    clients_idle: int
+    servers_active: int
+    servers_idle: int
+    waits: int
+    waited_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
     """What one endpoint had since the last report."""
 
@@ -70,6 +106,7 @@ class Used:
     opened: int  # connections that were opened
     connections: int  # that are open now
     is_active: bool
+    pool: PoolUse | None = None  # None: nobody is at its pools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

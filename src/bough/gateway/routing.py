@@ -37,7 +37,7 @@ def target(host: str | None, domain: str, parameters: Mapping[str, str]) -> Targ
     rest = {name: value for name, value in parameters.items() if name not in ("user", "database", "options")}
     if options:
         rest["options"] = options
-    named = _endpoint(option) if option is not None else None
+    named = endpoint_called(option) if option is not None else None
     called = _of_host(host, domain) if host else None
     if named and called and named[0] != called[0]:
         raise Invalid(f"The host names the endpoint {called[0]} and the options name {named[0]}.")
@@ -63,10 +63,11 @@ def _of_host(host: str, domain: str) -> tuple[EndpointId, bool] | None:
     label, _, rest = host.lower().removesuffix(".").partition(".")
     if not label.startswith(_ENDPOINT) or not f".{rest}".endswith(f".{domain.lower()}"):
         return None
-    return _endpoint(label)
+    return endpoint_called(label)
 
 
-def _endpoint(name: str) -> tuple[EndpointId, bool]:
+def endpoint_called(name: str) -> tuple[EndpointId, bool]:
+    """Which endpoint, and whether it is the pooled one."""
     return EndpointId.parse(name.removesuffix(_POOLED)), name.endswith(_POOLED)
 
 

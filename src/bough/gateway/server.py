@@ -21,7 +21,7 @@ logger = log.get(room="gateway")
 
 class Server:
     def __init__(self, rooms: Rooms, listeners: Iterable[socket.socket], balance: Balance) -> None:
-        self._rooms = rooms
+        self.rooms = rooms
         self._balance = balance
         self._listeners = tuple(listeners)
         self._loop = asyncio.get_running_loop()
@@ -54,7 +54,7 @@ class Server:
 
     async def stop(self, seconds: float) -> None:
         """End all of them: those in a session are told, the others are let go."""
-        stop_all(self._rooms.relays)
+        stop_all(self.rooms.sessions)
         _, left = await asyncio.wait(self._connections, timeout=seconds) if self._connections else (set(), set())
         for task in left:
             task.cancel()
@@ -95,7 +95,7 @@ class Server:
         address = _address(peer)
         if address is not None:
             _tune(sock)
-        task = self._loop.create_task(serve(self._rooms, sock, address))
+        task = self._loop.create_task(serve(self.rooms, sock, address))
         self._connections.add(task)
         self._balance.note(len(self._connections))
         self._empty.clear()

@@ -43,6 +43,18 @@ class Siblings:
         self._path(self.number).unlink(missing_ok=True)
         os.close(self._lock)
 
+    def is_alive(self, number: int) -> bool:
+        """Whether a worker has that number."""
+        fd = os.open(self._folder / f"worker-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(fd)
+
     async def ask(self, number: int, name: str, body: Any) -> Any:
         """Its answer; None also when it is not there."""
         with suppress(OSError, TimeoutError, ValueError):

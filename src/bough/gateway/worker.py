@@ -19,6 +19,8 @@ from bough.gateway.cancel import Cancels
 from bough.gateway.connection import Rooms
 from bough.gateway.limits import Limits
 from bough.gateway.login import Login
+from bough.gateway.pooling.budget import Budget
+from bough.gateway.pooling.pools import Pools
 from bough.gateway.remembering import Remembering
 from bough.gateway.remote import RemotePlane
 from bough.gateway.server import Server
@@ -50,7 +52,10 @@ class Worker:
             stack.callback(siblings.close)
             rooms = self._rooms(plane, siblings)
             await siblings.listen(answers(rooms))
+            stack.callback(rooms.pools.close)
+            rooms.activity.pool_use = rooms.pools.use
             await stack.enter_async_context(beside(rooms.activity.keep_reporting()))
+            rooms.pools.start()
             await stack.enter_async_context(beside(_keep_certificate(rooms.certificates)))
             server = Server(rooms, self._listeners(), Balance(self._settings.folder, siblings.number))
             server.open()
@@ -82,16 +87,18 @@ class Worker:
 
     def _rooms(self, plane: RemotePlane, siblings: Siblings) -> Rooms:
         remembering, limits = Remembering(plane, siblings), Limits()
+        backends = Backends(remembering, Waking(plane, remembering))
         return Rooms(
             domain=self._settings.domain,
             certificates=Certificates(self._settings.tls),
             limits=limits,
             remembering=remembering,
             login=Login(remembering, limits),
-            backends=Backends(remembering, Waking(plane, remembering)),
+            backends=backends,
             cancels=Cancels(siblings),
             activity=Activity(plane, remembering),
-            relays=set(),
+            pools=Pools(backends, Budget(self._settings.folder / "pools", siblings.number, siblings.is_alive)),
+            sessions=set(),
         )
 
     def _listeners(self) -> list[socket.socket]:

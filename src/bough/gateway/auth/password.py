@@ -10,7 +10,7 @@ from bough.errors import Invalid
 from bough.gateway.auth.scram import Verifier
 
 MOST_ITERATIONS = 200_000  # who stores passwords decides how many: more would be ours to compute
-_FORM = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,60}?)(?:-pooler)?[;$](.*)", re.DOTALL)
+_FORM = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,67})[;$](.*)", re.DOTALL)
 _FORBIDDEN = (
     stringprep.in_table_a1,
     stringprep.in_table_c12,
@@ -26,7 +26,7 @@ _FORBIDDEN = (
 
 
 def cut(text: str) -> tuple[str, str] | None:
-    """The endpoint and the password of `endpoint=…;password`."""
+    """The endpoint, as it is called there, and the password of `endpoint=…;password`."""
     found = _FORM.fullmatch(text)
     return (found[1], found[2]) if found else None
 

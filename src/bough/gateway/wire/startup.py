@@ -15,6 +15,8 @@ _SSL = 80877103
 _GSS = 80877104
 _LONGEST_CANCEL_KEY = 256
 _EXTENSION = "_pq_."
+_NAME_BYTES = 63  # Postgres cuts longer names there
+_SPACE, _TILDE = b" ~"  # what is between them is printed as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,12 @@ class Startup:
     @property
     def needs_negotiation(self) -> bool:
         return self.minor > NEWEST_MINOR or bool(self.extensions)
+
+    @property
+    def application_name(self) -> bytes:
+        """As Postgres reports it."""
+        given = self.parameters.get("application_name", "").encode(errors="surrogateescape")[:_NAME_BYTES]
+        return b"".join(b"%c" % byte if _SPACE <= byte <= _TILDE else b"\\x%02x" % byte for byte in given)
 
     @property
     def agreed_minor(self) -> int:

@@ -1,0 +1,344 @@
+"""A server connection that belongs to a pool: lent to one client for a transaction, then given back.
+
+It stays the last client's for a while. Whoever else gets it gets it clean: the cleaning goes out in front
+of the new client's bytes. Settings that a client brings along are restored, and known to be, before any of
+its bytes go out.
+"""
+
+import asyncio
+from enum import Enum, auto
+from typing import Protocol
+
+from bough.gateway import cancel
+from bough.gateway.backend import Backend
+from bough.gateway.channel import Lost
+from bough.gateway.errors import BACKEND_DIED, not_clean
+from bough.gateway.pooling import cleaning
+from bough.gateway.pooling.borrower import Borrower
+from bough.gateway.pooling.ledger import IDLE, Ledger
+from bough.gateway.pooling.outlet import Outlet
+from bough.gateway.pooling.replies import Replies
+from bough.gateway.pooling.reported import Reported
+from bough.gateway.wire.messages import READY_HEAD
+
+_BUFFER = bytearray(65536)
+_ROOM = memoryview(_BUFFER)
+_READ_AT_ONCE = 8192  # bytes that Postgres takes from its socket in one go
+_JUST_NOW = 0.1  # seconds; what ran longer may have been ended on purpose
+_NAME = b"application_name"
+
+
+class Home(Protocol):
+    """The pool that it belongs to."""
+
+    def given_back(self, member: "Member") -> None: ...
+
+    def gone(self, member: "Member") -> None: ...
+
+
+class _Own(Enum):
+    """Why we ask it something ourselves."""
+
+    NOTHING = auto()
+    CLEAN = auto()  # in front of a client's bytes
+    PREPARE = auto()  # the client's bytes wait for it
+    READ_SETTINGS = auto()  # the client is told that its transaction is over when they are known
+    NAME = auto()  # a reset has left it with the name of whoever it was opened for
+    ROLL_BACK = auto()
+    TIDY = auto()  # nobody has it
+
+
+class Member:
+    __slots__ = (
+        "_before",
+        "_cancelling",
+        "_home",
+        "_is_lost",
+        "_is_paused",
+        "_lent",
+        "_loop",
+        "_outlet",
+        "_own",
+        "_parked",
+        "_ready",
+        "_sends",
+        "_sent",
+        "backend",
+        "born",
+        "client",
+        "is_clean",
+        "is_closed",
+        "is_retired",
+        "keeps",
+        "ledger",
+        "name",
+        "owner",
+        "replies",
+        "reported",
+        "rested",
+    )
+
+    def __init__(self, backend: Backend, home: Home, name: bytes, most_statements: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._home = home
+        self.backend = backend
+        self.name = name  # application_name that it was opened with
+        self.ledger = Ledger(most_statements)
+        self.replies = Replies(self.ledger, self)
+        self.reported = Reported.greeting(backend.before_key)
+        self.client: Borrower | None = None
+        self.owner: Borrower | None = None  # who had it last, or has it
+        self.is_clean = True
+        self.is_retired = False  # it is closed when it comes back
+        self.is_closed = False
+        self.keeps = False  # what the session has set cannot be read; so it stays the client's
+        self.born = self.rested = self._lent = self._loop.time()
+        self._own = _Own.NOTHING
+        self._ready = b""  # kept back from the client
+        self._before = b""  # goes out with the client's next bytes
+        self._outlet = Outlet(backend.channel, self._flushed, self._unreachable)
+        self._sends = self._sent = 0  # since it was lent: how often, and how many bytes
+        self._is_lost = False
+        self._is_paused = False
+        self._cancelling = 0
+        self._parked = False
+        self._loop.add_reader(backend.channel.fd, self._readable)
+
+    @property
+    def is_untouched(self) -> bool:
+        """The client that has it has sent it nothing."""
+        return not self._sends
+
+    @property
+    def is_quiet_in_transaction(self) -> bool:
+        return self.client is not None and self.ledger.status != IDLE and not self.ledger.expected
+
+    # Lending.
+
+    def lend(self, client: Borrower) -> bool:
+        """Whether the client's bytes may come now; otherwise it is told to go on."""
+        self.client = client
+        self._sends = self._sent = 0
+        self._is_lost = False
+        self._lent = self._loop.time()
+        self.replies.is_first, self.replies.last_words, self.replies.is_shut_down = True, b"", False
+        if self.owner is client and not self.ledger.is_dirty:
+            return True
+        self.owner, self.keeps = client, False
+        asked = [] if self.is_clean else [self._cleaning()]
+        wanted = client.settings if client.name == self.name else {_NAME: client.name, **client.settings}
+        if wanted:
+            asked.append(cleaning.restore(wanted))
+        self.is_clean = False
+        if client.settings:
+            self._ask(_Own.PREPARE, *asked)
+            return False
+        self._before = b"".join(asked)
+        self.replies.own = len(asked)
+        self._own = _Own.CLEAN if asked else _Own.NOTHING
+        if not asked and self.reported is not client.reported:
+            self._tell_differences(client)
+        return True
+
+    def send(self, data: memoryview | bytes | bytearray) -> None:
+        """From the client that has it."""
+        if self._before:
+            data = self._before + data
+            self._before = b""
+        self._sends += 1
+        self._sent += len(data)
+        self._write(data)
+
+    def abandon(self) -> None:
+        """The client is gone, whatever it was in the middle of."""
+        if self.is_closed:
+            return
+        client, self.client, self.owner = self.client, None, None
+        ledger = self.ledger
+        is_asked = bool(ledger.expected) or ledger.unsynced
+        if is_asked or self._before or self._outlet.is_full or (client is not None and client.requests.skip):
+            if is_asked:
+                cancel.soon(self.backend)
+            self.close()
+        elif self._own is not _Own.NOTHING:
+            pass  # it is given back when that is done
+        elif ledger.status == IDLE:
+            self._give_back()
+        else:
+            self._ask(_Own.ROLL_BACK, cleaning.ROLLBACK)
+
+    def tidy(self) -> None:
+        """Clean it while nobody has it; it is given back afterwards."""
+        self.owner = None
+        self._ask(_Own.TIDY, self._cleaning())
+
+    async def cancel(self) -> None:
+        """Whatever it does for the client now; nobody else gets it before the signal has arrived."""
+        self._cancelling += 1
+        try:
+            await cancel.send(self.backend)
+        finally:
+            self._cancelling -= 1
+            if self._parked and not self._cancelling:
+                self._parked = False
+                self._home.given_back(self)
+
+    def resume(self) -> None:
+        """The client takes more now."""
+        if self._is_paused and not self.is_closed:
+            self._is_paused = False
+            self._loop.add_reader(self.backend.channel.fd, self._readable)
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._loop.remove_reader(self.backend.channel.fd)
+        self._outlet.stop()
+        self.backend.channel.close()
+        self._home.gone(self)
+
+    # What it says.
+
+    def _readable(self) -> None:
+        try:
+            count = self.backend.channel.receive(_ROOM)
+        except Lost as lost:
+            return self._ended(is_unread=isinstance(lost.__cause__, ConnectionResetError))
+        if count is None:
+            return None
+        if count == 0:
+            return self._ended(is_unread=False)
+        out = self.replies.walk(_ROOM, _BUFFER, count)
+        client = self.client
+        if client is None or self.is_closed:
+            return None
+        if self.ledger.is_touched and self.ledger.is_free and not client.requests.skip and out[-6:-1] == READY_HEAD:
+            self._ready = bytes(out[-6:])
+            out = out[:-6]
+        if out and not client.hear(out):
+            self._is_paused = True
+            self._loop.remove_reader(self.backend.channel.fd)
+        if client.is_held and self._own is _Own.NOTHING and self.ledger.is_answered:
+            client.go_on()
+        if self.ledger.status != IDLE:
+            self.rested = self._loop.time()
+            if client.is_done and not self.ledger.expected:
+                client.lose(b"")
+        else:
+            self.settle()
+        return None
+
+    def settle(self) -> None:
+        """Give it back, if the client has nothing under way."""
+        client = self.client
+        if client is None or not self.ledger.is_free or self._own is not _Own.NOTHING or client.requests.skip:
+            return
+        if self.ledger.is_touched:
+            self.ledger.is_touched = False
+            self.ledger.local_sets = 0
+            custom = {name for name in client.settings if b"." in name} | self.ledger.custom_settings
+            self._ask(_Own.READ_SETTINGS, cleaning.read_settings(custom))
+        elif not self.keeps and not self._outlet.is_full:
+            self.client = None
+            self.resume()
+            client.let_go()
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._cancelling:
+            self._parked = True
+        else:
+            self._home.given_back(self)
+
+    def _ended(self, *, is_unread: bool) -> None:
+        client, self.client = self.client, None
+        self.close()
+        if client is None:
+            return
+        replies = self.replies
+        is_unread = self._is_lost or (is_unread and self._sent <= _READ_AT_ONCE)
+        is_young = self._loop.time() - self._lent < _JUST_NOW
+        is_undone = is_unread or (replies.is_shut_down and is_young and client.may_repeat())
+        if not self._sends or (self._sends == 1 and is_undone and (replies.is_first or replies.is_shut_down)):
+            self.ledger.void_all()
+            client.again()
+        else:
+            client.lose(replies.last_words or (BACKEND_DIED.encoded() if replies.is_between else b""))
+
+    def forgot(self) -> None:
+        self.ledger.forget()
+        if self.client is not None:
+            self.client.translation.forget_all()
+
+    def in_their_words(self, error: bytes) -> bytes:
+        return error if self.client is None else self.client.translation.prepared.in_their_words(error)
+
+    def reports(self, body: bytes) -> None:
+        self.reported = self.reported.changed(body)
+        if self.client is not None and self._own is _Own.NOTHING:
+            self.client.reported = self.reported
+
+    def _tell_differences(self, client: Borrower) -> None:
+        client.hear(self.reported.since(client.reported))
+        client.reported = self.reported
+
+    # What we ask it ourselves.
+
+    def _cleaning(self) -> bytes:
+        ledger = self.ledger
+        keeps = bool(ledger.statements) and not ledger.prepares
+        ledger.cleaned(keeps_statements=keeps)
+        return cleaning.clean(keeps_statements=keeps)
+
+    def _ask(self, own: _Own, *asked: bytes) -> None:
+        self._own = own
+        self.replies.own = len(asked)
+        self._write(b"".join(asked))
+
+    def answered(self) -> None:
+        own, self._own = self._own, _Own.NOTHING
+        failure, self.replies.failure = self.replies.failure, None
+        rows, self.replies.rows = self.replies.rows, []
+        client = self.client
+        if own is _Own.READ_SETTINGS and client is not None:
+            self.keeps = failure is not None
+            if failure is None:
+                client.keep(cleaning.settings(rows))
+            if client.name != self.name and _NAME not in client.settings:
+                self._ask(_Own.NAME, cleaning.restore({_NAME: client.name}))
+            else:
+                self._say_ready(client)
+        elif failure is not None:
+            self.client = None
+            self.close()
+            if client is not None:
+                client.lose(not_clean(failure).encoded())
+        elif client is None:
+            self.is_clean = own is _Own.TIDY
+            self._give_back()
+        else:
+            if self.reported is not client.reported:
+                self._tell_differences(client)
+            if own is _Own.PREPARE:
+                client.go_on()
+            elif own is _Own.NAME:
+                self._say_ready(client)
+
+    def _say_ready(self, client: Borrower) -> None:
+        ready, self._ready = self._ready, b""
+        if ready:
+            client.hear(ready)
+        self.settle()
+
+    def _write(self, data: memoryview | bytes | bytearray) -> None:
+        if not self._outlet.write(data) and self.client is not None:
+            self.client.go_slow()
+
+    def _flushed(self) -> None:
+        if self.client is not None:
+            self.client.go_fast()
+            self.settle()
+
+    def _unreachable(self) -> None:
+        self._is_lost = True  # nobody reads what we send; the last words are still to be read

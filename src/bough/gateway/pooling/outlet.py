@@ -1,0 +1,54 @@
+"""The way out to one end of a connection: what it does not take at once waits here, and goes as it can."""
+
+import asyncio
+from collections.abc import Callable
+
+from bough.gateway.channel import Channel, Lost
+
+
+class Outlet:
+    __slots__ = ("_channel", "_flushed", "_loop", "_lost", "_unsent")
+
+    def __init__(self, channel: Channel, flushed: Callable[[], None], lost: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._channel = channel
+        self._flushed = flushed  # all of it went, after it had to wait
+        self._lost = lost  # nothing will go any more
+        self._unsent = b""
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self._unsent)
+
+    def write(self, data: memoryview | bytes | bytearray) -> bool:
+        """Whether all of it went; then `flushed` is not called."""
+        if self._unsent:
+            self._unsent += data
+            return False
+        try:
+            sent = self._channel.send(data)
+        except Lost:
+            self._lost()
+            return True
+        if sent == len(data):
+            return True
+        self._unsent = bytes(data[sent:])
+        self._loop.add_writer(self._channel.fd, self._flush)
+        return False
+
+    def stop(self) -> None:
+        if self._unsent:
+            self._unsent = b""
+            self._loop.remove_writer(self._channel.fd)
+
+    def _flush(self) -> None:
+        try:
+            sent = self._channel.send(self._unsent)
+        except Lost:
+            self.stop()
+            return self._lost()
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            self._loop.remove_writer(self._channel.fd)
+            self._flushed()
+        return None

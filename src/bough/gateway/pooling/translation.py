@@ -1,0 +1,204 @@
+"""One message of a client, as the member that serves it shall hear it.
+
+Names of prepared statements become ours; a statement that the member lacks is made first; a text that must
+not run becomes one that Postgres refuses.
+"""
+
+from collections.abc import Callable, Mapping
+
+from bough.gateway.pooling import awaited
+from bough.gateway.pooling.awaited import Awaited
+from bough.gateway.pooling.ledger import Ledger
+from bough.gateway.pooling.prepared import LARGEST_STATEMENT, Prepared, refused
+from bough.gateway.pooling.statements import NOBODY, Catalog, Statement, close, describe, empty, query
+from bough.gateway.wire.malformed import Malformed
+from bough.gateway.wire.refusals import Refusal
+from bough.gateway.wire.session_words import PLAIN, Look, look
+
+_BODY = 5  # where a message's body begins
+BIND, CALL, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL, DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC = b"BFCdcfDEHPQS"
+ENDS = frozenset((CALL, QUERY, SYNC))  # of a batch
+IN_PIECES = frozenset((BIND, CALL, COPY_DATA, PARSE, QUERY))
+_STATEMENT = b"S"[0]
+_TOO_LARGE = Refusal(
+    code="54000",
+    message=f"a prepared statement with a name may have {LARGEST_STATEMENT >> 20} MB on a pooled host",
+    hint="Prepare it without a name, or use the direct host: the same one without -pooler.",
+)
+
+Data = bytes | bytearray
+Span = tuple[Data, int, int, int]  # where a message begins in it and ends, and where what there is of it ends
+
+
+class Translation:
+    __slots__ = ("_unnamed", "prepared", "swallows", "waits")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.prepared = Prepared(catalog)
+        self._unnamed: Statement | None = None
+        self.swallows = False  # what is still to come of the last message goes nowhere
+        self.waits = False  # the last message shall be asked again when what stands in its place is answered
+
+    def message(self, kind: int, span: Span, ledger: Ledger) -> Data | None:
+        """What stands in its place; None: it goes on as it is."""
+        try:
+            return HANDLERS[kind](self, span, ledger)
+        except (ValueError, IndexError) as error:  # a name has no end
+            raise Malformed("a message does not end as it must") from error
+
+    def query(self, span: Span, ledger: Ledger) -> Data | None:
+        data, at, stop, limit = span
+        found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
+        self._unnamed = ledger.unnamed = None
+        before = _guard(ledger)
+        if found is not PLAIN:
+            if found.refusal is not None:
+                self.swallows = limit < stop
+                ledger.refuse(found.refusal)
+                ledger.expect(awaited.QUERY)
+                return before + query(found.refusal.text())
+            before += self._note(found, ledger)
+        ledger.expect(awaited.QUERY)
+        return before + data[at:limit] if before else None
+
+    def call(self, span: Span, ledger: Ledger) -> Data | None:
+        data, at, _, limit = span
+        before = _guard(ledger)
+        ledger.expect(awaited.QUERY)
+        return before + data[at:limit] if before else None
+
+    def parse(self, span: Span, ledger: Ledger) -> Data | None:
+        data, at, stop, limit = span
+        end = data.index(0, at + _BODY, limit)
+        body = bytes(data[end + 1 : limit])
+        name = bytes(data[at + _BODY : end])
+        found = look(body.partition(b"\0")[0], alone=not name and ledger.is_free)
+        refusal = found.refusal or (_TOO_LARGE if name and limit < stop else None)
+        ledger.unsynced = True
+        self.swallows = limit < stop and (refusal is not None or bool(name))
+        if refusal is not None:
+            return refused(refusal, ledger)
+        before = b"" if found is PLAIN else self._note(found, ledger)
+        if name:
+            made = before + self.prepared.parse(name, body, found, ledger)
+            self.waits, self.prepared.waits = self.prepared.waits, False
+            return made
+        # One that is not whole here cannot be made again elsewhere.
+        self._unnamed = ledger.unnamed = Statement(b"", body if limit == stop else b"", found)
+        ledger.expect(ledger.parse_unnamed)
+        return before + data[at:limit] if before else None
+
+    def bind(self, span: Span, ledger: Ledger) -> Data | None:
+        data, at, stop, limit = span
+        begin = data.index(0, at + _BODY, limit) + 1
+        end = data.index(0, begin, limit)
+        ledger.unsynced = True
+        if end == begin:
+            before = self._with_unnamed(ledger)
+            ledger.bind()
+            return before + data[at:limit] if before else None
+        given = bytes(data[begin:end])
+        before, name = self.prepared.use(given, ledger)
+        self.waits, self.prepared.waits = self.prepared.waits, False
+        if self.waits:
+            return before
+        ledger.bind()
+        length = (stop - at - 1 + len(name) - (end - begin)).to_bytes(4)
+        return b"".join((before, b"B", length, data[at + _BODY : begin], name, data[end:limit]))
+
+    def describe(self, span: Span, ledger: Ledger) -> Data | None:
+        data, at, stop, _ = span
+        ledger.unsynced = True
+        if data[at + _BODY] != _STATEMENT:
+            return None
+        given = _name(data, at, stop)
+        if given:
+            before, name = self.prepared.describe(given, ledger)
+            return before + describe(name)
+        before = self._with_unnamed(ledger)
+        return before + data[at:stop] if before else None
+
+    def close(self, span: Span, ledger: Ledger) -> Data | None:
+        """The member keeps the statement: others may need it, and they are bounded."""
+        data, at, stop, _ = span
+        ledger.unsynced = True
+        name = _name(data, at, stop) if data[at + _BODY] == _STATEMENT else None
+        if not name:
+            if name is not None:
+                self._unnamed = ledger.unnamed = None
+            ledger.expect(awaited.CLOSE)
+            return None
+        ledger.expect((Awaited.CLOSE, self.prepared.forget(name)))
+        return close(NOBODY)
+
+    def execute(self, _span: Span, ledger: Ledger) -> None:
+        ledger.unsynced = True
+
+    def flush(self, _span: Span, _ledger: Ledger) -> None:
+        return None
+
+    def sync(self, _span: Span, ledger: Ledger) -> None:
+        ledger.sync()
+
+    def copy_data(self, _span: Span, _ledger: Ledger) -> None:
+        return None
+
+    def copy_end(self, _span: Span, ledger: Ledger) -> None:
+        ledger.copy_ended()
+
+    def forget_all(self) -> None:
+        self.prepared.forget_all()
+        self._unnamed = None
+
+    def _note(self, found: Look, ledger: Ledger) -> bytes:
+        """What a text does; what stands before it."""
+        ledger.note(found)
+        before = b""
+        for name in found.deallocates:
+            if self.prepared.forget(name) is not None:
+                before += empty(name)
+                ledger.expect(awaited.CLOSE_OURS)
+                ledger.expect(awaited.PARSE_OURS)
+                ledger.is_dirty = ledger.prepares = True  # it may not come to that
+        return before
+
+    def _with_unnamed(self, ledger: Ledger) -> bytes:
+        statement = self._unnamed
+        if statement is None or not statement.body:
+            return b""
+        if statement.look is not PLAIN:
+            ledger.note(statement.look)
+        return ledger.hold_unnamed(statement)
+
+
+def _guard(ledger: Ledger) -> bytes:
+    """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
+    if not ledger.unsynced:
+        return b""
+    ledger.unsynced = False
+    ledger.expect(awaited.SENTINEL)
+    return close(NOBODY)
+
+
+def _name(data: Data, at: int, stop: int) -> bytes:
+    """Of a statement or portal, where a message has nothing else."""
+    if stop - at < _BODY + 2 or data[stop - 1] != 0:
+        raise ValueError
+    return bytes(data[at + _BODY + 1 : stop - 1])
+
+
+Handler = Callable[[Translation, Span, Ledger], Data | None]
+HANDLERS: Mapping[int, Handler] = {
+    BIND: Translation.bind,
+    CALL: Translation.call,
+    CLOSE: Translation.close,
+    COPY_DATA: Translation.copy_data,
+    COPY_DONE: Translation.copy_end,
+    COPY_FAIL: Translation.copy_end,
+    DESCRIBE: Translation.describe,
+    EXECUTE: Translation.execute,
+    FLUSH: Translation.flush,
+    PARSE: Translation.parse,
+    QUERY: Translation.query,
+    SYNC: Translation.sync,
+}

@@ -1,0 +1,129 @@
+"""What all workers together may have, in a file that they share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.gateway.pooling.budget import Budget
+
+KEY = "ep-quiet-river-a1b2c3d4"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "pools"
+
+
+def workers(folder: Path, count: int, alive: set[int] | None = None) -> list[Budget]:
+    living = set(range(count)) if alive is None else alive
+    return [Budget(folder, number, living.__contains__) for number in range(count)]
+
+
+def taken(budget: Budget, limit: int) -> int:
+    """As many as it may have."""
+    return next(count for count in range(limit + 1) if not budget.take(KEY, limit))
+
+
+def test_together_they_never_have_more_than_the_limit(folder: Path) -> None:
+    one, other = workers(folder, 2)
+    assert taken(one, 5) == 5
+    assert not other.take(KEY, 5)
+    one.give(KEY)
+    assert other.take(KEY, 5)
+    assert not one.take(KEY, 5)
+
+
+def test_keys_are_apart(folder: Path) -> None:
+    (one,) = workers(folder, 1)
+    assert one.take(KEY, 1)
+    assert one.take("ep-other", 1)
+    assert not one.take(KEY, 1)
+
+
+def test_while_another_waits_nobody_has_more_than_its_share(folder: Path) -> None:
+    one, other = workers(folder, 2)
+    assert taken(one, 10) == 10
+    assert one.owed(KEY, 10) == (0, 0)
+    other.want(KEY, 3)
+    assert one.owed(KEY, 10) == (3, 5)
+    for _ in range(5):
+        one.give(KEY)
+        assert not one.take(KEY, 10), "what was given up is the other's"
+    assert one.owed(KEY, 10) == (3, 0)
+    assert taken(other, 10) == 5
+    other.want(KEY, 0)
+    other.give(KEY)
+    assert one.take(KEY, 10), "nobody waits any longer"
+
+
+def test_what_a_dead_worker_had_is_free(folder: Path) -> None:
+    alive = {0, 1}
+    one, other = workers(folder, 2, alive)
+    assert taken(other, 4) == 4
+    assert not one.take(KEY, 4)
+    alive.discard(1)
+    assert taken(one, 4) == 4
+
+
+def test_who_takes_over_a_number_begins_with_nothing(folder: Path) -> None:
+    one, other = workers(folder, 2)
+    assert taken(other, 4) == 4
+    Budget(folder, 1, lambda _: True)
+    assert taken(one, 4) == 4
+
+
+def test_the_last_one_takes_the_file_away_and_nobody_counts_in_it_any_more(folder: Path) -> None:
+    one, other = workers(folder, 2)
+    assert one.take(KEY, 3)
+    assert other.take(KEY, 3)
+    one.leave(KEY)
+    assert [path.name for path in folder.iterdir()] == [KEY]
+    other.leave(KEY)
+    assert not list(folder.iterdir())
+    one.want(KEY, 0)  # has the file open no longer, or one that has no name
+    assert taken(other, 3) == 3
+    assert not one.take(KEY, 3)
+
+
+def test_closing_leaves_everything(folder: Path) -> None:
+    one, other = workers(folder, 2)
+    assert taken(one, 2) == 2
+    one.close()
+    assert taken(other, 2) == 2
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield tmp_path_factory.mktemp("shared")
+
+
+steps = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["take", "give", "want", "rest", "leave"])), max_size=60)
+
+
+@given(steps=steps, limit=st.integers(1, 7), turn=st.uuids())
+def test_whatever_they_do_the_counts_are_right(
+    shared: Path, steps: list[tuple[int, str]], limit: int, turn: object
+) -> None:
+    budgets = workers(shared / str(turn), 3)
+    have = [0, 0, 0]
+    for number, step in steps:
+        budget = budgets[number]
+        if step == "take" and budget.take(KEY, limit):
+            have[number] += 1
+        elif step == "give" and have[number]:
+            budget.give(KEY)
+            have[number] -= 1
+        elif step in ("want", "rest"):
+            budget.want(KEY, int(step == "want"))
+        elif step == "leave":
+            budget.leave(KEY)
+            have[number] = 0
+        assert sum(have) <= limit
+    for budget in budgets:
+        budget.want(KEY, 0)
+    assert taken(budgets[0], limit) == limit - sum(have)
+    for budget in budgets:
+        budget.close()

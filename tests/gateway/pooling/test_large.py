@@ -1,0 +1,158 @@
+"""Large messages go through piece by piece: the gateway never holds one of them whole."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from bough.gateway.wire import messages
+from gateway.pooling.phrases import SYNC, describe, execute, parse, query
+from gateway.pooling.pooler import Pooler
+from gateway.pooling.speaking import Speaker
+
+MEGABYTE = 1024 * 1024
+EVERYDAY, LONG = 100, 400  # megabytes
+ROOM = 32 * MEGABYTE  # far less than a message, far more than what is always on the way
+
+
+class Memory:
+    """The most that this process, with client and gateway in it, had in memory since it was asked to look."""
+
+    def __init__(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")
+        self.before = self._most()
+
+    @staticmethod
+    def _most() -> int:
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) * 1024
+
+    def grown(self) -> int:
+        return self._most() - self.before
+
+
+@pytest.fixture
+def megabytes(long: bool) -> int:
+    return LONG if long else EVERYDAY
+
+
+async def say(speaker: Speaker, pieces: Iterator[bytes]) -> None:
+    """Not more at once than the other side takes."""
+    for piece in pieces:
+        speaker.say(piece)
+        await speaker.wire.writer.drain()
+
+
+def large(kind: bytes, before: bytes, megabytes: int, after: bytes) -> Iterator[bytes]:
+    """One message with so much in its middle."""
+    length = 4 + len(before) + megabytes * MEGABYTE + len(after)
+    yield kind + length.to_bytes(4) + before
+    for _ in range(megabytes):
+        yield b"x" * MEGABYTE
+    yield after
+
+
+def large_bind(name: bytes, megabytes: int) -> Iterator[bytes]:
+    size = (megabytes * MEGABYTE).to_bytes(4)
+    return large(b"B", b"\0" + name + b"\0\0\0\0\1" + size, megabytes, b"\0\0")
+
+
+async def lengths(speaker: Speaker) -> AsyncIterator[tuple[bytes, int]]:
+    """What comes back, by its size; nothing of it is kept."""
+    reader, kind = speaker.wire.reader, b""
+    while kind != messages.READY:
+        head = await reader.readexactly(5)
+        kind, left = head[:1], int.from_bytes(head[1:]) - 4
+        yield kind, left
+        while left:
+            left -= len(await reader.read(min(left, 65536)))
+
+
+async def test_a_large_parameter(one_member: Pooler, megabytes: int) -> None:
+    client, other = await one_member.clients(2)
+    await client.ask(parse("s", "select length($1::text)"), SYNC)
+    await other.query("select 1")
+    memory = Memory()
+    await say(client, large_bind(b"s", megabytes))
+    assert (await client.ask(execute(), SYNC)).value == str(megabytes * MEGABYTE)
+    assert memory.grown() < ROOM
+    assert await other.value("select 1") == "1"
+
+
+async def test_a_large_parameter_of_a_statement_that_is_not_there(one_member: Pooler, megabytes: int) -> None:
+    client, other = await one_member.clients(2)
+    memory = Memory()
+    await say(client, large_bind(b"unknown", megabytes))
+    assert (await client.ask(execute(), SYNC)).code == "26000"
+    assert memory.grown() < ROOM
+    assert await other.value("select 1") == "1"
+
+
+@pytest.mark.parametrize("kind", ["query", "parse"])
+async def test_a_large_text(one_member: Pooler, megabytes: int, kind: str) -> None:
+    """A statement that is kept has to be; so its text is not flat, but no other is."""
+    client, other = await one_member.clients(2)
+    memory = Memory()
+    if kind == "query":
+        await say(client, large(b"Q", b"select length('", megabytes, b"')\0"))
+        answer = await client.answer()
+    else:
+        await say(client, large(b"P", b"\0select length('", megabytes, b"')\0\0\0"))
+        answer = await client.ask(parse("t", "select 1"), describe("S", "t"), SYNC)
+        assert answer.kinds == "11tTZ"
+        assert await client.value("select 1") == "1"
+        return
+    assert answer.value == str(megabytes * MEGABYTE)
+    assert memory.grown() < ROOM
+    assert await other.value("select 1") == "1"
+
+
+async def test_a_large_result(one_member: Pooler, megabytes: int) -> None:
+    client, other = await one_member.clients(2)
+    memory = Memory()
+    for sql in (
+        f"select repeat('x', {megabytes * MEGABYTE})",
+        f"select repeat('x', {MEGABYTE}) from generate_series(1, {megabytes})",
+        f"copy (select repeat('x', {MEGABYTE}) from generate_series(1, {megabytes})) to stdout",
+    ):
+        client.say(query(sql))
+        heard = [(kind, size) async for kind, size in lengths(client)]
+        assert sum(size for kind, size in heard if kind in b"Dd") >= megabytes * MEGABYTE
+        assert await other.value("select 1") == "1"
+    assert memory.grown() < ROOM
+
+
+async def test_a_large_copy(one_member: Pooler, megabytes: int) -> None:
+    client, other = await one_member.clients(2)
+    await client.does("create unlogged table lines (line text)")
+    memory = Memory()
+    client.say(query("copy lines from stdin"))
+    for _ in range(megabytes):
+        await say(client, large(b"d", b"", 1, b"\n"))
+    client.say(b"c\0\0\0\4")
+    assert (await client.answer()).tags == [f"COPY {megabytes}"]
+    assert memory.grown() < ROOM
+    assert await other.value("select count(*) from lines") == str(megabytes)
+
+
+async def test_someone_who_does_not_read_costs_no_memory(one_member: Pooler, megabytes: int) -> None:
+    """The member is theirs meanwhile, and Postgres waits."""
+    client, _ = await one_member.clients(2)
+    await client.value("select 1")
+    memory = Memory()
+    client.wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    client.say(query(f"select repeat('x', 1000) from generate_series(1, {megabytes * 1000})"))
+    asked = "select exists (select from pg_stat_activity where datname = $1 and wait_event = 'ClientWrite')"
+    await one_member.waits_until(asked, one_member.database)
+    assert memory.grown() < ROOM
+    client.wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    assert [kind async for kind, _ in lengths(client)].count(b"D") == megabytes * 1000
+    assert memory.grown() < ROOM
+
+
+def test_the_measure_measures() -> None:
+    """Else it would show nothing."""
+    memory = Memory()
+    held = bytearray(2 * ROOM)
+    held[::4096] = b"x" * len(held[::4096])
+    assert memory.grown() > ROOM

@@ -1,0 +1,175 @@
+"""What a transaction leaves on a member, seen or unseen, is gone before another client comes; some of it is refused."""
+
+import pytest
+
+from gateway.pooling.phrases import SYNC, ask, query
+from gateway.pooling.pooler import Pooler
+from gateway.pooling.speaking import Speaker
+
+
+async def test_a_transactions_temporary_tables_end_with_it(three: list[Speaker]) -> None:
+    client, other, _ = three
+    for made in (
+        "create temp table t (id integer)",
+        "create temporary table t as select 1 as id",
+        "select 1 as id into temp t",
+        "create local temp table t (id integer) on commit delete rows",
+        "create temp view t as select 1 as id",
+        "create temp sequence t",
+        "create table pg_temp.t (id integer)",
+    ):
+        await client.does("begin", made)
+        await client.does("select * from t", "commit")
+        assert (await client.query("table t")).code == "42P01", made
+        assert (await other.query("table t")).code == "42P01", made
+        await other.does("begin", "create temp table t (other text)", "table t", "rollback")
+
+
+@pytest.mark.parametrize("by", ["simple", "extended"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "create temp table t (id integer)",
+        "CREATE /* not really */ TEMPORARY VIEW t AS select 1",
+        "create temp sequence t",
+        "select 1 as id into temp t",
+        "create temp table t as select 1",
+        "prepare p as select 1",
+        "declare c cursor with hold for select 1",
+        "listen news",
+        "select pg_advisory_lock(1)",
+        "select pg_advisory_lock_shared(1)",
+        "select pg_try_advisory_lock(1, 2)",
+        "select pg_catalog.pg_try_advisory_lock_shared(1)",
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_and_the_session_goes_on(
+    three: list[Speaker], by: str, words: str
+) -> None:
+    client, other, _ = three
+    answer = await (client.query(words) if by == "simple" else client.extended(words))
+    assert (answer.code, answer.troubles[0].severity, answer.status) == ("0A000", "ERROR", "I")
+    assert await client.value("select 1") == "1"
+    assert await other.value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
+
+
+@pytest.mark.parametrize(
+    "words", ["listen news", "select pg_advisory_lock(1)", "select pg_try_advisory_lock_shared(1)"]
+)
+async def test_a_refusal_aborts_the_transaction_like_an_error(three: list[Speaker], words: str) -> None:
+    client, other, _ = three
+    await client.does("begin", "insert into things values (1)")
+    answer = await client.query(words)
+    assert (answer.code, answer.status) == ("0A000", "E")
+    assert (await client.query("select 1")).code == "25P02"
+    assert (await client.query("commit")).tags == ["ROLLBACK"]
+    assert await client.value("select count(*) from things") == "0"
+    batch = await client.ask(ask("insert into things values (2)"), ask(words), ask("select 1"), SYNC)
+    assert (batch.code, batch.kinds[-2:], batch.status) == ("0A000", "EZ", "I")
+    assert await other.value("select count(*) from things") == "0"
+
+
+async def test_refusals_name_the_way_out(one_member: Pooler) -> None:
+    client = await one_member.client()
+    for words, way in (("listen news", "direct host"), ("select pg_advisory_lock(1)", "pg_advisory_xact_lock")):
+        trouble = (await client.query(words)).troubles[0]
+        assert way in f"{trouble.message} {trouble.detail} {trouble.hint}"
+
+
+async def test_words_in_strings_comments_and_columns_are_not_refused(three: list[Speaker]) -> None:
+    client, _, _ = three
+    await client.does(
+        "create table listen (prepare text, temp text)",
+        "insert into listen values ('listen news', $$ select pg_advisory_lock(1) $$)",
+        "select 'listen a; listen b' as listen -- listen c",
+        "/* listen; /* prepare p as */ declare */ select temp, prepare from listen",
+        """select "pg_advisory_lock" from (select 1 as "pg_advisory_lock") as t""",
+        "comment on table listen is 'create temp table t'",
+        "select pg_advisory_unlock_all()",
+        "begin; select pg_advisory_xact_lock(1), pg_try_advisory_xact_lock(2); commit",
+        "notify news, 'listen'",
+    )
+
+
+async def test_statements_of_sql_and_cursors_that_are_held_end_with_the_transaction(three: list[Speaker]) -> None:
+    client, other, _ = three
+    for _ in range(2):
+        await client.does("begin", "prepare p as select 1", "declare c cursor with hold for select 1", "execute p")
+        await client.does("fetch c", "commit")
+        for each in (client, other):
+            assert (await each.query("execute p")).code == "26000"
+            assert (await each.query("fetch c")).code == "34000"
+    await client.does("begin; prepare p as select 1; execute p; deallocate p; commit")
+
+
+HIDING = """
+    create function hidden(words text) returns void language plpgsql as $$ begin execute words; end $$;
+    create function take_lock() returns void language sql as $$ select hidden('select pg_advisory_' || 'lock(4)') $$;
+    create function hear() returns void language sql as $$ select hidden('lis' || 'ten news') $$;
+    create function keep_table() returns void language sql as $$ select hidden('create te' || 'mp table kept ()') $$;
+    create function keep_setting() returns void language sql as
+        $$ select hidden('set app' || '.hidden = 1'); select hidden('set search' || '_path = pg_catalog') $$;
+    create function keep_cursor() returns void language sql as
+        $$ select hidden('declare kept_rows cursor wi' || 'th hold for select 1') $$;
+    create function keep_statement() returns void language sql as
+        $$ select hidden('prep' || 'are kept_one as select 1') $$;
+    create sequence numbers;
+"""
+
+
+@pytest.mark.parametrize("place", ["alone", "in a transaction", "in a transaction of one query", "extended"])
+@pytest.mark.parametrize(
+    "hidden, seen, code",
+    [
+        ("select take_lock()", "select pg_try_advisory_xact_lock(4)", "t"),
+        ("select hear()", "select count(*) from pg_listening_channels()", "0"),
+        ("select keep_table()", "table kept", "42P01"),
+        ("select keep_setting()", "select nullif(current_setting('app.hidden', true), '')", None),
+        ("select keep_setting()", "show search_path", '"$user", public'),
+        ("select keep_cursor()", "fetch kept_rows", "34000"),
+        ("select keep_statement()", "execute kept_one", "26000"),
+        ("select nextval('numbers')", "select lastval()", "55000"),
+        ("select nextval('numbers')", "select currval('numbers')", "55000"),
+    ],
+)
+async def test_what_is_hidden_in_functions_stays_hidden_from_others(
+    one_member: Pooler, place: str, hidden: str, seen: str, code: str | None
+) -> None:
+    await one_member.behind.execute(HIDING)
+    client, other = await one_member.clients(2)
+    if place == "extended":
+        await client.extended(hidden)
+    elif place == "alone":
+        await client.query(hidden)
+    elif place == "in a transaction":
+        await client.does("begin", hidden, "commit")
+    else:
+        await client.ask(query(f"begin; {hidden}; commit"))
+    for each in (other, await one_member.client()):
+        answer = await each.query(seen)
+        assert (answer.code or answer.value) == code
+
+
+async def test_a_notification_comes_to_nobody_at_the_pooled_host(one_member: Pooler) -> None:
+    await one_member.behind.execute(HIDING)
+    client, other = await one_member.clients(2)
+    await client.query("select hear()")
+    await other.does("notify news, 'hello'", "select 1")
+    assert b"A" not in {each.type for each in other.heard}
+
+
+async def test_numbers_of_a_sequence_are_known_in_the_transaction(three: list[Speaker]) -> None:
+    client, other, _ = three
+    await client.does("create sequence numbers", "begin", "select nextval('numbers')")
+    assert await client.value("select lastval()") == "1"
+    assert await client.value("select currval('numbers')") == "1"
+    await client.does("commit")
+    assert (await other.query("select lastval()")).code == "55000"
+
+
+async def test_a_library_that_is_loaded_does_not_pass_to_others(three: list[Speaker]) -> None:
+    client, other, _ = three
+    member = await client.value("select pg_backend_pid()")
+    await client.does("load 'auto_explain'")
+    assert await other.value("select pg_backend_pid()") != member
+    assert (await other.query("show auto_explain.log_min_duration")).code == "42704"

@@ -1,0 +1,148 @@
+"""Prepared statements belong to the client that named them, on whatever member it comes to be."""
+
+import psycopg
+import pytest
+
+from gateway.doorway import PASSWORD, ROLE
+from gateway.pooling.phrases import SYNC, close, describe, parse, query, use
+from gateway.pooling.pooler import Pooler
+from gateway.pooling.speaking import POOLED, Speaker
+
+COUNT = "select count(*) from pg_prepared_statements"
+CHANGED = "cached plan must not change result type"
+
+
+async def test_one_name_is_another_statement_for_each(three: list[Speaker]) -> None:
+    for number, client in enumerate(three):
+        assert not (await client.ask(parse("s", f"select 'of {number}', $1::text"), SYNC)).troubles
+    for turn in range(3):
+        for number, client in enumerate(three):
+            assert (await client.ask(use("s", str(turn)), SYNC)).rows == [(f"of {number}", str(turn))]
+
+
+async def test_the_unnamed_statement_is_each_clients_own(three: list[Speaker]) -> None:
+    for number, client in enumerate(three):
+        await client.ask(parse("", f"select {number}"), SYNC)
+    for _ in range(2):
+        for number, client in enumerate(three):
+            assert (await client.ask(use(""), SYNC)).value == str(number)
+
+
+async def test_a_name_that_is_taken_or_unknown_is_told_as_the_client_said_it(three: list[Speaker]) -> None:
+    one, other, _ = three
+    await one.ask(parse("order-7", "select 1"), SYNC)
+    await other.query("select 1")
+    taken = (await one.ask(parse("order-7", "select 1"), SYNC)).troubles[0]
+    assert (taken.code, taken.message) == ("42P05", 'prepared statement "order-7" already exists')
+    unknown = (await other.ask(use("order-7"), SYNC)).troubles[0]
+    assert (unknown.code, unknown.message) == ("26000", 'prepared statement "order-7" does not exist')
+    assert (await one.ask(use("order-7"), SYNC)).value == "1"
+
+
+@pytest.mark.parametrize("words", ["deallocate all", "discard all", "deallocate s"])
+@pytest.mark.parametrize("by", ["simple", "extended"])
+async def test_what_one_throws_away_the_others_keep(three: list[Speaker], words: str, by: str) -> None:
+    one, other, third = three
+    for client in three:
+        await client.ask(parse("s", "select 'the same'"), SYNC)
+    answer = await (one.query(words) if by == "simple" else one.extended(words))
+    assert answer.tags == [words.upper().removesuffix(" S")]
+    assert (await other.ask(use("s"), SYNC)).value == "the same"
+    assert (await one.ask(use("s"), SYNC)).code == "26000"
+    assert (await third.ask(use("s"), SYNC)).value == "the same"
+
+
+async def test_after_a_table_was_altered_a_statement_is_made_anew(three: list[Speaker]) -> None:
+    """Also under the same name and with the same text, and for those who come new with that text."""
+    one, other, third = three
+    text = "select * from things"
+    await one.does("insert into things values (1)")
+    for client in (one, other):
+        assert (await client.ask(parse("s", text), use("s"), SYNC)).rows == [("1",)]
+    await other.does("alter table things add name text default 'new'")
+    for client in (one, other):
+        answer = await client.ask(use("s"), SYNC)  # a member that had it not made it from the new table
+        assert answer.rows == [("1", "new")] or answer.troubles[0].message == CHANGED
+        assert (await client.ask(close("S", "s"), parse("s", text), use("s"), SYNC)).rows == [("1", "new")]
+    assert (await third.ask(parse("t", text), use("t"), SYNC)).rows == [("1", "new")]
+
+
+async def test_who_comes_new_with_a_text_is_not_troubled_by_an_old_plan_of_another(three: list[Speaker]) -> None:
+    one, other, _ = three
+    text = "select * from things"
+    await one.does("insert into things values (1)")
+    assert (await one.ask(parse("s", text), use("s"), SYNC)).rows == [("1",)]
+    await one.does("alter table things add name text default 'new'")
+    answer = await other.ask(parse("s", text), describe("S", "s"), use("s"), SYNC)
+    assert (answer.kinds, answer.rows) == ("1tT2DCZ", [("1", "new")])
+
+
+async def test_the_same_text_means_what_the_clients_search_path_says(three: list[Speaker]) -> None:
+    for number, client in enumerate(three):
+        await client.does(f"create schema s{number}", f"create table s{number}.things (c{number} integer)")
+        await client.does(f"insert into s{number}.things values ({number})", f"set search_path = s{number}")
+    for _ in range(2):
+        for number, client in enumerate(three):
+            answer = await client.ask(close("S", "s"), parse("s", "select * from things"), use("s"), SYNC)
+            assert answer.rows == [(str(number),)]
+    for number, client in enumerate(three):
+        assert (await client.ask(use("s"), SYNC)).rows == [(str(number),)]
+
+
+async def test_the_same_text_with_other_types_is_another_statement(three: list[Speaker]) -> None:
+    text, integer, words = "select pg_typeof($1)", 23, 25
+    await three[0].ask(parse("s", text, integer), SYNC)
+    await three[1].ask(parse("s", text, words), SYNC)
+    for _ in range(2):
+        assert (await three[0].ask(use("s", "1"), SYNC)).value == "integer"
+        assert (await three[1].ask(use("s", "1"), SYNC)).value == "text"
+
+
+async def test_a_temporary_table_does_not_stay_in_anybodys_statement(three: list[Speaker]) -> None:
+    one, other, _ = three
+    await one.does("insert into things values (1)")
+    await one.does("begin", "create temp table things (id integer)")
+    assert (await one.ask(parse("s", "select * from things"), use("s"), SYNC)).rows == []
+    await one.does("commit")
+    assert (await other.ask(parse("s", "select * from things"), use("s"), SYNC)).rows == [("1",)]
+    assert (await one.ask(use("s"), SYNC)).rows == [("1",)]
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_a_member_keeps_a_bounded_number(pooler: Pooler, in_transaction: bool) -> None:
+    pooler.set(servers=1, servers_per_pool=1, statements=5)
+    one, other = await pooler.clients(2)
+    for client in (one, other):
+        await client.does(*["begin"] * in_transaction)
+        for number in range(30):
+            assert not (await client.ask(parse(f"s{number}", f"select {number}"), SYNC)).troubles
+        for number in [*range(30), *reversed(range(30))]:
+            assert (await client.ask(use(f"s{number}"), SYNC)).value == str(number)
+        assert 0 < int(await client.value(COUNT) or 0) <= 5
+        await client.does(*["commit"] * in_transaction)
+    assert (await one.ask(use("s17"), SYNC)).value == "17"
+
+
+async def test_a_batch_may_use_more_than_a_member_keeps(pooler: Pooler) -> None:
+    pooler.set(servers=1, servers_per_pool=1, statements=5)
+    client, other = await pooler.clients(2)
+    made = b"".join(parse(f"s{number}", f"select {number}") for number in range(30))
+    used = b"".join(use(f"s{number}") for number in range(30))
+    expected = [(str(number),) for number in range(30)]
+    assert (await client.ask(made, used, SYNC)).rows == expected
+    await other.ask(parse("s1", "select 'of another'"), SYNC)
+    assert (await client.asks(query("begin"), used, SYNC, query("commit")))[1].rows == expected
+    assert int(await client.value(COUNT) or 0) <= 5
+
+
+async def test_names_that_a_driver_counts_do_not_collide(one_member: Pooler) -> None:
+    """psycopg calls its first statement the same in every connection."""
+    conninfo = f"host={POOLED} hostaddr=127.0.0.1 port={one_member.doorway.port} sslmode=require"
+    conninfo += f" user={ROLE} password='{PASSWORD}' dbname={one_member.database}"
+    sessions = [await psycopg.AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=0) for _ in range(3)]
+    for turn in range(4):
+        for number, session in enumerate(sessions):
+            cursor = await session.execute(f"select {number} * 10 + %s::integer".encode(), (turn,))
+            assert await cursor.fetchone() == (number * 10 + turn,)
+    for session in sessions:
+        await session.close()
