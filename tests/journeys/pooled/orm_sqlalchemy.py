@@ -1,0 +1,141 @@
+"""SQLAlchemy's ORM at the pooled host, with its defaults. `DRIVER URI ADDRESS`; prints one line of JSON.
+
+Workers move money between accounts, each reads what it changes and begins anew when another was faster.
+"""
+
+import asyncio
+import json
+import random
+import socket
+import sys
+from typing import Any
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship, selectinload
+from sqlalchemy.orm.exc import StaleDataError
+
+ACCOUNTS, WORKERS, TRANSFERS = 10, 20, 10
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Account(Base):
+    __tablename__ = "accounts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    balance: Mapped[int]
+    version: Mapped[int] = mapped_column()
+    entries: Mapped[list["Entry"]] = relationship(back_populates="account")
+    __mapper_args__ = {"version_id_col": version}  # noqa: RUF012  as SQLAlchemy wants it
+
+
+class Entry(Base):
+    __tablename__ = "entries"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey("accounts.id"))
+    amount: Mapped[int]
+    details: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    account: Mapped[Account] = relationship(back_populates="entries")
+
+
+class Regret(Exception):
+    """The work was right and is not wanted."""
+
+
+def engine_of(driver: str, uri: str, address: str) -> AsyncEngine:
+    where = urlsplit(uri)
+    if driver == "psycopg":
+        return create_async_engine(f"{uri.replace('postgresql:', 'postgresql+psycopg:')}&hostaddr={address}")
+    asked = socket.getaddrinfo
+
+    def answer(name: Any, *more: Any, **how: Any) -> Any:
+        """The name leads to the address, also on machines that do not know it."""
+        return asked(address if name == where.hostname else name, *more, **how)
+
+    socket.getaddrinfo = answer  # type: ignore[assignment]
+    plain = where._replace(scheme="postgresql+asyncpg", query="ssl=require")
+    return create_async_engine(plain.geturl())
+
+
+async def main(driver: str, uri: str, address: str) -> dict[str, Any]:
+    engine = engine_of(driver, uri, address)
+    sessions = async_sessionmaker(engine, expire_on_commit=False)
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.drop_all)
+        await connection.run_sync(Base.metadata.create_all)
+    async with sessions.begin() as session:
+        session.add_all(Account(id=n, name=f"account {n}", balance=1000) for n in range(ACCOUNTS))
+    told = await asyncio.gather(*(work(sessions, number) for number in range(WORKERS)))
+    conflicts, regretted, caught = map(sum, zip(*told, strict=True))
+    seen = {
+        "client": f"SQLAlchemy {sa.__version__} with {driver}, {conflicts} conflicts",
+        "regretted": regretted,
+        "caught": caught,
+        **await looked(sessions),
+    }
+    await engine.dispose()
+    return seen
+
+
+async def work(sessions: async_sessionmaker[AsyncSession], number: int) -> tuple[int, int, int]:
+    """How often somebody was faster, how often it was regretted, how often a savepoint was rolled back."""
+    dice = random.Random(number)
+    conflicts = regretted = caught = done = 0
+    while done < TRANSFERS:
+        try:
+            async with sessions.begin() as session:
+                await transfer(session, dice)
+                if done == 3:
+                    caught += await refused_in_a_savepoint(session)
+                if done % 5 == 4:
+                    raise Regret
+        except StaleDataError:
+            conflicts += 1
+            continue
+        except Regret:
+            regretted += 1
+        done += 1
+    return conflicts, regretted, caught
+
+
+async def transfer(session: AsyncSession, dice: random.Random) -> None:
+    payer_id, payee_id = dice.sample(range(ACCOUNTS), 2)
+    payer, payee = await session.get_one(Account, payer_id), await session.get_one(Account, payee_id)
+    amount = dice.randrange(1, 50)
+    for account, change in ((payer, -amount), (payee, amount)):
+        account.balance += change
+        session.add(Entry(account=account, amount=change, details={"with": payer.name, "amount": amount}))
+    await session.flush()
+
+
+async def refused_in_a_savepoint(session: AsyncSession) -> bool:
+    try:
+        async with session.begin_nested():
+            session.add(Entry(account_id=1000, amount=0, details={}))
+    except IntegrityError:
+        return True
+    return False
+
+
+async def looked(sessions: async_sessionmaker[AsyncSession]) -> dict[str, Any]:
+    async with sessions() as session:
+        found = await session.scalars(sa.select(Account).options(selectinload(Account.entries)))
+        accounts = found.all()
+        return {
+            "accounts": len(accounts),
+            "total": sum(account.balance for account in accounts),
+            "balanced": sum(
+                account.balance == 1000 + sum(entry.amount for entry in account.entries) for account in accounts
+            ),
+            "entries": await session.scalar(sa.select(sa.func.count(Entry.id))),
+            "versions": sum(account.version for account in accounts),
+        }
+
+
+print(json.dumps(asyncio.run(main(*sys.argv[1:]))))
