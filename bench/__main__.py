@@ -20,6 +20,7 @@ from bench import (
     first_query,
     gateway,
     machine,
+    pooling,
     report,
     restart,
     throughput,
@@ -38,6 +39,7 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "throughput": throughput.measure,
     "branching": branching.measure,
     "gateway": gateway.measure,
+    "pooling": pooling.measure,
     "wake": wake.measure,
 }
 

@@ -24,6 +24,7 @@ from bough.postgres.secret import scram_verifier
 ENDPOINT = "ep-bench-mark-00000000"
 PASSWORD = "npg_bench"
 ROLE = "bench"
+SERVERS, IDLE_SECONDS = 100, 600  # of a pool, and of a server connection in it
 
 
 def certificate() -> certificates.Signed:
@@ -42,6 +43,7 @@ class Plane(ThreadingMixIn, UnixStreamServer):
                 "valid_until": None,
                 "networks": None,
                 "refusal": None,
+                "pool": {"servers": SERVERS, "servers_per_pool": SERVERS, "idle_seconds": IDLE_SECONDS},
             },
             "wake": {"host": str(postgres.sockets), "port": port},
             "report": {"drop": []},
@@ -74,14 +76,9 @@ class Door:
         self.port = port
         self._workers = workers
 
-    def private_kib(self) -> int:
-        """Memory that the workers share with nobody."""
-        lines = [
-            line
-            for worker in self._workers
-            for line in Path(f"/proc/{worker.pid}/smaps_rollup").read_text().splitlines()
-        ]
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+    @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in self._workers]
 
 
 @contextmanager

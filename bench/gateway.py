@@ -4,8 +4,6 @@ Statements a second in each of the protocol's three ways, new connections a seco
 directions, and the memory of connections that do nothing.
 """
 
-import asyncio
-import ssl
 import subprocess
 import tempfile
 import time
@@ -15,19 +13,15 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
-from bench import by_hand, door, tls
+from bench import by_hand, door, idle, tls
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS, note, turns
 from bench.sizes import Sizes
 from bench.tls import Way
-from bough.postgres import MAINTENANCE_DATABASE
 
 MODES, CLIENTS = ("simple", "extended", "prepared"), (1, 8, 32)
 LEAST_SHARE, AT_CLIENTS = 0.60, 8
 MOST_KIB = 40.0
-IDLE = 200  # connections a round
 _COPY_IN = "copy pasted from stdin where false"
 
 
@@ -43,7 +37,7 @@ class Measured:
         for mode in MODES:
             for clients in CLIENTS:
                 line = tls.load(mode, clients, self._seconds)
-                self.seen[_load(mode, clients)].append(tls.per_second(line, self.way))
+                self.seen[tls.load_name(mode, clients)].append(tls.per_second(line, self.way))
         each = tls.load("simple", 4, self._seconds, connect_each=True)
         self.seen["new connections"].append(tls.per_second(each, self.way))
         self.seen["COPY to the client"].append(megabytes / self._copy("copy rows to stdout", None))
@@ -72,7 +66,7 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
         def new_door() -> AbstractContextManager[door.Door]:
             return door.opened(Path(tempfile.mkdtemp(dir=workplace)), postgres, direct.port, pair)
 
-        through = Way("gateway", stack.enter_context(new_door()).port, f"options=endpoint={door.ENDPOINT}")
+        through = _way(stack.enter_context(new_door()))
         rows, megabytes = _rows(direct, folder, sizes)
         both = Measured(direct, sizes.gateway_seconds), Measured(through, sizes.gateway_seconds)
         memory: list[float] = []
@@ -80,8 +74,12 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
             for each in turn:
                 each.round(rows, megabytes)
             with new_door() as fresh:  # whose memory nobody has used yet
-                memory.append(asyncio.run(_idle_kib(fresh)))
+                memory.append(idle.kib(_way(fresh), fresh.pids))
         yield _promise(sizes, *both, memory)
+
+
+def _way(opened: door.Door) -> Way:
+    return Way("gateway", opened.port, f"options=endpoint={door.ENDPOINT}")
 
 
 def _rows(direct: Way, folder: Path, sizes: Sizes) -> tuple[Path, float]:
@@ -95,48 +93,16 @@ def _rows(direct: Way, folder: Path, sizes: Sizes) -> tuple[Path, float]:
     return path, path.stat().st_size / 1e6
 
 
-async def _idle_kib(opened: door.Door) -> float:
-    """Private memory of the workers, a connection, when all are open and have spoken once."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-
-    async def connect() -> Any:
-        return await asyncpg.connect(
-            host="127.0.0.1",
-            port=opened.port,
-            user=door.ROLE,
-            password=door.PASSWORD,
-            database=MAINTENANCE_DATABASE,
-            ssl=context,
-            server_settings={"options": f"endpoint={door.ENDPOINT}"},
-        )
-
-    first = [await connect() for _ in range(10)]
-    before = opened.private_kib()
-    rest = [await connect() for _ in range(IDLE)]
-    for each in rest:
-        await each.fetchval("select 1")
-    await asyncio.sleep(1)
-    used = (opened.private_kib() - before) / IDLE
-    for each in (*first, *rest):
-        await each.close()
-    return used
-
-
-def _load(mode: str, clients: int) -> str:
-    return f"select-only, {mode}, {clients} client{'s' if clients > 1 else ''}"
-
-
 def _promise(sizes: Sizes, direct: Measured, through: Measured, memory: list[float]) -> Promise:
-    loads = [(_load(mode, clients), clients) for mode in MODES for clients in CLIENTS]
+    loads = [(tls.load_name(mode, clients), clients) for mode in MODES for clients in CLIENTS]
     others = ("new connections", "COPY to the client", "COPY from the client")
-    idle = Figure(name="memory of an idle connection", unit="KiB", samples=tuple(memory), below=MOST_KIB)
+    memory_figure = Figure(name="memory of an idle connection", unit="KiB", samples=tuple(memory), below=MOST_KIB)
     return Promise(
         name="gateway",
         sentence=f"Through the gateway, {AT_CLIENTS} clients get over {LEAST_SHARE:.0%} of what direct TLS gives them.",
         figures=(
             *(each.figure(what) for what in (*(name for name, _ in loads), *others) for each in (direct, through)),
-            idle,
+            memory_figure,
         ),
         ratios=(
             *(
@@ -154,13 +120,11 @@ def _promise(sizes: Sizes, direct: Measured, through: Measured, memory: list[flo
             " ".join(tls.load("MODE", 8, sizes.gateway_seconds)) + f" '{through.way.conninfo}'",
             "new connections: the same with --connect, 4 clients, simple",
             f"COPY: psql, {sizes.copied_mb} MB in rows of 1,000 bytes; those that come in are read and not kept",
-            f"memory: private memory of workers just started, {IDLE} connections that have asked one query",
+            f"memory: private memory of workers just started, {idle.COUNT} connections that have asked one query",
             f"scale {sizes.pgbench_scale}; {ROUNDS} rounds; python -m bough.gateway, one worker a core",
         ),
         baseline=(
             f"the same commands with '{direct.way.conninfo}', to the same server",
-            "postgres -D DATA -c listen_addresses=127.0.0.1 -c ssl=on -c max_connections=400",
-            f"pg_hba.conf: {tls.HBA.splitlines()[1]}",
-            "DATA/postgresql.conf: " + ", ".join(by_hand.SETTINGS.splitlines()),
+            *tls.configuration(tls.MAX_CONNECTIONS),
         ),
     )

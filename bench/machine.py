@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,12 @@ def memory_of(pid: int) -> int:
     """Bytes of a process and its children: what they share with others is counted in parts."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(_share(each) for each in (pid, *map(int, children)))
+
+
+def private_kib(pids: Iterable[int]) -> int:
+    """What these processes share with nobody."""
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def _share(pid: int) -> int:

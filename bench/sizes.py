@@ -13,7 +13,7 @@ class Sizes:
     tables: int = 5_000
     pgbench_scale: int = 20  # throughput
     pgbench_seconds: int = 10
-    gateway_seconds: int = 3  # of pgbench, a load
+    gateway_seconds: int = 3  # gateway, pooling: of pgbench, a load
     copied_mb: int = 200  # gateway
     computes: tuple[int, ...] = (10, 50, 200)  # density
     cloned_mb: int = 1024  # clone_size
