@@ -12,6 +12,7 @@ TRANSACTIONS = [
     "begin", "begin", "begin", "commit", "commit", "rollback", "savepoint a", "savepoint b", "rollback to a",
     "rollback to b", "release a", "commit and chain", "begin isolation level repeatable read", "commit; begin",
 ]  # fmt: skip
+CHAINS = ["commit and chain", "commit; begin"]
 TEXTS = [
     "select 'one text'",
     "select 'another text', 2",

@@ -42,6 +42,7 @@ SCRIPTS = {
     for name, script in scripts.items()
 }
 Say = Callable[[Speaker, bytes], Awaitable[None]]
+Visit = Callable[[], Awaitable[None]]
 
 
 async def at_once(speaker: Speaker, data: bytes) -> None:
@@ -54,7 +55,7 @@ async def byte_by_byte(speaker: Speaker, data: bytes) -> None:
         await asyncio.sleep(0)
 
 
-async def answers(speaker: Speaker, script: Script, say: Say, visit: Callable[[], Awaitable[None]]) -> list[Any]:
+async def answers(speaker: Speaker, script: Script, say: Say, between: Visit) -> list[Any]:
     """What came back to each write; others come between them when no transaction is open."""
     heard = []
     for data, count in script:
@@ -63,7 +64,7 @@ async def answers(speaker: Speaker, script: Script, say: Say, visit: Callable[[]
         status = [(await speaker.answer()).status for _ in range(count)]
         heard.append([shown(each) for each in speaker.heard])
         if status[-1:] == ["I"]:
-            await visit()
+            await between()
     return heard
 
 
@@ -87,12 +88,18 @@ async def fresh_tables(pooler: Pooler) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 async def test_the_answers_are_those_of_the_direct_host(one_member: Pooler, script: Script) -> None:
+    """Also for a client that nobody disturbs: it keeps its member between transactions."""
     await fresh_tables(one_member)
     expected = await answers(await one_member.direct(), script, at_once, nobody)
     visitor = await one_member.client()
-    for say in (at_once, byte_by_byte):
+    ways: list[tuple[Say, Visit]] = [
+        (at_once, nobody),
+        (at_once, lambda: visit(visitor)),
+        (byte_by_byte, lambda: visit(visitor)),
+    ]
+    for say, between in ways:
         await fresh_tables(one_member)
-        assert await answers(await one_member.client(), script, say, lambda: visit(visitor)) == expected
+        assert await answers(await one_member.client(), script, say, between) == expected
         assert await visitor.value("select 'served'") == "served"
 
 

@@ -1,10 +1,12 @@
 """Prepared statements belong to the client that named them, on whatever member it comes to be."""
 
+import asyncio
+
 import psycopg
 import pytest
 
 from gateway.doorway import PASSWORD, ROLE
-from gateway.pooling.phrases import SYNC, close, describe, parse, query, use
+from gateway.pooling.phrases import FLUSH, SYNC, close, describe, parse, query, use
 from gateway.pooling.pooler import Pooler
 from gateway.pooling.speaking import POOLED, Speaker
 
@@ -146,3 +148,32 @@ async def test_names_that_a_driver_counts_do_not_collide(one_member: Pooler) -> 
             assert await cursor.fetchone() == (number * 10 + turn,)
     for session in sessions:
         await session.close()
+
+
+async def test_what_follows_the_sync_after_an_error_is_answered(one_member: Pooler) -> None:
+    """Also when the error was heard before the Sync was said."""
+    client = await one_member.client()
+    client.say(use("nobody"), FLUSH)
+    assert (await client.until("E")).code == "26000"
+    client.say(parse("s", "select 'skipped'"))
+    await asyncio.sleep(0.05)
+    synced, asked = await client.asks(SYNC, query("select 'asked'"))
+    assert (synced.kinds, asked.value) == ("Z", "asked")
+    assert (await client.ask(use("s"), SYNC)).code == "26000"
+
+
+async def test_the_unnamed_statement_is_there_after_settings_were_read(one_member: Pooler) -> None:
+    client = await one_member.client()
+    await client.extended("set statement_timeout = '1h'")
+    assert (await client.ask(use(""), SYNC)).tags == ["SET"]
+
+
+async def test_what_was_to_make_room_in_a_batch_that_failed_is_still_usable(pooler: Pooler) -> None:
+    pooler.set(servers=1, servers_per_pool=1, statements=2)
+    client = await pooler.client()
+    for name in ("a", "b"):
+        await client.ask(parse(name, f"select '{name}'"), SYNC)
+    failed = await client.ask(use("nobody"), parse("c", "select 'c'"), SYNC)
+    assert failed.code == "26000"
+    for name in ("a", "b", "a"):
+        assert (await client.ask(use(name), SYNC)).value == name

@@ -18,7 +18,7 @@ from gateway.pooling.two_databases import PATIENCE, twin
 
 LOST = ("57P01", "57P02")
 _NAME = "application_name"
-_REFUSED, _FAILED = "0A000", "25P02"
+_REFUSED, _FAILED, _NO_BIND = "0A000", "25P02", "08P01"
 MARK = phrases.SYNC + phrases.query("")  # answered also in a failed transaction
 
 
@@ -45,12 +45,14 @@ class Pair:
     twin: Speaker
     status: str = "I"
     hides: bool = False  # it has hidden something, which it may or may not find again
+    has_table: bool = False  # a temporary one, so a transaction that follows at once would find it
     waits: Deed | None = None
 
     def compared(self, deed: Deed, heard: list[Any], expected: list[Any]) -> None:
         said = [_alike(one, other, deed) for one, other in zip(heard, expected, strict=False)]
         assert all(said) and len(heard) == len(expected), f"the client heard\n  {heard}\nand its twin\n  {expected}"
         self.status = expected[-1][1].decode()
+        self.has_table = self.has_table and self.status != "I"
         told, right = (self._parameters(speaker) for speaker in (self.client, self.twin))
         assert told == right, f"the client was told\n  {told}\nand its twin\n  {right}"
 
@@ -60,11 +62,13 @@ class Pair:
 
 
 def _alike(one: Any, other: Any, deed: Deed) -> bool:
-    """A refusal of ours has another sentence; and of two faults in a failed transaction each may be named."""
+    """A refusal has our own sentence, a Bind that does not fit may name a like statement; of two faults in a failed
+    transaction either may be told.
+    """
     if one[0] != "E" or other[0] != "E":
         return bool(one == other)
     codes = {one[1][1], other[1][1]}
-    return bool(one == other or (deed.is_refusal and codes == {_REFUSED}) or _FAILED in codes)
+    return bool(one == other or (deed.is_refusal and codes == {_REFUSED}) or _FAILED in codes or codes == {_NO_BIND})
 
 
 @dataclass(slots=True)
@@ -141,7 +145,7 @@ class Twins:
         await self._serve()
 
     async def members_die_during(self, who: int, words: bytes) -> bool:
-        """Whether the client heard that its words were done all the same."""
+        """Whether the client heard that its words were done all the same; it leaves in any case."""
         pair = await self.enter(who)
         pair.client.say(words)
         dying = await self.pooler.start_killing()
@@ -154,7 +158,7 @@ class Twins:
         finally:
             await self.pooler.are_gone(dying)
         assert (answer.troubles, answer.status) == ([], "I"), answer
-        await pair.twin.asks(words)
+        await self.leave(who)
         return True
 
     async def end(self) -> None:

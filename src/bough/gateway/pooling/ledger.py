@@ -9,12 +9,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 
-from bough.gateway.pooling.awaited import CLOSE_OURS, COPY_END, QUERY, SENTINEL, SYNC, Awaited, Entry, Words
+from bough.gateway.pooling.awaited import COPY_END, QUERY, SENTINEL, SYNC, Awaited, Entry, Words
 from bough.gateway.pooling.statements import Statement, close
 from bough.gateway.wire.refusals import Refusal
 from bough.gateway.wire.session_words import Look
 
 IDLE, IN_TRANSACTION, FAILED = b"ITE"
+_MOST_STALE = 1000  # names that Postgres may have and that we do not count on
 
 
 class Ledger:
@@ -120,7 +121,7 @@ class Ledger:
         self._has_bound = False
         if not self._is_copying:  # then Postgres reads over it
             self.expected.append(SYNC)
-            self.unsynced = False
+            self.unsynced = self._is_skipping = False
 
     def copy_ended(self) -> None:
         if self._is_copying:
@@ -141,7 +142,7 @@ class Ledger:
         """The statement counts as held from now on."""
         out = b""
         for name in self._leaving(statement):
-            self.expect(CLOSE_OURS)
+            self.expect((Awaited.CLOSE_OURS, partial(self.drop, name)))
             out += close(name)
         self.statements[statement.name] = None
         return out
@@ -165,7 +166,11 @@ class Ledger:
         return statement.parse()
 
     def drop(self, name: bytes) -> None:
+        """Whether Postgres has it is not known."""
         self.statements.pop(name, None)
+        self._stale.add(name)
+        if len(self._stale) > _MOST_STALE:
+            self.is_dirty = self.prepares = True
 
     def drop_unnamed(self) -> None:
         self.unnamed = None

@@ -134,6 +134,7 @@ class Member:
             self._ask(_Own.PREPARE, *asked)
             return False
         self._before = b"".join(asked)
+        self.ledger.unnamed = None if asked else self.ledger.unnamed
         self.replies.own = len(asked)
         self._own = _Own.CLEAN if asked else _Own.NOTHING
         if not asked and self.reported is not client.reported:
@@ -293,6 +294,7 @@ class Member:
 
     def _ask(self, own: _Own, *asked: bytes) -> None:
         self._own = own
+        self.ledger.unnamed = None  # a simple query destroys it
         self.replies.own = len(asked)
         self._write(b"".join(asked))
 

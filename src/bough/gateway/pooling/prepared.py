@@ -28,6 +28,7 @@ from bough.gateway.wire.session_words import PLAIN, Look, look
 LARGEST_STATEMENT = 1 << 20  # bytes
 _MOST_BYTES = 8 << 20
 _MOST_NAMES = 10_000
+_MOST_FORMER = 100
 UNKNOWN = PREFIX + b"unknown"  # names of ours mean nothing when a client says them
 _TOO_MANY = Refusal(
     code="54000",
@@ -47,12 +48,13 @@ _OTHER_COLUMNS = Refusal(
 
 
 class Prepared:
-    __slots__ = ("_bytes", "_catalog", "_described", "_names", "context", "waits")
+    __slots__ = ("_bytes", "_catalog", "_described", "_former", "_names", "context", "waits")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._names: dict[bytes, Statement] = {}
         self._described: set[bytes] = set()  # names whose columns the client has asked for
+        self._former: dict[bytes, bytes] = {}  # our names of some that are gone: errors may still speak of them
         self._bytes = 0  # of their texts
         self.context: Context = frozenset()  # what the session has set
         self.waits = False  # what was asked for last must be answered before its use is decided
@@ -112,6 +114,9 @@ class Prepared:
             return None
         self._bytes -= len(statement.body)
         self._described.discard(name)
+        if len(self._former) >= _MOST_FORMER:
+            self._former.clear()
+        self._former[statement.name] = name
         return partial(self._remember, name, statement)
 
     def forget_all(self) -> None:
@@ -121,8 +126,8 @@ class Prepared:
 
     def in_their_words(self, error: bytes) -> bytes:
         """An error message with the client's own names of its statements."""
-        for name, statement in self._names.items():
-            error = error.replace(b'"%b"' % statement.name, b'"%b"' % name)
+        for ours, name in {**self._former, **{each.name: name for name, each in self._names.items()}}.items():
+            error = error.replace(b'"%b"' % ours, b'"%b"' % name)
         return error[:1] + (len(error) - 1).to_bytes(4) + error[5:]
 
     def _refusal(self, statement: Statement, ledger: Ledger) -> Refusal | None:
