@@ -3,7 +3,7 @@
 import pytest
 
 from bough.gateway.pooling import client as client_module
-from gateway.pooling.phrases import SYNC, ask, bind, copy_data, execute, parse, query, use
+from gateway.pooling.phrases import COPY_DONE, SYNC, ask, bind, close, copy_data, execute, parse, query, use
 from gateway.pooling.pooler import Pooler
 from gateway.pooling.speaking import Ended, Speaker
 
@@ -97,6 +97,43 @@ async def test_members_that_die_while_nobody_has_them_are_not_missed(one_member:
         assert await client.value("select current_setting('timezone')") == "Asia/Tokyo"
         await one_member.kill_members()
         assert await other.value("show timezone") != "Asia/Tokyo"
+
+
+INSERT = query("insert into things values (1)")
+FIRST_WORDS = {
+    "a query": INSERT,
+    "two": INSERT + INSERT,
+    "a batch": ask("insert into things values (1)") + SYNC,
+    "a name that is taken": INSERT + parse("s", "select 2") + SYNC + INSERT,
+    "a name that is taken by itself": INSERT + parse("t", "select 2") + parse("t", "select 3") + SYNC + INSERT,
+    "a name that is unknown": INSERT + use("nothing") + SYNC + INSERT,
+    "a statement": use("s") + SYNC + INSERT,
+    "a statement closed and made": INSERT
+    + close("S", "s")
+    + parse("s", "select 3")
+    + use("s")
+    + SYNC
+    + use("s")
+    + SYNC,
+    "a transaction": query("begin") + INSERT + query("commit"),
+    "a copy": query("copy things from stdin") + copy_data(b"1\n") + COPY_DONE + INSERT,
+}
+
+
+@pytest.mark.parametrize("words", FIRST_WORDS.values(), ids=FIRST_WORDS)
+async def test_a_death_that_is_unnoticed_until_a_client_speaks_costs_none_of_its_words(
+    one_member: Pooler, three: list[Speaker], words: bytes
+) -> None:
+    client, other, _ = three
+    heard = []
+    for dies in (False, True, True):
+        await client.ask(close("S", "s"), close("S", "t"), parse("s", "select 1"), SYNC)
+        await client.does("set app.tenant = 'a'", "truncate things")
+        if dies:
+            await one_member.kill_unnoticed()
+        kinds = [answer.kinds for answer in await client.asks(words)]
+        heard.append((kinds, await other.value(COUNT)))
+    assert heard[1:] == heard[:1] * 2
 
 
 async def test_who_speaks_while_a_member_dies_is_served_or_told(one_member: Pooler) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Iterator
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
@@ -264,6 +264,7 @@ def test_each_client_hears_what_it_would_hear_alone(
         stateful_step_count=120 if long else 40,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         deadline=None,
+        phases=[Phase.generate, *([Phase.shrink] if long else [])],  # to shrink what hangs takes long
     )
     with asyncio.Runner() as running:
         context = poolers.opened(postgres_server)

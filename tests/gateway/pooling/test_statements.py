@@ -110,6 +110,30 @@ async def test_a_temporary_table_does_not_stay_in_anybodys_statement(three: list
     assert (await one.ask(use("s"), SYNC)).rows == [("1",)]
 
 
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("before", [b"", describe("S", "s"), use("s")], ids=["new", "described", "used"])
+@pytest.mark.parametrize(
+    "others",
+    [query("select 1"), parse("s", "select 1") + SYNC, parse("s", "select 2") + SYNC],
+    ids=["elsewhere", "alike", "other"],
+)
+async def test_in_a_failed_transaction_a_statement_is_an_error_and_can_be_used_later(
+    pooler: Pooler, members: int, before: bytes, others: bytes
+) -> None:
+    """Also on a member where it has to be made first, which cannot be done there."""
+    pooler.set(servers=members, servers_per_pool=members)
+    client, other, third = await pooler.clients(3)
+    await client.ask(parse("s", "select 1"), SYNC)
+    await client.ask(before, SYNC)
+    for each in (other, third):
+        await each.ask(others)
+    await client.asks(query("begin"), query("select 1/0"))
+    for phrase in (use("s"), describe("S", "s"), use("s")):
+        assert (await client.ask(phrase, SYNC)).code == "25P02"
+    await client.does("rollback")
+    assert (await client.ask(use("s"), SYNC)).value == "1"
+
+
 @pytest.mark.parametrize("in_transaction", [False, True])
 async def test_a_member_keeps_a_bounded_number(pooler: Pooler, in_transaction: bool) -> None:
     pooler.set(servers=1, servers_per_pool=1, statements=5)

@@ -139,8 +139,9 @@ class Client:
         assert member is not None
         is_first = member.is_untouched and requests.is_clear
         out = requests.walk(data, count, member.ledger)
-        if requests.rest:
-            self._held, requests.rest = requests.rest, b""
+        rest, requests.rest = requests.rest, b""
+        if rest:
+            self._held = rest
             self._inlet.block(_WAITS)
         self._replay = bytes(data[:count]) if is_first and requests.is_clear else b""
         if out is None:
@@ -192,7 +193,7 @@ class Client:
 
     def again(self) -> None:
         self.member = None
-        self._held = self._held or self._replay
+        self._held = self._replay or self._held
         self._replay = b""
         self._inlet.block(_WAITS)
         if self._held:

@@ -22,12 +22,12 @@ class Ledger:
     __slots__ = (
         "_has_bound",
         "_is_copying",
-        "_is_skipping",
         "_stale",
         "custom_settings",
         "describing",
         "expected",
         "is_dirty",
+        "is_skipping",
         "is_spoiled",
         "is_touched",
         "local_sets",
@@ -59,7 +59,7 @@ class Ledger:
         self.describing: deque[Callable[[bytes], None]] = deque()  # who is told the columns that are asked for
         self._has_bound = False  # since the last Sync
         self._is_copying = False
-        self._is_skipping = False
+        self.is_skipping = False  # Postgres reads over everything up to the next Sync
         self._stale: set[bytes] = set()
 
     @property
@@ -87,7 +87,7 @@ class Ledger:
         self.custom_settings.update(look.custom_settings)
 
     def expect(self, entry: Entry) -> None:
-        if not self._is_skipping:
+        if not self.is_skipping:
             self.expected.append(entry)
         elif entry[1] is not None:
             entry[1]()  # Postgres does not read it
@@ -121,7 +121,7 @@ class Ledger:
         self._has_bound = False
         if not self._is_copying:  # then Postgres reads over it
             self.expected.append(SYNC)
-            self.unsynced = self._is_skipping = False
+            self.unsynced = self.is_skipping = False
 
     def copy_ended(self) -> None:
         if self._is_copying:
@@ -211,7 +211,7 @@ class Ledger:
     def failed(self) -> None:
         self._is_copying = False
         if not self._void():
-            self._is_skipping = True
+            self.is_skipping = True
 
     def ready(self, status: int) -> None:
         expected = self.expected
@@ -221,7 +221,7 @@ class Ledger:
             expected.popleft()
         while expected and expected[0] is COPY_END:  # of data that nobody reads
             expected.popleft()
-        self._is_skipping = self._is_copying = False
+        self.is_skipping = self._is_copying = False
         self.status = status
 
     def copy_in(self) -> None:

@@ -155,6 +155,7 @@ class Member:
         if self.is_closed:
             return
         client, self.client, self.owner = self.client, None, None
+        self.resume()
         ledger = self.ledger
         is_asked = bool(ledger.expected) or ledger.unsynced
         if is_asked or self._before or self._outlet.is_full or (client is not None and client.requests.skip):
