@@ -68,7 +68,7 @@ class Requests:
             at += 1 + length
             if kind in translation.ENDS and at <= len(data):
                 self._partial = b""
-                return data[at:]
+                return _without_copy(data[at:])
         return None
 
     def walk(self, data: Data, end: int, ledger: Ledger) -> Data | None:
@@ -141,6 +141,13 @@ class Requests:
         else:
             self.skip = left
         self.translation.swallows = False
+
+
+def _without_copy(data: bytes) -> bytes:
+    """Behind a query that is not asked nobody reads its rows."""
+    while len(data) >= _HEAD and data[0] in translation.COPYING:
+        data = data[1 + _head(data)[1] :]
+    return data
 
 
 def _is_waited_for(kind: int, length: int, have: int) -> bool:

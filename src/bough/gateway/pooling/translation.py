@@ -18,6 +18,7 @@ from bough.gateway.wire.session_words import PLAIN, Look, look
 _BODY = 5  # where a message's body begins
 BIND, CALL, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL, DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC = b"BFCdcfDEHPQS"
 ENDS = frozenset((CALL, QUERY, SYNC))  # of a batch
+COPYING = frozenset((COPY_DATA, COPY_DONE, COPY_FAIL))
 IN_PIECES = frozenset((BIND, CALL, COPY_DATA, PARSE, QUERY))
 _STATEMENT = b"S"[0]
 _TOO_LARGE = Refusal(
