@@ -88,12 +88,13 @@ async def fresh_tables(pooler: Pooler) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 async def test_the_answers_are_those_of_the_direct_host(one_member: Pooler, script: Script) -> None:
-    """Also for a client that nobody disturbs: it keeps its member between transactions."""
+    """Also for a client that nobody disturbs, which keeps its member, and for one that always gets a new one."""
     await fresh_tables(one_member)
     expected = await answers(await one_member.direct(), script, at_once, nobody)
     visitor = await one_member.client()
     ways: list[tuple[Say, Visit]] = [
         (at_once, nobody),
+        (at_once, one_member.kill_members),
         (at_once, lambda: visit(visitor)),
         (byte_by_byte, lambda: visit(visitor)),
     ]

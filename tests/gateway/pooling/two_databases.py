@@ -11,7 +11,7 @@ from gateway.planes import access
 from gateway.pooling.pooler import Pooler
 from gateway.pooling.speaking import Speaker
 
-PATIENCE = 15.0
+PATIENCE = 8.0
 WORKER = "worker"
 
 _TABLES = """
