@@ -139,10 +139,14 @@ async def test_what_was_flushed_is_answered_and_the_member_stays_until_the_end(o
     assert (await other.answer()).value == "other"
 
 
-async def test_a_message_that_there_is_not_ends_the_connection_and_no_other(one_member: Pooler) -> None:
+@pytest.mark.parametrize("before", [b"", query("begin"), parse("s", "select 1")])
+@pytest.mark.parametrize("wrong", [message(b"y", b"what"), b"S\0\0\0\0", b"E\0\0\0\3"])
+async def test_a_message_that_there_is_not_ends_the_connection_and_no_other(
+    one_member: Pooler, before: bytes, wrong: bytes
+) -> None:
     client, other = await one_member.clients(2)
     await other.query("select 1")
-    client.say(message(b"y", b"what"))
+    client.say(before + wrong)
     assert (await client.trouble()).code == "08P01"
     assert await other.value("select 2") == "2"
 

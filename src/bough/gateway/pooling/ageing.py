@@ -1,4 +1,8 @@
-"""What time does to a pool: who waited too long, what rested too long, who holds a transaction open too long."""
+"""Who leaves a pool.
+
+With time: who waited too long, what rested or lived too long, who holds a transaction open too long. And what
+others need more.
+"""
 
 from collections import OrderedDict, deque
 from collections.abc import Collection
@@ -37,9 +41,12 @@ def look(pool: Aged, now: float) -> None:
     settings = pool.settings
     while pool.waiting and settings.wait_seconds and now - pool.waiting[0].began > settings.wait_seconds:
         pool.waiting.popleft().lose(no_server(settings).encoded())
+    if settings.lifetime_seconds:
+        for member in pool.members:
+            member.is_retired = member.is_retired or now - member.born > settings.lifetime_seconds
     for member in tuple(pool.idle):
         rested = now - member.rested
-        if (settings.idle_seconds and rested > settings.idle_seconds) or is_old(member, settings, now):
+        if member.is_retired or (settings.idle_seconds and rested > settings.idle_seconds):
             member.close()
         elif not member.is_clean and rested > TIDY_AFTER:
             del pool.idle[member]
@@ -50,8 +57,23 @@ def look(pool: Aged, now: float) -> None:
         _end_clients(pool, now - settings.client_idle_seconds)
 
 
-def is_old(member: Member, settings: PoolSettings, now: float) -> bool:
-    return bool(settings.lifetime_seconds) and now - member.born > settings.lifetime_seconds
+def spare(pool: Aged, before: float, count: int) -> int:
+    """Let so many go that nobody has used since; how many there were."""
+    leaving = [member for member in pool.idle if member.rested < before][:count]
+    for member in leaving:
+        member.close()
+    return len(leaving)
+
+
+def retire(pool: Aged, count: int) -> int:
+    """Let so many go, those that rest first and others when they come back; how many there were."""
+    busy = [member for member in pool.members if member not in pool.idle and not member.is_retired]
+    leaving = [*pool.idle, *busy][:count]
+    for member in leaving:
+        member.is_retired = True
+        if member in pool.idle:
+            member.close()
+    return len(leaving)
 
 
 def _end_transactions(pool: Aged, before: float) -> None:

@@ -16,6 +16,7 @@ class Awaited(IntEnum):
     REFUSED = 9  # an error, for which the client gets our words
     DESCRIBE = 10
     DESCRIBE_OURS = 11
+    DEALLOCATE = 12  # a command's end
 
 
 class Words:

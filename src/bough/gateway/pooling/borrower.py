@@ -13,6 +13,7 @@ class Borrower(Protocol):
     settings: Mapping[bytes, bytes]  # what its session has set
     reported: Reported  # as it was told
     requests: Requests
+    held: bytes  # what it said while it had no member, or that waits for an answer of ours
 
     @property
     def translation(self) -> Translation: ...
@@ -20,10 +21,6 @@ class Borrower(Protocol):
     @property
     def is_done(self) -> bool:
         """It will say nothing more."""
-
-    @property
-    def is_held(self) -> bool:
-        """It has said something that waits for an answer of ours."""
 
     def hear(self, data: memoryview | bytes) -> bool:
         """Whether it took all of it and may be told more."""

@@ -11,8 +11,8 @@ from bough.gateway.pooling.inlet import Inlet
 from bough.gateway.pooling.member import Member
 from bough.gateway.pooling.outlet import Outlet
 from bough.gateway.pooling.pool import Pool
-from bough.gateway.pooling.requests import Requests
-from bough.gateway.pooling.translation import Translation
+from bough.gateway.pooling.requests import HEAD, Requests
+from bough.gateway.pooling.translation import FLUSH, Translation
 from bough.gateway.wire import messages
 from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.messages import Trouble
@@ -21,7 +21,8 @@ _LONG = 0.02  # seconds to wait; who waited longer may be gone
 GONE_SECONDS = 10.0  # a client that finished gets its answers for so long
 _BUFFER = bytearray(65536)
 _ROOM = memoryview(_BUFFER)
-_GOODBYE = messages.TERMINATE + b"\0\0\0\x04"
+_TERMINATE = messages.TERMINATE[0]
+_FOR_NOBODY = frozenset((_TERMINATE, FLUSH))  # messages that need no member
 _READY_IDLE = messages.READY_HEAD + b"I"
 
 # Why it is not read.
@@ -32,7 +33,6 @@ class Client:
     __slots__ = (
         "_channel",
         "_ended",
-        "_held",
         "_inlet",
         "_is_over",
         "_loop",
@@ -42,6 +42,7 @@ class Client:
         "_tally",
         "_timer",
         "began",
+        "held",
         "last",
         "member",
         "name",
@@ -65,7 +66,7 @@ class Client:
         self.last: Member | None = None  # the one it had before
         self.began = 0.0  # to wait
         self.since = self._loop.time()  # it has been idle
-        self._held = b""  # what it said while it has no member
+        self.held = b""  # what it said while it has no member
         self._replay = b""  # what it said to its member first, while it may have to be said again
         self._outlet = Outlet(channel, self._flushed, self._unreachable)
         self._inlet = Inlet(channel.fd, self._readable)
@@ -82,13 +83,9 @@ class Client:
 
     def stop(self, words: bytes) -> None:
         """End it from our side."""
-        if self.member is None and not self._outlet.is_full:
+        if self.member is None and not self._outlet.unsent:
             self.hear(words)
         self._lost()
-
-    @property
-    def is_held(self) -> bool:
-        return bool(self._held)
 
     @property
     def translation(self) -> Translation:
@@ -121,14 +118,12 @@ class Client:
         requests = self.requests
         try:
             if self.member is None:
-                if count == len(_GOODBYE) and data.startswith(_GOODBYE) and requests.is_clear:
-                    return self._lost()
-                if requests.is_only_flush(data, count):
-                    return None
+                if count == HEAD and requests.is_clear and data[0] in _FOR_NOBODY:
+                    return self._lost() if data[0] == _TERMINATE else None
                 if not requests.is_worth_a_member(data, count):
                     return requests.keep(data[:count])
                 if not self._pool.lend(self):
-                    self._held = bytes(data[:count])
+                    self.held = bytes(data[:count])
                     return self._inlet.block(_WAITS)
             return self._say(data, count, view)
         except Malformed as malformed:
@@ -137,13 +132,12 @@ class Client:
     def _say(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
         member, requests = self.member, self.requests
         assert member is not None
-        is_first = member.is_untouched and requests.is_clear
+        is_first = not member.sends and requests.is_clear
         out = requests.walk(data, count, member.ledger)
-        rest, requests.rest = requests.rest, b""
-        if rest:
-            self._held = rest
+        if requests.rest:
+            self.held, requests.rest = requests.rest, b""
             self._inlet.block(_WAITS)
-        self._replay = bytes(data[:count]) if is_first and requests.is_clear else b""
+        self._replay = bytes(view[:count]) if is_first and requests.is_clear else b""
         if out is None:
             member.send(view[:count])
         elif out:
@@ -163,7 +157,7 @@ class Client:
         return False
 
     def go_on(self) -> None:
-        held, self._held = self._held, b""
+        held, self.held = self.held, b""
         if held and self._loop.time() - self.began > _LONG and is_gone(self._channel.fd):
             return self._lost()
         self._inlet.unblock(_WAITS)
@@ -185,7 +179,7 @@ class Client:
         self.last, self.member = self.member, None
         self._replay = b""
         self.since = self._loop.time()
-        if self.is_done:
+        if self._timer is not None:  # it is done
             self._loop.call_soon(self._lost)
 
     def may_repeat(self) -> bool:
@@ -193,10 +187,10 @@ class Client:
 
     def again(self) -> None:
         self.member = None
-        self._held = self._replay or self._held
+        self.held = self._replay or self.held
         self._replay = b""
         self._inlet.block(_WAITS)
-        if self._held:
+        if self.held:
             self._pool.wait(self, first=True)
 
     def lose(self, words: bytes) -> None:
@@ -214,10 +208,10 @@ class Client:
             self._cancel_held()
 
     def _cancel_held(self) -> None:
-        rest = self.requests.without_first_batch(self._held)
+        rest = self.requests.without_first_batch(self.held)
         if rest is None:
             return self.lose(CANCELLED.encoded())
-        self._held = b""
+        self.held = b""
         self.hear(CANCELLED.encoded() + _READY_IDLE)
         self._inlet.unblock(_WAITS)
         if rest:
@@ -235,7 +229,7 @@ class Client:
         """It will say nothing more, and may still want its answers."""
         if self.is_done:
             return None
-        if not self._held and (self.member is None or not self.member.ledger.expected):
+        if not self.held and (self.member is None or not self.member.ledger.expected):
             return self._lost()
         self._inlet.block(_IS_DONE)
         self._timer = self._loop.call_later(GONE_SECONDS, self._lost)
@@ -252,7 +246,7 @@ class Client:
         member, self.member = self.member, None
         if member is not None:
             member.abandon()
-        elif self._held:
+        elif self.held:
             self._pool.forget(self)
 
     def _over(self) -> None:

@@ -5,7 +5,6 @@ of the new client's bytes. Settings that a client brings along are restored, and
 its bytes go out.
 """
 
-import asyncio
 from enum import Enum, auto
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from bough.gateway.errors import BACKEND_DIED, not_clean
 from bough.gateway.pooling import cleaning
 from bough.gateway.pooling.borrower import Borrower
 from bough.gateway.pooling.ledger import IDLE, Ledger
-from bough.gateway.pooling.outlet import Outlet
+from bough.gateway.pooling.link import Link
 from bough.gateway.pooling.replies import Replies
 from bough.gateway.pooling.reported import Reported
 from bough.gateway.wire.messages import READY_HEAD
@@ -48,40 +47,13 @@ class _Own(Enum):
     TIDY = auto()  # nobody has it
 
 
-class Member:
-    __slots__ = (
-        "_before",
-        "_cancelling",
-        "_home",
-        "_is_lost",
-        "_is_paused",
-        "_lent",
-        "_loop",
-        "_outlet",
-        "_own",
-        "_parked",
-        "_ready",
-        "_sends",
-        "_sent",
-        "backend",
-        "born",
-        "client",
-        "is_clean",
-        "is_closed",
-        "is_retired",
-        "keeps",
-        "ledger",
-        "name",
-        "owner",
-        "replies",
-        "reported",
-        "rested",
-    )
+_NOTHING = _Own.NOTHING  # by a name that is found faster
 
+
+class Member(Link):
     def __init__(self, backend: Backend, home: Home, name: bytes, most_statements: int) -> None:
-        self._loop = asyncio.get_running_loop()
+        super().__init__(backend)
         self._home = home
-        self.backend = backend
         self.name = name  # application_name that it was opened with
         self.ledger = Ledger(most_statements)
         self.replies = Replies(self.ledger, self)
@@ -90,24 +62,13 @@ class Member:
         self.owner: Borrower | None = None  # who had it last, or has it
         self.is_clean = True
         self.is_retired = False  # it is closed when it comes back
-        self.is_closed = False
         self.keeps = False  # what the session has set cannot be read; so it stays the client's
+        self.sends = self._sent = 0  # since it was lent: how often, and how many bytes
         self.born = self.rested = self._lent = self._loop.time()
-        self._own = _Own.NOTHING
+        self._is_lost = False  # nobody reads what we send
+        self._own = _NOTHING
         self._ready = b""  # kept back from the client
         self._before = b""  # goes out with the client's next bytes
-        self._outlet = Outlet(backend.channel, self._flushed, self._unreachable)
-        self._sends = self._sent = 0  # since it was lent: how often, and how many bytes
-        self._is_lost = False
-        self._is_paused = False
-        self._cancelling = 0
-        self._parked = False
-        self._loop.add_reader(backend.channel.fd, self._readable)
-
-    @property
-    def is_untouched(self) -> bool:
-        """The client that has it has sent it nothing."""
-        return not self._sends
 
     @property
     def is_quiet_in_transaction(self) -> bool:
@@ -118,7 +79,7 @@ class Member:
     def lend(self, client: Borrower) -> bool:
         """Whether the client's bytes may come now; otherwise it is told to go on."""
         self.client = client
-        self._sends = self._sent = 0
+        self.sends = self._sent = 0
         self._is_lost = False
         self._lent = self._loop.time()
         self.replies.is_first, self.replies.last_words, self.replies.is_shut_down = True, b"", False
@@ -136,7 +97,7 @@ class Member:
         self._before = b"".join(asked)
         self.ledger.unnamed = None if asked else self.ledger.unnamed
         self.replies.own = len(asked)
-        self._own = _Own.CLEAN if asked else _Own.NOTHING
+        self._own = _Own.CLEAN if asked else _NOTHING
         if not asked and self.reported is not client.reported:
             self._tell_differences(client)
         return True
@@ -146,9 +107,10 @@ class Member:
         if self._before:
             data = self._before + data
             self._before = b""
-        self._sends += 1
+        self.sends += 1
         self._sent += len(data)
-        self._write(data)
+        if not self._outlet.write(data) and self.client is not None:
+            self.client.go_slow()
 
     def abandon(self) -> None:
         """The client is gone, whatever it was in the middle of."""
@@ -158,11 +120,11 @@ class Member:
         self.resume()
         ledger = self.ledger
         is_asked = bool(ledger.expected) or ledger.unsynced
-        if is_asked or self._before or self._outlet.is_full or (client is not None and client.requests.skip):
+        if is_asked or self._before or self._outlet.unsent or (client is not None and client.requests.skip):
             if is_asked:
                 cancel.soon(self.backend)
             self.close()
-        elif self._own is not _Own.NOTHING:
+        elif self._own is not _NOTHING:
             pass  # it is given back when that is done
         elif ledger.status == IDLE:
             self._give_back()
@@ -173,32 +135,6 @@ class Member:
         """Clean it while nobody has it; it is given back afterwards."""
         self.owner = None
         self._ask(_Own.TIDY, self._cleaning())
-
-    async def cancel(self) -> None:
-        """Whatever it does for the client now; nobody else gets it before the signal has arrived."""
-        self._cancelling += 1
-        try:
-            await cancel.send(self.backend)
-        finally:
-            self._cancelling -= 1
-            if self._parked and not self._cancelling:
-                self._parked = False
-                self._home.given_back(self)
-
-    def resume(self) -> None:
-        """The client takes more now."""
-        if self._is_paused and not self.is_closed:
-            self._is_paused = False
-            self._loop.add_reader(self.backend.channel.fd, self._readable)
-
-    def close(self) -> None:
-        if self.is_closed:
-            return
-        self.is_closed = True
-        self._loop.remove_reader(self.backend.channel.fd)
-        self._outlet.stop()
-        self.backend.channel.close()
-        self._home.gone(self)
 
     # What it says.
 
@@ -215,17 +151,17 @@ class Member:
         client = self.client
         if client is None or self.is_closed:
             return None
-        if self.ledger.is_touched and self.ledger.is_free and not client.requests.skip and out[-6:-1] == READY_HEAD:
+        ledger = self.ledger
+        if ledger.is_touched and ledger.is_free and not client.requests.skip and out[-6:-1] == READY_HEAD:
             self._ready = bytes(out[-6:])
             out = out[:-6]
         if out and not client.hear(out):
-            self._is_paused = True
-            self._loop.remove_reader(self.backend.channel.fd)
-        if client.is_held and self._own is _Own.NOTHING and self.ledger.is_answered:
+            self.pause()
+        if client.held and self._own is _NOTHING and ledger.is_answered:
             client.go_on()
-        if self.ledger.status != IDLE:
+        if ledger.status != IDLE:
             self.rested = self._loop.time()
-            if client.is_done and not self.ledger.expected:
+            if client.is_done and not ledger.expected:
                 client.lose(b"")
         else:
             self.settle()
@@ -233,25 +169,23 @@ class Member:
 
     def settle(self) -> None:
         """Give it back, if the client has nothing under way."""
-        client = self.client
-        if client is None or not self.ledger.is_free or self._own is not _Own.NOTHING or client.requests.skip:
+        client, ledger = self.client, self.ledger
+        if client is None or not ledger.is_free or self._own is not _NOTHING or client.requests.skip:
             return
-        if self.ledger.is_touched:
-            self.ledger.is_touched = False
-            self.ledger.local_sets = 0
-            custom = {name for name in client.settings if b"." in name} | self.ledger.custom_settings
+        if ledger.is_touched:
+            ledger.is_touched = False
+            ledger.local_sets = 0
+            custom = {name for name in client.settings if b"." in name} | ledger.custom_settings
             self._ask(_Own.READ_SETTINGS, cleaning.read_settings(custom))
-        elif not self.keeps and not self._outlet.is_full:
+        elif not self.keeps and not self._outlet.unsent:
             self.client = None
-            self.resume()
+            if self._is_paused:
+                self.resume()
             client.let_go()
-            self._give_back()
-
-    def _give_back(self) -> None:
-        if self._cancelling:
-            self._parked = True
-        else:
-            self._home.given_back(self)
+            if self._cancels:
+                self._give_back()
+            else:
+                self._home.given_back(self)
 
     def _ended(self, *, is_unread: bool) -> None:
         client, self.client = self.client, None
@@ -262,7 +196,7 @@ class Member:
         is_unread = self._is_lost or (is_unread and self._sent <= _READ_AT_ONCE)
         is_young = self._loop.time() - self._lent < _JUST_NOW
         is_undone = is_unread or (replies.is_shut_down and is_young and client.may_repeat())
-        if not self._sends or (self._sends == 1 and is_undone and (replies.is_first or replies.is_shut_down)):
+        if not self.sends or (self.sends == 1 and is_undone and (replies.is_first or replies.is_shut_down)):
             self.ledger.void_all()
             client.again()
         else:
@@ -278,7 +212,7 @@ class Member:
 
     def reports(self, body: bytes) -> None:
         self.reported = self.reported.changed(body)
-        if self.client is not None and self._own is _Own.NOTHING:
+        if self.client is not None and self._own is _NOTHING:
             self.client.reported = self.reported
 
     def _tell_differences(self, client: Borrower) -> None:
@@ -297,10 +231,11 @@ class Member:
         self._own = own
         self.ledger.unnamed = None  # a simple query destroys it
         self.replies.own = len(asked)
-        self._write(b"".join(asked))
+        if not self._outlet.write(b"".join(asked)) and self.client is not None:
+            self.client.go_slow()
 
     def answered(self) -> None:
-        own, self._own = self._own, _Own.NOTHING
+        own, self._own = self._own, _NOTHING
         failure, self.replies.failure = self.replies.failure, None
         rows, self.replies.rows = self.replies.rows, []
         client = self.client
@@ -334,9 +269,7 @@ class Member:
             client.hear(ready)
         self.settle()
 
-    def _write(self, data: memoryview | bytes | bytearray) -> None:
-        if not self._outlet.write(data) and self.client is not None:
-            self.client.go_slow()
+    # What becomes of the connection.
 
     def _flushed(self) -> None:
         if self.client is not None:
@@ -344,4 +277,10 @@ class Member:
             self.settle()
 
     def _unreachable(self) -> None:
-        self._is_lost = True  # nobody reads what we send; the last words are still to be read
+        self._is_lost = True  # the last words are still to be read
+
+    def _free(self) -> None:
+        self._home.given_back(self)
+
+    def _gone(self) -> None:
+        self._home.gone(self)

@@ -7,23 +7,19 @@ from bough.gateway.channel import Channel, Lost
 
 
 class Outlet:
-    __slots__ = ("_channel", "_flushed", "_loop", "_lost", "_unsent")
+    __slots__ = ("_channel", "_flushed", "_loop", "_lost", "unsent")
 
     def __init__(self, channel: Channel, flushed: Callable[[], None], lost: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._channel = channel
         self._flushed = flushed  # all of it went, after it had to wait
         self._lost = lost  # nothing will go any more
-        self._unsent = b""
-
-    @property
-    def is_full(self) -> bool:
-        return bool(self._unsent)
+        self.unsent = b""  # while there is any, it is full
 
     def write(self, data: memoryview | bytes | bytearray) -> bool:
         """Whether all of it went; then `flushed` is not called."""
-        if self._unsent:
-            self._unsent += data
+        if self.unsent:
+            self.unsent += data
             return False
         try:
             sent = self._channel.send(data)
@@ -32,23 +28,23 @@ class Outlet:
             return True
         if sent == len(data):
             return True
-        self._unsent = bytes(data[sent:])
+        self.unsent = bytes(data[sent:])
         self._loop.add_writer(self._channel.fd, self._flush)
         return False
 
     def stop(self) -> None:
-        if self._unsent:
-            self._unsent = b""
+        if self.unsent:
+            self.unsent = b""
             self._loop.remove_writer(self._channel.fd)
 
     def _flush(self) -> None:
         try:
-            sent = self._channel.send(self._unsent)
+            sent = self._channel.send(self.unsent)
         except Lost:
             self.stop()
             return self._lost()
-        self._unsent = self._unsent[sent:]
-        if not self._unsent:
+        self.unsent = self.unsent[sent:]
+        if not self.unsent:
             self._loop.remove_writer(self._channel.fd)
             self._flushed()
         return None

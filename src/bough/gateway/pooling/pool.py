@@ -10,10 +10,10 @@ from collections import OrderedDict, deque
 from typing import Protocol
 
 from bough.gateway.backend import Backend, Backends
-from bough.gateway.errors import Refused, no_server
 from bough.gateway.plane import PoolSettings
 from bough.gateway.pooling import ageing
 from bough.gateway.pooling.ageing import Waiter
+from bough.gateway.pooling.greeting import Greeting
 from bough.gateway.pooling.member import Member
 from bough.gateway.pooling.opening import NAME, Full, NotOpened, opened
 from bough.gateway.pooling.reported import Reported
@@ -56,43 +56,36 @@ class Pool:
         self._purse = purse
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
-        self._greeting: Reported | None = None
-        self._greeters: list[asyncio.Future[None]] = []
+        self._greeting = Greeting()
         self._is_spent = False  # the budget, when it was looked at last
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def wants(self) -> int:
         """How many wait for a member, to use it or to learn how Postgres greets."""
-        return len(self.waiting) + len(self._greeters)
+        return len(self.waiting) + len(self._greeting)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.clients or self.members or self._opening or self._greeters)
+        return not (self.clients or self.members or self._opening or self._greeting)
 
     # Clients.
 
     async def greet(self) -> None:
         """Comes back when it is known how Postgres greets; a role or database that it refuses raises."""
-        if self._greeting is not None:
+        if self._greeting.is_known:
             return
-        greeter: asyncio.Future[None] = self._loop.create_future()
-        self._greeters.append(greeter)
+        asked = self._greeting.ask()
         self._grow(0)
         self._arm()
         try:
-            async with asyncio.timeout(self.settings.wait_seconds or None):
-                await greeter
-        except TimeoutError:
-            raise Refused(no_server(self.settings)) from None
-        finally:
-            if greeter in self._greeters:
-                self._greeters.remove(greeter)
-                self._purse.left(self)
+            await self._greeting.wait(asked, self.settings)
+        except BaseException:
+            self._purse.left(self)
+            raise
 
     def greeting_for(self, name: bytes) -> Reported:
-        assert self._greeting is not None
-        return Reported.of({**self._greeting.values, NAME.encode(): name})
+        return self._greeting.of(name)
 
     def lend(self, client: Waiter) -> bool:
         """Whether the client has a member that takes its bytes now; otherwise it is told to go on."""
@@ -150,7 +143,7 @@ class Pool:
         if member.is_closed:
             return
         now = self._loop.time()
-        if member.is_retired or member.ledger.is_spoiled or ageing.is_old(member, self.settings, now):
+        if member.is_retired or member.ledger.is_spoiled:
             member.close()
         elif self.waiting:
             client = self.waiting.popleft()
@@ -170,25 +163,6 @@ class Pool:
         self._is_spent = False
         self._grow(0)
         self._purse.left(self)
-
-    def spare(self, count: int) -> int:
-        """Let so many go that nobody here needs now; how many there were."""
-        before = self._loop.time() - HOLD
-        leaving = [member for member in self.idle if member.rested < before][:count]
-        for member in leaving:
-            member.close()
-        return len(leaving)
-
-    def retire(self, count: int) -> int:
-        """Let so many go, those that rest first and others when they come back; how many there were."""
-        leaving = [*self.idle, *(each for each in self.members if each not in self.idle and not each.is_retired)][
-            :count
-        ]
-        for member in leaving:
-            member.is_retired = True
-            if member in self.idle:
-                member.close()
-        return len(leaving)
 
     def _grow(self, more: int) -> bool:
         """Whether a member is on its way for each who waits, or as many as may be."""
@@ -220,11 +194,7 @@ class Pool:
         member = Member(backend, self, name, self.settings.statements)
         self.members.add(member)
         self._arm()
-        self._greeting = member.reported
-        greeters, self._greeters = self._greeters, []
-        for greeter in greeters:
-            if not greeter.done():
-                greeter.set_result(None)
+        self._greeting.heard(member.reported)
         self.given_back(member)
 
     def _opened(self, task: "asyncio.Task[None]") -> None:
@@ -235,10 +205,7 @@ class Pool:
 
     def _fail(self, reason: NotOpened) -> None:
         """Nobody who waits can be served."""
-        greeters, self._greeters = self._greeters, []
-        for greeter in greeters:
-            if not greeter.done():
-                greeter.set_exception(reason.__cause__ or reason)
+        self._greeting.fail(reason.__cause__ or reason)
         waiting, self.waiting = self.waiting, deque()
         for client in waiting:
             client.lose(reason.words)
@@ -248,7 +215,7 @@ class Pool:
     def _arm(self) -> None:
         """While there is something to look at."""
         is_needed = (
-            self.members or self.waiting or self._greeters or (self.clients and self.settings.client_idle_seconds)
+            self.members or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds)
         )
         if self._timer is None and is_needed:
             self._timer = self._loop.call_later(BEAT, self._beat)

@@ -6,8 +6,9 @@ from collections import defaultdict
 from bough.gateway.backend import Backends
 from bough.gateway.errors import NO_REPLICATION, Refused
 from bough.gateway.plane import PoolSettings, PoolUse
+from bough.gateway.pooling import ageing
 from bough.gateway.pooling.budget import Budget
-from bough.gateway.pooling.pool import Pool
+from bough.gateway.pooling.pool import HOLD, Pool
 from bough.gateway.routing import Target
 from bough.ids import EndpointId
 
@@ -121,9 +122,9 @@ class Pools:
         if any(pool.members for pool in pools):
             wanted, excess = self._budget.owed(key, limit)
             for pool in pools if wanted else ():
-                wanted -= pool.spare(wanted)
+                wanted -= ageing.spare(pool, asyncio.get_running_loop().time() - HOLD, wanted)
             for pool in pools if excess else ():
-                excess -= pool.retire(excess)
+                excess -= ageing.retire(pool, excess)
 
     def _evict(self, pool: Pool, key: str) -> bool:
         """Whether a member of another pool was closed that counted there too, the one that rested longest."""

@@ -26,7 +26,10 @@ _DESCRIBES = frozenset((Awaited.DESCRIBE, Awaited.DESCRIBE_OURS))
 _SHUT_DOWN = "57P01"
 _NO_STATEMENT = "26000"
 _OLD_PLAN = b"\0RRevalidateCachedQuery\0"  # where Postgres finds that a plan does not fit its tables any longer
-_TAGS = frozenset(b"SRDLP")  # how those begin that say something about the session
+_SET, _RESET, _DEALLOCATE = b"SET\0", b"RESET\0", b"DEALLOCATE\0"
+_FORGETTING = frozenset((b"DISCARD ALL\0", b"DEALLOCATE ALL\0"))
+# Those that say something about the session.
+_TAGS = frozenset((_SET, _RESET, _DEALLOCATE, b"LISTEN\0", b"PREPARE\0", *_FORGETTING))
 
 _length = struct.Struct(">I").unpack_from
 
@@ -153,8 +156,9 @@ class Replies:
         if kind == _READY:
             self._ledger.ready(data[at + _HEAD])
         elif kind == _COMPLETE:
-            if data[at + _HEAD] in _TAGS:
-                self._complete(bytes(data[at + _HEAD : stop]))
+            tag = bytes(data[at + _HEAD : stop])
+            if tag in _TAGS:
+                self._complete(tag)
         elif kind in _DONE:
             answered = self._ledger.answered()
             if answered in _OURS:
@@ -184,17 +188,16 @@ class Replies:
 
     def _complete(self, tag: bytes) -> None:
         ledger = self._ledger
-        if tag == b"SET\0":
-            if ledger.local_sets:
-                ledger.local_sets -= 1
-            else:
-                ledger.is_touched = True
-        elif tag == b"RESET\0":
+        if tag == _SET and ledger.local_sets:
+            ledger.local_sets -= 1
+        elif tag in (_SET, _RESET):
             ledger.is_touched = True
-        elif tag in (b"DISCARD ALL\0", b"DEALLOCATE ALL\0"):
+        elif tag == _DEALLOCATE:
+            ledger.deallocated()
+        elif tag in _FORGETTING:
             self._hooks.forgot()
             ledger.is_touched = True
-        elif tag in (b"LISTEN\0", b"PREPARE\0"):
+        else:
             ledger.is_dirty = ledger.prepares = True
 
     def _error(self, message: bytes, *, is_first: bool) -> bytes | None:

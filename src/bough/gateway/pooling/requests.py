@@ -14,7 +14,7 @@ from bough.gateway.pooling.translation import EXECUTE, FLUSH, QUERY, SYNC, Data,
 from bough.gateway.wire.malformed import Malformed
 
 WHOLE = 65536  # bytes of a message that is gathered before it goes on
-_HEAD = 5
+HEAD = 5
 _NAMES = 4096  # bytes in which the names at the beginning of a message must end
 _LARGEST = (1 << 30) - 1  # bytes, as in Postgres
 _TERMINATE = b"X"[0]
@@ -44,17 +44,13 @@ class Requests:
         """Whether a first message is there, or so much of it that the rest need not be waited for."""
         have = end
         if self._partial:
-            data = self._partial + data[:_HEAD]
+            data = self._partial + data[:HEAD]
             have += len(self._partial)
-        if have < _HEAD:
+        if have < HEAD:
             return False
         kind, length = _head(data)
         _check(kind, length)
         return bool(have > length or length > WHOLE)
-
-    def is_only_flush(self, data: Data, end: int) -> bool:
-        """Which is of no use when nothing is under way."""
-        return end == _HEAD and data[0] == FLUSH and self.is_clear
 
     def keep(self, data: Data) -> None:
         """Until more comes."""
@@ -63,7 +59,7 @@ class Requests:
     def without_first_batch(self, held: bytes) -> bytes | None:
         """What is left when the messages up to the first end of a batch are not to be asked; None: it has not come."""
         data, at = self._partial + held, 0
-        while len(data) - at >= _HEAD:
+        while len(data) - at >= HEAD:
             kind, length = _head(data, at)
             at += 1 + length
             if kind in translation.ENDS and at <= len(data):
@@ -74,23 +70,24 @@ class Requests:
     def walk(self, data: Data, end: int, ledger: Ledger) -> Data | None:
         """What goes to the member; None: all of it, as it came."""
         is_clear = self.is_clear
-        if is_clear and data[0] == QUERY and end > _HEAD and _head(data)[1] + 1 == end:
+        if is_clear and data[0] == QUERY and end > HEAD and _head(data)[1] + 1 == end:
             return self.translation.message(QUERY, (data, 0, end, end), ledger)  # the usual, without more ado
         pieces: list[Data] = []
         begin = at = 0
         if not is_clear:
             data, end, begin, at = self._resumed(data, end, pieces)
         while at < end:
-            if end - at < _HEAD:
+            if end - at < HEAD:
                 begin = self._hold(data, begin, at, end, pieces)
                 break
             kind, length = _head(data, at)
             stop = at + 1 + length
             step = _STEPS.get(kind)
-            if step is not None and stop <= end:
+            if step is not None and at + HEAD <= stop <= end:
                 step(ledger)
                 at = stop
                 continue
+            _check(kind, length)
             if kind == _TERMINATE or (stop > end and _is_waited_for(kind, length, end - at)):
                 self.said_goodbye = kind == _TERMINATE
                 begin = self._hold(data, begin, at, end, pieces)
@@ -145,13 +142,12 @@ class Requests:
 
 def _without_copy(data: bytes) -> bytes:
     """Behind a query that is not asked nobody reads its rows."""
-    while len(data) >= _HEAD and data[0] in translation.COPYING:
+    while len(data) >= HEAD and data[0] in translation.COPYING:
         data = data[1 + _head(data)[1] :]
     return data
 
 
 def _is_waited_for(kind: int, length: int, have: int) -> bool:
-    _check(kind, length)
     if kind == translation.PARSE:
         return length <= LARGEST_STATEMENT or have < _NAMES
     return length <= WHOLE or have < _NAMES

@@ -51,20 +51,20 @@ class Translation:
         data, at, stop, limit = span
         found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
         self._unnamed = ledger.unnamed = None
-        before = _guard(ledger)
+        before = _guard(ledger) if ledger.unsynced else b""
         if found is not PLAIN:
             if found.refusal is not None:
                 self.swallows = limit < stop
                 ledger.refuse(found.refusal)
                 ledger.expect(awaited.QUERY)
                 return before + query(found.refusal.text())
-            before += self._note(found, ledger)
+            before += self._note(found, ledger, runs=True)
         ledger.expect(awaited.QUERY)
         return before + data[at:limit] if before else None
 
     def call(self, span: Span, ledger: Ledger) -> Data | None:
         data, at, _, limit = span
-        before = _guard(ledger)
+        before = _guard(ledger) if ledger.unsynced else b""
         ledger.expect(awaited.QUERY)
         return before + data[at:limit] if before else None
 
@@ -79,7 +79,7 @@ class Translation:
         self.swallows = limit < stop and (refusal is not None or bool(name))
         if refusal is not None:
             return refused(refusal, ledger)
-        before = b"" if found is PLAIN else self._note(found, ledger)
+        before = b"" if found is PLAIN else self._note(found, ledger, runs=False)
         if name:
             made = before + self.prepared.parse(name, body, found, ledger)
             self.waits, self.prepared.waits = self.prepared.waits, False
@@ -151,16 +151,19 @@ class Translation:
         self.prepared.forget_all()
         self._unnamed = None
 
-    def _note(self, found: Look, ledger: Ledger) -> bytes:
-        """What a text does; what stands before it."""
+    def _note(self, found: Look, ledger: Ledger, *, runs: bool) -> bytes:
+        """What a text does, now if it `runs`; what stands before it."""
         ledger.note(found)
+        forgotten = [(name, self.prepared.forget(name)) for name in found.deallocates]
         before = b""
-        for name in found.deallocates:
-            if self.prepared.forget(name) is not None:
+        for name, undo in forgotten:
+            if undo is not None:
                 before += empty(name)
-                ledger.expect(awaited.CLOSE_OURS)
+                ledger.expect((Awaited.CLOSE_OURS, None if runs else undo))
                 ledger.expect(awaited.PARSE_OURS)
                 ledger.is_dirty = ledger.prepares = True  # it may not come to that
+        for _, undo in forgotten if runs else ():
+            ledger.expect((Awaited.DEALLOCATE, undo))
         return before
 
     def _with_unnamed(self, ledger: Ledger) -> bytes:
@@ -174,8 +177,6 @@ class Translation:
 
 def _guard(ledger: Ledger) -> bytes:
     """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
-    if not ledger.unsynced:
-        return b""
     ledger.unsynced = False
     ledger.expect(awaited.SENTINEL)
     return close(NOBODY)

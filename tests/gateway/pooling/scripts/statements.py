@@ -133,6 +133,18 @@ STATEMENTS: dict[str, Script] = {
         use("my") + SYNC,
         use('q"q') + SYNC,
     ),
+    "not deallocated where that fails": writes(
+        parse("s", "select 1") + parse("t", "select 2") + SYNC,
+        query("begin; select 1 / 0"),
+        query("deallocate s"),
+        query("rollback"),
+        use("s") + SYNC,
+        query("deallocate t; select 1 / 0; deallocate s"),
+        use("s") + SYNC,
+        use("t") + SYNC,
+        query("deallocate no_such_name; deallocate s"),
+        use("s") + SYNC,
+    ),
     "deallocated among others": writes(
         parse("s", "select 1") + SYNC, query("select 1; deallocate s; select 2"), use("s") + SYNC
     ),

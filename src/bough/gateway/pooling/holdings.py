@@ -1,0 +1,118 @@
+"""What a member holds for its clients, and what they have left behind in its session, as far as it is known."""
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from functools import partial
+
+from bough.gateway.pooling.awaited import Awaited, Entry
+from bough.gateway.pooling.statements import Statement, close
+from bough.gateway.wire.session_words import Look
+
+_MOST_STALE = 1000  # names that Postgres may have and that we do not count on
+
+
+class Holdings(ABC):
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.statements: OrderedDict[bytes, None] = OrderedDict()  # those it holds, the longest unused first
+        self.unnamed: Statement | None = None
+        self.parse_unnamed: Entry = (Awaited.PARSE, self._void_unnamed)
+        self.misfits: set[bytes] = set()  # statements that have other columns here than clients were told
+        self.is_touched = False  # the session's settings may have changed
+        self.is_dirty = False  # something is left that even the same client shall not find again
+        self.is_spoiled = False  # no cleaning helps
+        self.prepares = False
+        self.local_sets = 0
+        self.custom_settings: set[bytes] = set()  # names of those that were touched and that Postgres does not list
+        self._stale: set[bytes] = set()
+
+    @abstractmethod
+    def expect(self, entry: Entry) -> None:
+        """An answer, to what is sent next."""
+
+    def note(self, look: Look) -> None:
+        self.is_touched = self.is_touched or look.touches_settings
+        self.is_dirty = self.is_dirty or look.dirties
+        self.is_spoiled = self.is_spoiled or look.spoils
+        self.prepares = self.prepares or look.prepares
+        self.local_sets += look.local_sets
+        self.custom_settings.update(look.custom_settings)
+
+    def compare(self, statement: Statement, shape: bytes) -> None:
+        if shape == statement.shape:
+            self.misfits.discard(statement.name)
+        else:
+            self.misfits.add(statement.name)
+
+    def hold(self, statement: Statement) -> bytes:
+        """What to send so that the member holds this statement: often nothing."""
+        if statement.name in self.statements:
+            self.statements.move_to_end(statement.name)
+            return b""
+        room = self.make_room(statement)
+        self.expect((Awaited.PARSE_OURS, partial(self.drop, statement.name)))
+        return room + statement.parse()
+
+    def make_room(self, statement: Statement) -> bytes:
+        """The statement counts as held from now on."""
+        out = b""
+        for name in self._leaving(statement):
+            self.expect((Awaited.CLOSE_OURS, partial(self.drop, name)))
+            out += close(name)
+        self.statements[statement.name] = None
+        return out
+
+    def _leaving(self, statement: Statement) -> list[bytes]:
+        """The statement itself too, when it is there: it may be an old one."""
+        leaving = []
+        if statement.name in self.statements or statement.name in self._stale:
+            self.statements.pop(statement.name, None)
+            self._stale.discard(statement.name)
+            leaving.append(statement.name)
+        if len(self.statements) >= self.most:
+            leaving.append(self.statements.popitem(last=False)[0])
+        return leaving
+
+    def hold_unnamed(self, statement: Statement) -> bytes:
+        if self.unnamed is statement:
+            return b""
+        self.unnamed = statement
+        self.expect((Awaited.PARSE_OURS, self.drop_unnamed))
+        return statement.parse()
+
+    def drop(self, name: bytes) -> None:
+        """Whether Postgres has it is not known."""
+        self.statements.pop(name, None)
+        self._stale.add(name)
+        if len(self._stale) > _MOST_STALE:
+            self.is_dirty = self.prepares = True
+
+    def drop_unnamed(self) -> None:
+        self.unnamed = None
+
+    def _void_unnamed(self) -> None:
+        """It was never made, so it is not made again."""
+        if self.unnamed is not None:
+            self.unnamed.body = b""
+            self.unnamed = None
+
+    def cleaned(self, *, keeps_statements: bool) -> None:
+        """Nothing is left of whoever had the member."""
+        self.unnamed = None
+        self.is_dirty = self.is_touched = self.prepares = False
+        self.local_sets = 0
+        self.custom_settings.clear()
+        if not keeps_statements:
+            self.forget()
+
+    def forget(self) -> None:
+        """It holds no statements any longer."""
+        self.unnamed = None
+        self.statements.clear()
+        self.misfits.clear()
+        self._stale.clear()
+
+    def doubt(self) -> None:
+        """Plans of statements may not fit their tables any longer: each is made again when it is needed."""
+        self._stale.update(self.statements)
+        self.statements.clear()
