@@ -24,7 +24,11 @@ os.execv(sys.executable, [sys.executable, "-c", looks, sys.argv[1]])
 
 
 def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    """Nothing, if it has ended meanwhile."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def seen_without_the_right(pid: int) -> int:
