@@ -1,9 +1,11 @@
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from cli.program import Program
+from journeys.programs import install_packages
 from journeys.served import Served, serving
 from world import short_folder
 
@@ -31,3 +33,8 @@ async def project() -> AsyncIterator[Served]:
         async with serving(program) as made:
             yield made
         program.clean_up()
+
+
+@pytest.fixture(scope="session")
+def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install_packages(tmp_path_factory.mktemp("npm"))

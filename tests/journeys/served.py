@@ -15,6 +15,7 @@ from bough.config import Settings
 from cli.program import Program, until
 
 PATIENCE = 60
+ADDRESS = "127.0.0.1"  # where the hosts are, whatever this machine's resolver says of their names
 
 
 @dataclass
@@ -35,8 +36,12 @@ class Served:
 
     @property
     def uri(self) -> str:
-        """As the API gives it; the name goes to loopback whatever this machine's resolver says."""
-        return f"{self.made['connection_uris'][0]['connection_uri']}&hostaddr=127.0.0.1"
+        return f"{self.given_uri}&hostaddr={ADDRESS}"
+
+    @property
+    def given_uri(self) -> str:
+        """As the API gives it."""
+        return str(self.made["connection_uris"][0]["connection_uri"])
 
     @property
     def settings(self) -> Settings:

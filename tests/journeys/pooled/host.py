@@ -6,9 +6,8 @@ from typing import Any
 
 import psycopg
 
-from journeys.served import Served
+from journeys.served import ADDRESS, Served
 
-ADDRESS = "127.0.0.1"
 DIRECT = "direct"  # the application name of those that look on, which no pool is to answer for
 _SERVERS = f"""
     select count(*) from pg_stat_activity

@@ -1,20 +1,16 @@
-// Drizzle's ORM at the pooled host, with its defaults. `DRIVER NODE_MODULES URI ADDRESS`; prints one line of JSON.
+// Drizzle's ORM at the pooled host, with its defaults. `NODE_MODULES URI ADDRESS DRIVER`; prints one line of JSON.
 // Workers move money between accounts, each reads what it changes and begins anew when another was faster.
 
-import dns from "node:dns";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { more, require, versionOf } from "../clients/given.mjs";
+import { range, sum } from "../clients/plain.mjs";
+import * as nodePostgres from "../clients/verbs_node_postgres.mjs";
+import * as postgresJs from "../clients/verbs_postgres_js.mjs";
 
-const [driver, modules, uri, address] = process.argv.slice(2);
-const require = createRequire(`${modules}/`);
+const [driver] = more;
 const { and, count, eq, relations, sql } = require("drizzle-orm");
 const { integer, jsonb, pgTable, serial, text } = require("drizzle-orm/pg-core");
 
 const [ACCOUNTS, WORKERS, TRANSFERS] = [10, 20, 10];
-
-const where = new URL(uri);
-const asked = dns.lookup;
-dns.lookup = (name, ...more) => asked(name === where.hostname ? address : name, ...more);
 
 const accounts = pgTable("accounts", {
   id: integer("id").primaryKey(),
@@ -42,27 +38,13 @@ const schema = {
 class Stale extends Error {}
 class Regret extends Error {}
 
-function connect() {
-  if (driver === "postgres.js") {
-    where.searchParams.delete("channel_binding"); // it cannot, and takes the word for a setting of the server
-    const client = require("postgres")(where.href);
-    return [require("drizzle-orm/postgres-js").drizzle(client, { schema }), () => client.end()];
-  }
-  const pool = new (require("pg").Pool)({
-    host: where.hostname,
-    port: Number(where.port || 5432),
-    user: decodeURIComponent(where.username),
-    password: decodeURIComponent(where.password),
-    database: decodeURIComponent(where.pathname.slice(1)),
-    ssl: { rejectUnauthorized: false, servername: where.hostname },
-    enableChannelBinding: true,
-  });
-  return [require("drizzle-orm/node-postgres").drizzle(pool, { schema }), () => pool.end()];
-}
-
-const [db, end] = connect();
-const sum = (numbers) => numbers.reduce((one, other) => one + Number(other), 0);
-const range = (length) => Array.from({ length }, (_, number) => number);
+const drivers = {
+  "postgres.js": [postgresJs.makePool, "drizzle-orm/postgres-js"],
+  "node-postgres": [nodePostgres.makePool, "drizzle-orm/node-postgres"],
+};
+const [makePool, adapter] = drivers[driver];
+const pool = makePool();
+const db = require(adapter).drizzle(pool, { schema });
 
 async function makeTables() {
   await db.execute(sql`drop table if exists entries, accounts`);
@@ -147,12 +129,11 @@ async function looked() {
 await makeTables();
 const told = await Promise.all(range(WORKERS).map(work));
 const conflicts = sum(told.map((each) => each.conflicts));
-const { version } = JSON.parse(readFileSync(`${modules}/drizzle-orm/package.json`));
 const seen = {
-  client: `drizzle-orm ${version} with ${driver}, ${conflicts} conflicts`,
+  client: `drizzle-orm ${versionOf("drizzle-orm")} with ${driver}, ${conflicts} conflicts`,
   regretted: sum(told.map((each) => each.regretted)),
   caught: sum(told.map((each) => each.caught)),
   ...(await looked()),
 };
-await end();
+await pool.end();
 console.log(JSON.stringify(seen));

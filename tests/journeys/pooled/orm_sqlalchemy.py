@@ -1,4 +1,4 @@
-"""SQLAlchemy's ORM at the pooled host, with its defaults. `DRIVER URI ADDRESS`; prints one line of JSON.
+"""SQLAlchemy's ORM at the pooled host, with its defaults. `URI ADDRESS DRIVER`; prints one line of JSON.
 
 Workers move money between accounts, each reads what it changes and begins anew when another was faster.
 """
@@ -6,7 +6,6 @@ Workers move money between accounts, each reads what it changes and begins anew 
 import asyncio
 import json
 import random
-import socket
 import sys
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +16,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship, selectinload
 from sqlalchemy.orm.exc import StaleDataError
+
+from journeys.clients.resolve import resolve
 
 ACCOUNTS, WORKERS, TRANSFERS = 10, 20, 10
 
@@ -48,23 +49,16 @@ class Regret(Exception):
     """The work was right and is not wanted."""
 
 
-def engine_of(driver: str, uri: str, address: str) -> AsyncEngine:
-    where = urlsplit(uri)
+def engine_of(uri: str, address: str, driver: str) -> AsyncEngine:
     if driver == "psycopg":
         return create_async_engine(f"{uri.replace('postgresql:', 'postgresql+psycopg:')}&hostaddr={address}")
-    asked = socket.getaddrinfo
-
-    def answer(name: Any, *more: Any, **how: Any) -> Any:
-        """The name leads to the address, also on machines that do not know it."""
-        return asked(address if name == where.hostname else name, *more, **how)
-
-    socket.getaddrinfo = answer  # type: ignore[assignment]
-    plain = where._replace(scheme="postgresql+asyncpg", query="ssl=require")
+    resolve(uri, address)
+    plain = urlsplit(uri)._replace(scheme="postgresql+asyncpg", query="ssl=require")
     return create_async_engine(plain.geturl())
 
 
-async def main(driver: str, uri: str, address: str) -> dict[str, Any]:
-    engine = engine_of(driver, uri, address)
+async def main(uri: str, address: str, driver: str) -> dict[str, Any]:
+    engine = engine_of(uri, address, driver)
     sessions = async_sessionmaker(engine, expire_on_commit=False)
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.drop_all)

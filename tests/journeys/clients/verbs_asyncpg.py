@@ -1,0 +1,67 @@
+"""What asyncpg does at either host."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+
+from journeys.clients.resolve import resolve
+from journeys.clients.statements import MUCH, SLEEP, SLEEPS
+
+CLIENT = f"asyncpg {asyncpg.__version__}"
+
+
+def taken(uri: str, address: str) -> str:
+    """The URI as asyncpg takes it: it cannot bind, and takes the word for a setting of the server."""
+    resolve(uri, address)
+    return uri.replace("&channel_binding=require", "")
+
+
+async def state(one: Any, statement: str) -> str | None:
+    try:
+        await one.execute(statement)
+    except asyncpg.PostgresError as error:
+        return str(error.sqlstate)
+    return None
+
+
+async def cancel(one: Any, other: Any) -> dict[str, Any]:
+    """asyncpg cancels what nobody awaits any longer."""
+    sleeping = asyncio.create_task(one.execute(SLEEP))
+    while not await other.fetchval(SLEEPS):
+        pass
+    sleeping.cancel()
+    await asyncio.wait([sleeping])
+    after = await one.fetchval("select 1")
+    is_over = await other.fetchval(SLEEPS) == 0
+    return {"cancelled": "57014" if is_over else None, "after_cancel": after}
+
+
+async def copy(one: Any, table: tuple[str, ...]) -> dict[str, Any]:
+    for statement in table:
+        await one.execute(statement)
+    await one.copy_records_to_table("copied", records=[(n, f"word {n}") for n in range(10_000)])
+    size = 0
+
+    async def take(piece: bytes) -> None:
+        nonlocal size
+        size += len(piece)
+
+    await one.copy_from_query("select * from copied order by n", output=take)
+    return {"copied": await one.fetchval("select count(*) from copied"), "copied_bytes": size}
+
+
+async def stream(one: Any) -> int:
+    size = 0
+    async with one.transaction():
+        async for row in one.cursor(MUCH, prefetch=100):
+            size += len(row[0])
+    return size
+
+
+async def recover(one: Any) -> dict[str, Any]:
+    transaction = one.transaction()
+    await transaction.start()
+    states = [await state(one, "select 1 / 0"), await state(one, "select 1")]
+    await transaction.rollback()
+    return {"refused": states, "recovered": await one.fetchval("select 7")}
