@@ -25,8 +25,9 @@ from bough.control.certificates import Signed
 from bough.engine.local.isolation.sandbox import initdb_identity, start_options
 from bough.postgres.secret import scram_verifier
 
-NAME = "PgBouncer"
+NAME, CLEANING = "PgBouncer", "PgBouncer that cleans"
 STATEMENTS = 200
+CLEANS: dict[str, str | int] = {"server_reset_query": "DISCARD ALL", "server_reset_query_always": 1}
 _PREPARES_SINCE = (1, 21)
 _PATIENCE, _LOOK = 10.0, 0.01  # seconds
 
@@ -64,19 +65,21 @@ def configuration() -> tuple[str, ...]:
         f"FOLDER/ini: [databases] {_database('SOCKETS', 'PORT')} [pgbouncer] "
         + ", ".join(_lines(_settings("FOLDER", "OWN PORT"))),
         f'FOLDER/users: "{door.ROLE}" "SCRAM-SHA-256$…"',
+        f"{CLEANING}: the same with {', '.join(_lines(CLEANS))}",
     )
 
 
 @contextmanager
-def opened(folder: Path, postgres: Postgres, port: int, pair: Signed) -> Iterator[Bouncer]:
-    way = Way(NAME, free_port())
+def opened(folder: Path, postgres: Postgres, port: int, pair: Signed, *, cleans: bool = False) -> Iterator[Bouncer]:
+    """`cleans`: after every transaction, so that the next client finds nothing of the last one, as with us."""
+    way = Way(CLEANING if cleans else NAME, free_port())
     files = {
         "ini": "\n".join(
             [
                 "[databases]",
                 _database(str(postgres.sockets), str(port)),
                 "[pgbouncer]",
-                *_lines(_settings(str(folder), str(way.port))),
+                *_lines(_settings(str(folder), str(way.port)) | (CLEANS if cleans else {})),
                 "",
             ]
         ),
