@@ -2,25 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bough.gateway.pooling.statements import once, query
-
-Question = tuple[bytes, bytes]  # and the message that its answer ends with
-_CLOSED, _READY = b"3", b"Z"
+from bough.gateway.pooling.statements import query
 
 # All that a session can keep, but for its prepared statements, which are ours. In one transaction, so that it
 # is done whole or not at all.
-_KEEPING_STATEMENTS: Question = (
-    query(
-        b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();"
-        b"DISCARD TEMP;DISCARD SEQUENCES"
-    ),
-    _READY,
+_KEEPING_STATEMENTS = query(
+    b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();"
+    b"DISCARD TEMP;DISCARD SEQUENCES"
 )
-_ALL: Question = (query(b"DISCARD ALL"), _READY)
-# Without a Sync. Postgres commits what may not stand in a transaction at once all the same, and does not send the
-# answer by itself, for which we would have to wake: it comes with that to what stands behind.
-_ALL_BEFORE: Question = (once(b"DISCARD ALL"), _CLOSED)
-ROLLBACK: Question = (query(b"ROLLBACK"), _READY)
+_ALL = query(b"DISCARD ALL")
+ROLLBACK = query(b"ROLLBACK")
 # What a transaction is begun with belongs to no session.
 _SETTINGS = (
     b"SELECT name, setting FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'"
@@ -33,23 +24,20 @@ _NO_ROLE = (b"role", b"none")
 _LAST = (b"client_encoding", b"role")
 
 
-def clean(*, keeps_statements: bool, is_before: bool) -> Question:
-    """Discarding all is the cheaper one. `is_before`: something else goes out behind it."""
-    if keeps_statements:
-        return _KEEPING_STATEMENTS
-    return _ALL_BEFORE if is_before else _ALL
+def clean(*, keeps_statements: bool) -> bytes:
+    """Discarding all is the cheaper one."""
+    return _KEEPING_STATEMENTS if keeps_statements else _ALL
 
 
-def restore(settings: Mapping[bytes, bytes]) -> Question:
+def restore(settings: Mapping[bytes, bytes]) -> bytes:
     names = sorted(settings, key=lambda name: (_LAST.index(name) + 1 if name in _LAST else 0, name))
     calls = (b"pg_catalog.set_config(%b,%b,false)" % (_quoted(name), _quoted(settings[name])) for name in names)
-    return query(b"SELECT " + b",".join(calls)), _READY
+    return query(b"SELECT " + b",".join(calls))
 
 
-def read_settings(custom: Iterable[bytes]) -> Question:
+def read_settings(custom: Iterable[bytes]) -> bytes:
     """Those with a dot in their name are asked for by it: Postgres lists only what an extension has declared."""
-    asked = b"".join(_CUSTOM % (_quoted(name), _quoted(name)) for name in sorted(custom))
-    return query(_SETTINGS + asked), _READY
+    return query(_SETTINGS + b"".join(_CUSTOM % (_quoted(name), _quoted(name)) for name in sorted(custom)))
 
 
 def settings(rows: Sequence[bytes]) -> dict[bytes, bytes]:

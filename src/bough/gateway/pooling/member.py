@@ -5,7 +5,6 @@ of the new client's bytes. Settings that a client brings along are restored, and
 its bytes go out.
 """
 
-from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Protocol
 
@@ -15,12 +14,10 @@ from bough.gateway.channel import Lost
 from bough.gateway.errors import BACKEND_DIED, not_clean
 from bough.gateway.pooling import cleaning
 from bough.gateway.pooling.borrower import Borrower
-from bough.gateway.pooling.cleaning import Question
 from bough.gateway.pooling.ledger import IDLE, Ledger
 from bough.gateway.pooling.link import Link
 from bough.gateway.pooling.replies import Replies
 from bough.gateway.pooling.reported import Reported
-from bough.gateway.pooling.statements import FLUSH
 from bough.gateway.wire.messages import READY_HEAD
 
 _BUFFER = bytearray(65536)
@@ -89,7 +86,7 @@ class Member(Link):
         if self.owner is client and not self.ledger.is_dirty:
             return True
         self.owner, self.keeps = client, False
-        asked = [] if self.is_clean else [self._cleaning(is_before=True)]
+        asked = [] if self.is_clean else [self._cleaning()]
         wanted = client.settings if client.name == self.name else {_NAME: client.name, **client.settings}
         if wanted:
             asked.append(cleaning.restore(wanted))
@@ -97,9 +94,11 @@ class Member(Link):
         if client.settings:
             self._ask(_Own.PREPARE, *asked)
             return False
-        if asked:
-            self._before = self._awaited(_Own.CLEAN, asked)
-        elif self.reported is not client.reported:
+        self._before = b"".join(asked)
+        self.ledger.unnamed = None if asked else self.ledger.unnamed
+        self.replies.own = len(asked)
+        self._own = _Own.CLEAN if asked else _NOTHING
+        if not asked and self.reported is not client.reported:
             self._tell_differences(client)
         return True
 
@@ -135,7 +134,7 @@ class Member(Link):
     def tidy(self) -> None:
         """Clean it while nobody has it; it is given back afterwards."""
         self.owner = None
-        self._ask(_Own.TIDY, self._cleaning(is_before=False))
+        self._ask(_Own.TIDY, self._cleaning())
 
     # What it says.
 
@@ -171,12 +170,9 @@ class Member(Link):
     def settle(self) -> None:
         """Give it back, if the client has nothing under way."""
         client, ledger = self.client, self.ledger
-        if client is None or not ledger.is_free or client.requests.skip:
+        if client is None or not ledger.is_free or self._own is not _NOTHING or client.requests.skip:
             return
-        if self._own is not _NOTHING:
-            if self._own is _Own.CLEAN and not self._before:
-                self._outlet.write(FLUSH)  # nothing that the client said makes Postgres answer
-        elif ledger.is_touched:
+        if ledger.is_touched:
             ledger.is_touched = False
             ledger.local_sets = 0
             custom = {name for name in client.settings if b"." in name} | ledger.custom_settings
@@ -225,22 +221,18 @@ class Member(Link):
 
     # What we ask it ourselves.
 
-    def _cleaning(self, *, is_before: bool) -> Question:
+    def _cleaning(self) -> bytes:
         ledger = self.ledger
         keeps = bool(ledger.statements) and not ledger.prepares
         ledger.cleaned(keeps_statements=keeps)
-        return cleaning.clean(keeps_statements=keeps, is_before=is_before)
+        return cleaning.clean(keeps_statements=keeps)
 
-    def _ask(self, own: _Own, *asked: Question) -> None:
-        if not self._outlet.write(self._awaited(own, asked)) and self.client is not None:
-            self.client.go_slow()
-
-    def _awaited(self, own: _Own, asked: Sequence[Question]) -> bytes:
-        """The words; their answers come before all others."""
+    def _ask(self, own: _Own, *asked: bytes) -> None:
         self._own = own
-        self.ledger.unnamed = None  # they take its place
-        self.replies.own = b"".join(end for _, end in asked)
-        return b"".join(words for words, _ in asked)
+        self.ledger.unnamed = None  # a simple query destroys it
+        self.replies.own = len(asked)
+        if not self._outlet.write(b"".join(asked)) and self.client is not None:
+            self.client.go_slow()
 
     def answered(self) -> None:
         own, self._own = self._own, _NOTHING

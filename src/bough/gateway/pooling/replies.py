@@ -16,15 +16,13 @@ from bough.gateway.wire.refusals import NEAR, SYNTAX_ERROR
 _HEAD = 5
 _WHOLE = 1 << 20  # bytes of a message that we read; a larger one goes by unread
 _COMPLETE, _COPY_IN, _ERROR, _PARAMETER, _READY, _ROW = b"CGESZD"
-_CLOSED, _PARSED = b"31"
-_DONE = frozenset((_CLOSED, _PARSED))
+_DONE = frozenset(b"31")  # Close and Parse
 _PARAMETERS, _COLUMNS, _NO_COLUMNS = b"tTn"
 _DESCRIPTION = frozenset((_PARAMETERS, _COLUMNS, _NO_COLUMNS))
 _READ = frozenset((_COMPLETE, _COPY_IN, _ERROR, _PARAMETER, _READY, *_DONE))
 _OURS = frozenset((Awaited.PARSE_OURS, Awaited.CLOSE_OURS, Awaited.SENTINEL))
 _OUR_NAME = b'"' + PREFIX
 _DESCRIBES = frozenset((Awaited.DESCRIBE, Awaited.DESCRIBE_OURS))
-_LAST_WORDS = ("FATAL", "PANIC")
 _SHUT_DOWN = "57P01"
 _NO_STATEMENT = "26000"
 _OLD_PLAN = b"\0RRevalidateCachedQuery\0"  # where Postgres finds that a plan does not fit its tables any longer
@@ -75,7 +73,7 @@ class Replies:
         self._began = 0  # where the client's messages begin in what came last
         self._passing = 0  # bytes to come of a message that goes by
         self._parameters: bytes | None = None  # of a statement whose columns come next
-        self.own = b""  # what we asked ourselves is answered first: the messages that these answers end with
+        self.own = 0  # batches of ours whose answers come first
         self.rows: list[bytes] = []  # that they brought
         self.failure: Trouble | None = None  # of one of them
         self.is_first = True  # nothing has come for the client of now
@@ -139,18 +137,15 @@ class Replies:
                 self._held = bytes(data[at:end])
                 return end
             kind = data[at]
-            if kind == self.own[0]:
-                self.own = self.own[1:]
-            if kind == _ROW:
+            if kind == _READY:
+                self.own -= 1
+                self._ledger.status = data[at + _HEAD]
+            elif kind == _ROW:
                 self.rows.append(bytes(data[at + _HEAD : stop]))
             elif kind == _PARAMETER:
                 self._hooks.reports(bytes(data[at + _HEAD : stop]))
-            elif kind == _READY:
-                self._ledger.status = data[at + _HEAD]
             elif kind == _ERROR:
                 self.failure = messages.trouble(bytes(data[at + _HEAD : stop]))
-                if self.own[0] == _CLOSED and self.failure.severity not in _LAST_WORDS:
-                    self.own = b""  # no Sync stands behind it, so Postgres skips all the rest
             at = stop
         if not self.own:
             self._hooks.answered()
@@ -207,7 +202,7 @@ class Replies:
 
     def _error(self, message: bytes, *, is_first: bool) -> bytes | None:
         trouble = messages.trouble(message[_HEAD:])
-        if trouble.severity in _LAST_WORDS:
+        if trouble.severity in ("FATAL", "PANIC"):
             self.is_shut_down = is_first and trouble.code == _SHUT_DOWN
             self.last_words = message
             return b""
