@@ -5,7 +5,6 @@ of the new client's bytes. Settings that a client brings along are restored, and
 its bytes go out.
 """
 
-from enum import Enum, auto
 from typing import Protocol
 
 from bough.gateway import cancel
@@ -35,19 +34,14 @@ class Home(Protocol):
     def gone(self, member: "Member") -> None: ...
 
 
-class _Own(Enum):
-    """Why we ask it something ourselves."""
-
-    NOTHING = auto()
-    CLEAN = auto()  # in front of a client's bytes
-    PREPARE = auto()  # the client's bytes wait for it
-    READ_SETTINGS = auto()  # the client is told that its transaction is over when they are known
-    NAME = auto()  # a reset has left it with the name of whoever it was opened for
-    ROLL_BACK = auto()
-    TIDY = auto()  # nobody has it
-
-
-_NOTHING = _Own.NOTHING  # by a name that is found faster
+# Why we ask it something ourselves. Every transaction compares these, and members of an enumeration are found slowly.
+_NOTHING = 0
+_CLEAN = 1  # in front of a client's bytes
+_PREPARE = 2  # the client's bytes wait for it
+_READ_SETTINGS = 3  # the client is told that its transaction is over when they are known
+_RENAME = 4  # a reset has left it with the name of whoever it was opened for
+_ROLL_BACK = 5
+_TIDY = 6  # nobody has it
 
 
 class Member(Link):
@@ -92,12 +86,12 @@ class Member(Link):
             asked.append(cleaning.restore(wanted))
         self.is_clean = False
         if client.settings:
-            self._ask(_Own.PREPARE, *asked)
+            self._ask(_PREPARE, *asked)
             return False
         self._before = b"".join(asked)
         self.ledger.unnamed = None if asked else self.ledger.unnamed
         self.replies.own = len(asked)
-        self._own = _Own.CLEAN if asked else _NOTHING
+        self._own = _CLEAN if asked else _NOTHING
         if not asked and self.reported is not client.reported:
             self._tell_differences(client)
         return True
@@ -129,12 +123,12 @@ class Member(Link):
         elif ledger.status == IDLE:
             self._give_back()
         else:
-            self._ask(_Own.ROLL_BACK, cleaning.ROLLBACK)
+            self._ask(_ROLL_BACK, cleaning.ROLLBACK)
 
     def tidy(self) -> None:
         """Clean it while nobody has it; it is given back afterwards."""
         self.owner = None
-        self._ask(_Own.TIDY, self._cleaning())
+        self._ask(_TIDY, self._cleaning())
 
     # What it says.
 
@@ -176,7 +170,7 @@ class Member(Link):
             ledger.is_touched = False
             ledger.local_sets = 0
             custom = {name for name in client.settings if b"." in name} | ledger.custom_settings
-            self._ask(_Own.READ_SETTINGS, cleaning.read_settings(custom))
+            self._ask(_READ_SETTINGS, cleaning.read_settings(custom))
         elif not self.keeps and not self._outlet.unsent:
             self.client = None
             if self._is_paused:
@@ -227,7 +221,7 @@ class Member(Link):
         ledger.cleaned(keeps_statements=keeps)
         return cleaning.clean(keeps_statements=keeps)
 
-    def _ask(self, own: _Own, *asked: bytes) -> None:
+    def _ask(self, own: int, *asked: bytes) -> None:
         self._own = own
         self.ledger.unnamed = None  # a simple query destroys it
         self.replies.own = len(asked)
@@ -236,15 +230,14 @@ class Member(Link):
 
     def answered(self) -> None:
         own, self._own = self._own, _NOTHING
-        failure, self.replies.failure = self.replies.failure, None
-        rows, self.replies.rows = self.replies.rows, []
+        failure, rows = self.replies.own_answers()
         client = self.client
-        if own is _Own.READ_SETTINGS and client is not None:
+        if own is _READ_SETTINGS and client is not None:
             self.keeps = failure is not None
             if failure is None:
                 client.keep(cleaning.settings(rows))
             if client.name != self.name and _NAME not in client.settings:
-                self._ask(_Own.NAME, cleaning.restore({_NAME: client.name}))
+                self._ask(_RENAME, cleaning.restore({_NAME: client.name}))
             else:
                 self._say_ready(client)
         elif failure is not None:
@@ -253,14 +246,14 @@ class Member(Link):
             if client is not None:
                 client.lose(not_clean(failure).encoded())
         elif client is None:
-            self.is_clean = own is _Own.TIDY
+            self.is_clean = own is _TIDY
             self._give_back()
         else:
             if self.reported is not client.reported:
                 self._tell_differences(client)
-            if own is _Own.PREPARE:
+            if own is _PREPARE:
                 client.go_on()
-            elif own is _Own.NAME:
+            elif own is _RENAME:
                 self._say_ready(client)
 
     def _say_ready(self, client: Borrower) -> None:

@@ -214,10 +214,9 @@ class Pool:
 
     def _arm(self) -> None:
         """While there is something to look at."""
-        is_needed = (
-            self.members or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds)
-        )
-        if self._timer is None and is_needed:
+        if self._timer is not None:
+            return
+        if self.members or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds):
             self._timer = self._loop.call_later(BEAT, self._beat)
 
     def _beat(self) -> None:

@@ -85,6 +85,13 @@ class Replies:
         """The client has no message half."""
         return not self._passing
 
+    def own_answers(self) -> tuple[Trouble | None, list[bytes]]:
+        """The failure and the rows that there were, once."""
+        failure, rows = self.failure, self.rows
+        if failure is not None or rows:
+            self.failure, self.rows = None, []
+        return failure, rows
+
     def walk(self, room: memoryview, data: bytes | bytearray, end: int) -> memoryview | bytes:
         """What goes on to the client; `room` is a view of `data`."""
         if self._held:
