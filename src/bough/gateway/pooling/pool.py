@@ -126,14 +126,13 @@ class Pool:
             return last
         if self.waiting or not idle:
             return None
+        member = next(iter(idle))
         now = self._loop.time()
-        for member in reversed(idle):  # those that rested longest grow old and are closed
-            if member.owner is None or now - member.rested > HOLD:
-                break
-        else:
-            if self._grow(1):
-                return None
-            member = next(iter(idle))
+        if now - member.rested > HOLD:
+            # Of those that are nobody's by now the last one, so that the others grow old and are closed.
+            member = next(each for each in reversed(idle) if now - each.rested > HOLD)
+        elif member.owner is not None and self._grow(1):
+            return None
         del idle[member]
         return member
 
@@ -166,8 +165,7 @@ class Pool:
 
     def _grow(self, more: int) -> bool:
         """Whether a member is on its way for each who waits, or as many as may be."""
-        wanted = min(self.wants + more, _AT_ONCE)
-        while len(self._opening) < wanted and not self._is_spent:
+        while not self._is_spent and len(self._opening) < min(self.wants + more, _AT_ONCE):
             if not self._purse.take(self):
                 self._is_spent = True
                 break
