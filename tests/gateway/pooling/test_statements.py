@@ -54,6 +54,17 @@ async def test_what_one_throws_away_the_others_keep(three: list[Speaker], words:
     assert (await third.ask(use("s"), SYNC)).value == "the same"
 
 
+async def test_statements_that_nobody_uses_any_longer_leave_the_member(three: list[Speaker]) -> None:
+    """Cleaning is cheaper without them; who comes back finds his."""
+    one, other, third = three
+    await one.ask(parse("s", "select 'kept'"), SYNC)
+    counts = [await client.value(COUNT) for _ in range(10) for client in (other, third)]
+    assert counts[0] == "1"
+    assert counts[-1] == "0"
+    assert (await one.ask(use("s"), SYNC)).value == "kept"
+    assert [await other.value(COUNT) for _ in range(10) if (await one.ask(use("s"), SYNC)).value] == ["1"] * 10
+
+
 async def test_after_a_table_was_altered_a_statement_is_made_anew(three: list[Speaker]) -> None:
     """Also under the same name and with the same text, and for those who come new with that text."""
     one, other, third = three

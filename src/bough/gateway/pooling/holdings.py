@@ -9,6 +9,7 @@ from bough.gateway.pooling.statements import Statement, close
 from bough.gateway.wire.session_words import Look
 
 _MOST_STALE = 1000  # names that Postgres may have and that we do not count on
+_MOST_UNUSED = 8  # times that sparing the statements may be in vain: it takes longer, as long in sum as making one
 
 
 class Holdings(ABC):
@@ -17,6 +18,7 @@ class Holdings(ABC):
         self.statements: OrderedDict[bytes, None] = OrderedDict()  # those it holds, the longest unused first
         self.unnamed: Statement | None = None
         self.parse_unnamed: Entry = (Awaited.PARSE, self._void_unnamed)
+        self._unused = 0  # times that the session was cleaned since one of them was used
         self.misfits: set[bytes] = set()  # statements that have other columns here than clients were told
         self.is_touched = False  # the session's settings may have changed
         self.is_dirty = False  # something is left that even the same client shall not find again
@@ -48,6 +50,7 @@ class Holdings(ABC):
         """What to send so that the member holds this statement: often nothing."""
         if statement.name in self.statements:
             self.statements.move_to_end(statement.name)
+            self._unused = 0
             return b""
         room = self.make_room(statement)
         self.expect((Awaited.PARSE_OURS, partial(self.drop, statement.name)))
@@ -60,6 +63,7 @@ class Holdings(ABC):
             self.expect((Awaited.CLOSE_OURS, partial(self.drop, name)))
             out += close(name)
         self.statements[statement.name] = None
+        self._unused = 0
         return out
 
     def _leaving(self, statement: Statement) -> list[bytes]:
@@ -96,14 +100,17 @@ class Holdings(ABC):
             self.unnamed.body = b""
             self.unnamed = None
 
-    def cleaned(self, *, keeps_statements: bool) -> None:
-        """Nothing is left of whoever had the member."""
+    def cleaned(self) -> bool:
+        """Nothing is left of whoever had the member; whether its statements are to be spared."""
+        keeps_statements = bool(self.statements) and not self.prepares and self._unused < _MOST_UNUSED
+        self._unused += 1
         self.unnamed = None
         self.is_dirty = self.is_touched = self.prepares = False
         self.local_sets = 0
         self.custom_settings.clear()
         if not keeps_statements:
             self.forget()
+        return keeps_statements
 
     def forget(self) -> None:
         """It holds no statements any longer."""

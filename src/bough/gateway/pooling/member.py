@@ -216,10 +216,7 @@ class Member(Link):
     # What we ask it ourselves.
 
     def _cleaning(self) -> bytes:
-        ledger = self.ledger
-        keeps = bool(ledger.statements) and not ledger.prepares
-        ledger.cleaned(keeps_statements=keeps)
-        return cleaning.clean(keeps_statements=keeps)
+        return cleaning.clean(keeps_statements=self.ledger.cleaned())
 
     def _ask(self, own: int, *asked: bytes) -> None:
         self._own = own

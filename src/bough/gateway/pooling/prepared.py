@@ -18,7 +18,6 @@ from bough.gateway.pooling.statements import (
     Catalog,
     Context,
     Statement,
-    close,
     describe,
     empty,
 )
@@ -66,7 +65,7 @@ class Prepared:
             if not ledger.is_answered:  # it may turn out that there is no such name
                 self.waits = True
                 return FLUSH
-            return _twice(name, ledger)
+            return _twice(name, body, ledger)
         if len(self._names) >= _MOST_NAMES or self._bytes + len(body) > _MOST_BYTES:
             return refused(_TOO_MANY, ledger)
         statement = self._catalog.find(body, found, self.context)
@@ -169,11 +168,10 @@ def _checked(statement: Statement, ledger: Ledger) -> bytes:
     return describe(statement.name)
 
 
-def _twice(name: bytes, ledger: Ledger) -> bytes:
-    """Postgres itself shall say that the name is taken; the member is cleaned of it afterwards."""
+def _twice(name: bytes, body: bytes, ledger: Ledger) -> bytes:
+    """Postgres itself shall say what is wrong with the text, or that the name is taken; the member is cleaned of it."""
     ledger.is_dirty = ledger.prepares = True
     ledger.expect(awaited.CLOSE_OURS)
     ledger.expect(awaited.PARSE_OURS)
     ledger.expect((Awaited.PARSE, None))
-    made = empty(name)
-    return made + made[len(close(name)) :]
+    return empty(name) + Statement(name, body, PLAIN).parse()

@@ -133,6 +133,13 @@ STATEMENTS: dict[str, Script] = {
         use("my") + SYNC,
         use('q"q') + SYNC,
     ),
+    "made twice": writes(
+        parse("s", "select 1") + SYNC,
+        parse("s", "select 2") + SYNC,
+        parse("s", "select nothing_here") + SYNC,
+        parse("s", "no words at all") + SYNC,
+        use("s") + SYNC,
+    ),
     "not deallocated where that fails": writes(
         parse("s", "select 1") + parse("t", "select 2") + SYNC,
         query("begin; select 1 / 0"),
