@@ -10,7 +10,7 @@ from bough.gateway.pooling import translation
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.prepared import LARGEST_STATEMENT
 from bough.gateway.pooling.statements import Catalog
-from bough.gateway.pooling.translation import EXECUTE, FLUSH, QUERY, SYNC, Data, Translation
+from bough.gateway.pooling.translation import DESCRIBE, EXECUTE, FLUSH, QUERY, SYNC, Data, Translation
 from bough.gateway.wire.malformed import Malformed
 
 WHOLE = 65536  # bytes of a message that is gathered before it goes on
@@ -18,6 +18,7 @@ HEAD = 5
 _NAMES = 4096  # bytes in which the names at the beginning of a message must end
 _LARGEST = (1 << 30) - 1  # bytes, as in Postgres
 _TERMINATE = b"X"[0]
+_PORTAL = b"P"[0]
 
 _STEPS = {EXECUTE: Ledger.use, FLUSH: Ledger.flush, SYNC: Ledger.sync}  # messages that are only counted
 
@@ -85,6 +86,10 @@ class Requests:
             step = _STEPS.get(kind)
             if step is not None and at + HEAD <= stop <= end:
                 step(ledger)
+                at = stop
+                continue
+            if kind == DESCRIBE and at + HEAD < stop <= end and data[at + HEAD] == _PORTAL:
+                ledger.use()
                 at = stop
                 continue
             _check(kind, length)
