@@ -197,6 +197,20 @@ async def test_what_follows_the_sync_after_an_error_is_answered(one_member: Pool
     assert (await client.ask(use("s"), SYNC)).code == "26000"
 
 
+async def test_a_query_that_postgres_reads_over_frees_no_member(one_member: Pooler) -> None:
+    """Its error was heard before, and there was no Sync since."""
+    client, other = await one_member.clients(2)
+    await client.ask(parse("", "select 'unnamed'"), SYNC)
+    client.say(use("nobody"), FLUSH)
+    assert (await client.until("E")).code == "26000"
+    client.say(query("deallocate all"))
+    other.say(query("select 'other'"))
+    await asyncio.sleep(0.05)
+    assert (await client.ask(SYNC)).kinds == "Z"
+    assert (await other.answer()).value == "other"
+    assert (await client.ask(use(""), SYNC)).value == "unnamed"
+
+
 async def test_the_unnamed_statement_is_there_after_settings_were_read(one_member: Pooler) -> None:
     client = await one_member.client()
     await client.extended("set statement_timeout = '1h'")

@@ -8,7 +8,7 @@ to the next Sync; the entries of what it skipped are void, and what they did is 
 from collections import deque
 from collections.abc import Callable
 
-from bough.gateway.pooling.awaited import COPY_END, QUERY, SENTINEL, SYNC, Awaited, Entry, Words
+from bough.gateway.pooling.awaited import COPY_END, QUERY, SYNC, Awaited, Entry, Words
 from bough.gateway.pooling.holdings import Holdings
 from bough.gateway.wire.refusals import Refusal
 
@@ -132,7 +132,7 @@ class Ledger(Holdings):
         skips_query = False
         while expected and (expected[0][0] > _LAST_END or (skips_query and expected[0] is QUERY)):
             entry = expected.popleft()
-            skips_query = skips_query or entry is SENTINEL
+            skips_query = skips_query or entry[0] is Awaited.SENTINEL
             if entry[1] is not None:
                 undone.append(entry[1])
         self.unsynced = self.unsynced or (skips_query and not expected)

@@ -5,6 +5,7 @@ not run becomes one that Postgres refuses.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from bough.gateway.pooling import awaited
 from bough.gateway.pooling.awaited import Awaited
@@ -48,10 +49,12 @@ class Translation:
             raise Malformed("a message does not end as it must") from error
 
     def query(self, span: Span, ledger: Ledger) -> Data | None:
+        if ledger.is_skipping:
+            return None  # Postgres reads over it
         data, at, stop, limit = span
         found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
+        before = _guard(ledger, partial(self._keep, ledger, self._unnamed, ledger.unnamed)) if ledger.unsynced else b""
         self._unnamed = ledger.unnamed = None
-        before = _guard(ledger) if ledger.unsynced else b""
         if found is not PLAIN:
             if found.refusal is not None:
                 self.swallows = limit < stop
@@ -63,6 +66,8 @@ class Translation:
         return before + data[at:limit] if before else None
 
     def call(self, span: Span, ledger: Ledger) -> Data | None:
+        if ledger.is_skipping:
+            return None
         data, at, _, limit = span
         before = _guard(ledger) if ledger.unsynced else b""
         ledger.expect(awaited.QUERY)
@@ -166,6 +171,10 @@ class Translation:
             ledger.expect((Awaited.DEALLOCATE, undo))
         return before
 
+    def _keep(self, ledger: Ledger, ours: Statement | None, held: Statement | None) -> None:
+        """The unnamed statement: the query that would have taken its place was skipped."""
+        self._unnamed, ledger.unnamed = ours, held
+
     def _with_unnamed(self, ledger: Ledger) -> bytes:
         statement = self._unnamed
         if statement is None or not statement.body:
@@ -175,10 +184,10 @@ class Translation:
         return ledger.hold_unnamed(statement)
 
 
-def _guard(ledger: Ledger) -> bytes:
+def _guard(ledger: Ledger, undo: Callable[[], None] | None = None) -> bytes:
     """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
     ledger.unsynced = False
-    ledger.expect(awaited.SENTINEL)
+    ledger.expect((Awaited.SENTINEL, undo))
     return close(NOBODY)
 
 

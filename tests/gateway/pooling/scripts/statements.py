@@ -1,7 +1,7 @@
 """Prepared statements: made, used, closed and thrown away."""
 
 from gateway.pooling.phrases import SYNC, ask, bind, close, describe, execute, message, parse, query, use
-from gateway.pooling.scripts.writes import Script, writes
+from gateway.pooling.scripts.writes import Script, Write, writes
 
 _BINARY = message(b"B", b"\0s\0" + b"\0\1\0\1" + b"\0\1\0\0\0\4\0\0\0\x2a" + b"\0\1\0\1")
 
@@ -132,6 +132,13 @@ STATEMENTS: dict[str, Script] = {
         use("My Name") + SYNC,
         use("my") + SYNC,
         use('q"q') + SYNC,
+    ),
+    "unnamed, before a query that is skipped": writes(
+        parse("", "select 'unnamed'") + SYNC,
+        Write(use("nobody") + query("select 1") + SYNC, 1),
+        use("") + SYNC,
+        Write(parse("", "select nothing_here") + query("select 1") + SYNC, 1),
+        use("") + SYNC,
     ),
     "made twice": writes(
         parse("s", "select 1") + SYNC,
