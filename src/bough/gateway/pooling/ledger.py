@@ -43,6 +43,11 @@ class Ledger(Holdings):
         """It is known which statements there are."""
         return not self.describing and all(kind is not Awaited.PARSE for kind, _ in self.expected)
 
+    @property
+    def is_parsing_unnamed(self) -> bool:
+        """That is the next thing it answers."""
+        return bool(self.expected) and self.expected[0] is self.parse_unnamed
+
     def expect(self, entry: Entry) -> None:
         if not self.is_skipping:
             self.expected.append(entry)

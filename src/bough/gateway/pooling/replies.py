@@ -7,6 +7,7 @@ import struct
 from typing import Protocol
 
 from bough.gateway.pooling.awaited import Awaited, Words
+from bough.gateway.pooling.batches import ANSWERED
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.statements import PREFIX, shape
 from bough.gateway.wire import messages
@@ -104,6 +105,9 @@ class Replies:
         self._began = at
         pieces: list[memoryview | bytes] = []
         describing = self._ledger.describing
+        if data.startswith(ANSWERED, at, end) and self._ledger.is_parsing_unnamed:
+            self._ledger.answered()
+            at += len(ANSWERED)
         while at < end:
             if end - at < _HEAD:
                 end = self._hold(data, at, end)

@@ -6,11 +6,11 @@ a larger one goes on in pieces.
 
 import struct
 
-from bough.gateway.pooling import translation
+from bough.gateway.pooling import batches, translation
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.prepared import LARGEST_STATEMENT
 from bough.gateway.pooling.statements import Catalog
-from bough.gateway.pooling.translation import DESCRIBE, EXECUTE, FLUSH, QUERY, SYNC, Data, Translation
+from bough.gateway.pooling.translation import DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC, Data, Translation
 from bough.gateway.wire.malformed import Malformed
 
 WHOLE = 65536  # bytes of a message that is gathered before it goes on
@@ -70,12 +70,18 @@ class Requests:
 
     def walk(self, data: Data, end: int, ledger: Ledger) -> Data | None:
         """What goes to the member; None: all of it, as it came."""
-        is_clear = self.is_clear
-        if is_clear and data[0] == QUERY and end > HEAD and _head(data)[1] + 1 == end:
-            return self.translation.message(QUERY, (data, 0, end, end), ledger)  # the usual, without more ado
+        if self.is_clear:  # then it may be one of the usual things, which are done without more ado
+            if data[0] == QUERY and end > HEAD and _head(data)[1] + 1 == end:
+                return self.translation.message(QUERY, (data, 0, end, end), ledger)
+            statement = batches.statement(data, end) if data[0] == PARSE else None
+            if statement is not None and self.translation.batch(statement, ledger):
+                return None
+        return self._walk_on(data, end, ledger)
+
+    def _walk_on(self, data: Data, end: int, ledger: Ledger) -> Data | None:
         pieces: list[Data] = []
         begin = at = 0
-        if not is_clear:
+        if self._partial or self.skip or self._swallow:
             data, end, begin, at = self._resumed(data, end, pieces)
         while at < end:
             if end - at < HEAD:
@@ -153,7 +159,7 @@ def _without_copy(data: bytes) -> bytes:
 
 
 def _is_waited_for(kind: int, length: int, have: int) -> bool:
-    if kind == translation.PARSE:
+    if kind == PARSE:
         return length <= LARGEST_STATEMENT or have < _NAMES
     return length <= WHOLE or have < _NAMES
 

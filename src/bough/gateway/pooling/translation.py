@@ -53,7 +53,7 @@ class Translation:
             return None  # Postgres reads over it
         data, at, stop, limit = span
         found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
-        before = _guard(ledger, partial(self._keep, ledger, self._unnamed, ledger.unnamed)) if ledger.unsynced else b""
+        before = _guard(ledger, self._as_it_is(ledger)) if ledger.unsynced else b""
         self._unnamed = ledger.unnamed = None
         if found is not PLAIN:
             if found.refusal is not None:
@@ -78,9 +78,11 @@ class Translation:
         end = data.index(0, at + _BODY, limit)
         body = bytes(data[end + 1 : limit])
         name = bytes(data[at + _BODY : end])
+        if ledger.is_skipping and not name:
+            return None
         found = look(body.partition(b"\0")[0], alone=not name and ledger.is_free)
         refusal = found.refusal or (_TOO_LARGE if name and limit < stop else None)
-        ledger.unsynced = True
+        is_first, ledger.unsynced = not ledger.unsynced, True
         self.swallows = limit < stop and (refusal is not None or bool(name))
         if refusal is not None:
             return refused(refusal, ledger)
@@ -89,10 +91,22 @@ class Translation:
             made = before + self.prepared.parse(name, body, found, ledger)
             self.waits, self.prepared.waits = self.prepared.waits, False
             return made
+        if not is_first:  # it takes the place of another even if it fails, but not if it is skipped
+            before += _mark(ledger, self._as_it_is(ledger))
         # One that is not whole here cannot be made again elsewhere.
         self._unnamed = ledger.unnamed = Statement(b"", body if limit == stop else b"", found)
         ledger.expect(ledger.parse_unnamed)
         return before + data[at:limit] if before else None
+
+    def batch(self, statement: bytes, ledger: Ledger) -> bool:
+        """All that `batches` takes in one go; whether nothing is to be changed about it."""
+        if ledger.unsynced or look(statement.partition(b"\0")[0], alone=ledger.is_free) is not PLAIN:
+            return False
+        self._unnamed = ledger.unnamed = Statement(b"", statement, PLAIN)
+        ledger.expected.append(ledger.parse_unnamed)
+        ledger.unsynced = True
+        ledger.sync()
+        return True
 
     def bind(self, span: Span, ledger: Ledger) -> Data | None:
         data, at, stop, limit = span
@@ -130,9 +144,9 @@ class Translation:
         ledger.unsynced = True
         name = _name(data, at, stop) if data[at + _BODY] == _STATEMENT else None
         if not name:
-            if name is not None:
+            ledger.expect((Awaited.CLOSE, None if name is None else self._as_it_is(ledger)))
+            if name is not None and not ledger.is_skipping:
                 self._unnamed = ledger.unnamed = None
-            ledger.expect(awaited.CLOSE)
             return None
         ledger.expect((Awaited.CLOSE, self.prepared.forget(name)))
         return close(NOBODY)
@@ -171,8 +185,11 @@ class Translation:
             ledger.expect((Awaited.DEALLOCATE, undo))
         return before
 
+    def _as_it_is(self, ledger: Ledger) -> Callable[[], None]:
+        """How to bring the unnamed statement back, when what ends it is skipped."""
+        return partial(self._keep, ledger, self._unnamed, ledger.unnamed)
+
     def _keep(self, ledger: Ledger, ours: Statement | None, held: Statement | None) -> None:
-        """The unnamed statement: the query that would have taken its place was skipped."""
         self._unnamed, ledger.unnamed = ours, held
 
     def _with_unnamed(self, ledger: Ledger) -> bytes:
@@ -188,6 +205,12 @@ def _guard(ledger: Ledger, undo: Callable[[], None] | None = None) -> bytes:
     """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
     ledger.unsynced = False
     ledger.expect((Awaited.SENTINEL, undo))
+    return close(NOBODY)
+
+
+def _mark(ledger: Ledger, undo: Callable[[], None]) -> bytes:
+    """Before a message that may fail or be skipped: this is skipped with it, and does not fail."""
+    ledger.expect((Awaited.CLOSE_OURS, undo))
     return close(NOBODY)
 
 
