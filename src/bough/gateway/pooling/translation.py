@@ -5,13 +5,13 @@ not run becomes one that Postgres refuses.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from bough.gateway.pooling import awaited
 from bough.gateway.pooling.awaited import Awaited
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.prepared import LARGEST_STATEMENT, Prepared, refused
 from bough.gateway.pooling.statements import NOBODY, Catalog, Statement, close, describe, empty, query
+from bough.gateway.pooling.unnamed import Unnamed
 from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.refusals import Refusal
 from bough.gateway.wire.session_words import PLAIN, Look, look
@@ -37,7 +37,7 @@ class Translation:
 
     def __init__(self, catalog: Catalog) -> None:
         self.prepared = Prepared(catalog)
-        self._unnamed: Statement | None = None
+        self._unnamed = Unnamed()
         self.swallows = False  # what is still to come of the last message goes nowhere
         self.waits = False  # the last message shall be asked again when what stands in its place is answered
 
@@ -53,8 +53,8 @@ class Translation:
             return None  # Postgres reads over it
         data, at, stop, limit = span
         found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
-        before = _guard(ledger, self._as_it_is(ledger)) if ledger.unsynced else b""
-        self._unnamed = ledger.unnamed = None
+        before = _guard(ledger, self._unnamed.as_it_is(ledger)) if ledger.unsynced else b""
+        self._unnamed.end(ledger)
         if found is not PLAIN:
             if found.refusal is not None:
                 self.swallows = limit < stop
@@ -82,28 +82,26 @@ class Translation:
             return None
         found = look(body.partition(b"\0")[0], alone=not name and ledger.is_free)
         refusal = found.refusal or (_TOO_LARGE if name and limit < stop else None)
-        is_first, ledger.unsynced = not ledger.unsynced, True
         self.swallows = limit < stop and (refusal is not None or bool(name))
         if refusal is not None:
+            ledger.unsynced = True
             return refused(refusal, ledger)
         before = b"" if found is PLAIN else self._note(found, ledger, runs=False)
         if name:
+            ledger.unsynced = True
             made = before + self.prepared.parse(name, body, found, ledger)
             self.waits, self.prepared.waits = self.prepared.waits, False
             return made
-        if not is_first:  # it takes the place of another even if it fails, but not if it is skipped
-            before += _mark(ledger, self._as_it_is(ledger))
         # One that is not whole here cannot be made again elsewhere.
-        self._unnamed = ledger.unnamed = Statement(b"", body if limit == stop else b"", found)
-        ledger.expect(ledger.parse_unnamed)
+        before += self._unnamed.parse(Statement(b"", body if limit == stop else b"", found), ledger)
+        ledger.unsynced = True
         return before + data[at:limit] if before else None
 
     def batch(self, statement: bytes, ledger: Ledger) -> bool:
         """All that `batches` takes in one go; whether nothing is to be changed about it."""
         if ledger.unsynced or look(statement.partition(b"\0")[0], alone=ledger.is_free) is not PLAIN:
             return False
-        self._unnamed = ledger.unnamed = Statement(b"", statement, PLAIN)
-        ledger.expected.append(ledger.parse_unnamed)
+        self._unnamed.parse(Statement(b"", statement, PLAIN), ledger)
         ledger.unsynced = True
         ledger.sync()
         return True
@@ -114,7 +112,7 @@ class Translation:
         end = data.index(0, begin, limit)
         ledger.unsynced = True
         if end == begin:
-            before = self._with_unnamed(ledger)
+            before = self._unnamed.use(ledger)
             ledger.bind()
             return before + data[at:limit] if before else None
         given = bytes(data[begin:end])
@@ -135,7 +133,7 @@ class Translation:
         if given:
             before, name = self.prepared.describe(given, ledger)
             return before + describe(name)
-        before = self._with_unnamed(ledger)
+        before = self._unnamed.use(ledger)
         return before + data[at:stop] if before else None
 
     def close(self, span: Span, ledger: Ledger) -> Data | None:
@@ -144,9 +142,9 @@ class Translation:
         ledger.unsynced = True
         name = _name(data, at, stop) if data[at + _BODY] == _STATEMENT else None
         if not name:
-            ledger.expect((Awaited.CLOSE, None if name is None else self._as_it_is(ledger)))
+            ledger.expect((Awaited.CLOSE, None if name is None else self._unnamed.as_it_is(ledger)))
             if name is not None and not ledger.is_skipping:
-                self._unnamed = ledger.unnamed = None
+                self._unnamed.end(ledger)
             return None
         ledger.expect((Awaited.CLOSE, self.prepared.forget(name)))
         return close(NOBODY)
@@ -168,7 +166,7 @@ class Translation:
 
     def forget_all(self) -> None:
         self.prepared.forget_all()
-        self._unnamed = None
+        self._unnamed.forget()
 
     def _note(self, found: Look, ledger: Ledger, *, runs: bool) -> bytes:
         """What a text does, now if it `runs`; what stands before it."""
@@ -185,32 +183,11 @@ class Translation:
             ledger.expect((Awaited.DEALLOCATE, undo))
         return before
 
-    def _as_it_is(self, ledger: Ledger) -> Callable[[], None]:
-        """How to bring the unnamed statement back, when what ends it is skipped."""
-        return partial(self._keep, ledger, self._unnamed, ledger.unnamed)
-
-    def _keep(self, ledger: Ledger, ours: Statement | None, held: Statement | None) -> None:
-        self._unnamed, ledger.unnamed = ours, held
-
-    def _with_unnamed(self, ledger: Ledger) -> bytes:
-        statement = self._unnamed
-        if statement is None or not statement.body:
-            return b""
-        if statement.look is not PLAIN:
-            ledger.note(statement.look)
-        return ledger.hold_unnamed(statement)
-
 
 def _guard(ledger: Ledger, undo: Callable[[], None] | None = None) -> bytes:
     """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
     ledger.unsynced = False
     ledger.expect((Awaited.SENTINEL, undo))
-    return close(NOBODY)
-
-
-def _mark(ledger: Ledger, undo: Callable[[], None]) -> bytes:
-    """Before a message that may fail or be skipped: this is skipped with it, and does not fail."""
-    ledger.expect((Awaited.CLOSE_OURS, undo))
     return close(NOBODY)
 
 
