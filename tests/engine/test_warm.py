@@ -182,13 +182,19 @@ async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(setti
         assert await taken.run() is Readiness.READY
 
 
-async def test_a_taken_spare_without_an_endpoint_goes_with_its_branch(home: WarmHome) -> None:
-    await home.spares(1)
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_taken_spare_without_an_endpoint_goes_with_its_branch(home: WarmHome, is_killed: bool) -> None:
+    [spare] = await home.spares(1)
     compute = await home.project()
     pid = compute.pid
+    if is_killed:
+        await kill(pid)
     await compute.absent()
     assert not is_process(pid)
     assert not compute.volume.exists()
+    assert not (home.settings.home / "run" / f"{spare}.json").exists()
+    for folder in (home.settings.home / "volumes", home.settings.sockets):
+        assert not os.path.lexists(folder / spare)
 
 
 async def test_an_endpoint_s_compute_from_the_pool_keeps_its_volume(home: WarmHome) -> None:

@@ -66,17 +66,17 @@ class Living:
         await unbroken(lambda: self.forget(run))
 
     async def stop_spare(self, volume: VolumeId) -> None:
-        """A compute from the warm pool on the volume, whose endpoint never came; known by a run or not."""
+        """A compute from the warm pool on the volume, whose endpoint never came; known by a run or not, or dead."""
         data = self._volumes.folder(volume).data
         live = await asyncio.to_thread(postmaster.find, data)
         file = PidFile.read(data)
-        if live is None or file is None:
-            return
-        with live:
-            name = Path(file.socket_folder).name
-            if is_spare(name) and not (self._folders.sockets / name).is_symlink():  # a link: it is an endpoint's
-                await process.stop(live)
-                await self.forget_dead(EndpointId(name))
+        if live is not None and file is not None:
+            with live:
+                name = Path(file.socket_folder).name
+                if is_spare(name) and not (self._folders.sockets / name).is_symlink():  # a link: it is an endpoint's
+                    await process.stop(live)
+                    await self.forget_dead(EndpointId(name))
+        await unbroken(lambda: self._forget_dead_spares(volume))
 
     async def stop_unknown(self, volume: VolumeId) -> None:
         """Whatever lives on the volume without a run, as a crash between two files may leave it."""
@@ -103,6 +103,11 @@ class Living:
             self._forget_when_dead(run.endpoint_id)
         self.handover.ensure_tidy()
         self._groups.sweep({run.group for run in self.runs.all()})
+
+    def _forget_dead_spares(self, volume: VolumeId) -> None:
+        for run in list(self.runs.all()):
+            if run.volume_id == volume and is_spare(run.endpoint_id):
+                self._forget_when_dead(run.endpoint_id)
 
     def _forget_when_dead(self, endpoint: EndpointId) -> None:
         run = self.runs.get(endpoint)
