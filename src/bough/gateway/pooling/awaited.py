@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from enum import IntEnum
 
+from bough.gateway.pooling.statements import Statement
+
 
 class Awaited(IntEnum):
     SYNC = 1  # ready, after Sync
@@ -17,24 +19,28 @@ class Awaited(IntEnum):
     DESCRIBE = 10
     DESCRIBE_OURS = 11
     DEALLOCATE = 12  # a command's end
+    PARSE_UNNAMED = 13
+    CLOSE_UNNAMED = 14
 
 
 class Words:
-    """Of a refusal, as an entry carries them: there is nothing to undo."""
+    """Of a refusal."""
 
     __slots__ = ("error",)
 
     def __init__(self, error: bytes) -> None:
         self.error = error
 
-    def __call__(self) -> None: ...
 
-
-Entry = tuple[Awaited, Callable[[], None] | None]  # and how to undo it
+Undo = Callable[[], None]
+Entry = tuple[Awaited, Undo | Words | Statement | None]  # and how to undo it, or what it is about
 
 SYNC: Entry = (Awaited.SYNC, None)
 QUERY: Entry = (Awaited.QUERY, None)
+CALL: Entry = (Awaited.QUERY, None)
 COPY_END: Entry = (Awaited.COPY_END, None)
 CLOSE: Entry = (Awaited.CLOSE, None)
+CLOSE_UNNAMED: Entry = (Awaited.CLOSE_UNNAMED, None)
 CLOSE_OURS: Entry = (Awaited.CLOSE_OURS, None)
+SENTINEL: Entry = (Awaited.SENTINEL, None)
 PARSE_OURS: Entry = (Awaited.PARSE_OURS, None)

@@ -6,6 +6,7 @@ from typing import Protocol
 from bough.gateway.pooling.reported import Reported
 from bough.gateway.pooling.requests import Requests
 from bough.gateway.pooling.translation import Translation
+from bough.gateway.pooling.unnamed import Unnamed
 
 
 class Borrower(Protocol):
@@ -13,6 +14,7 @@ class Borrower(Protocol):
     settings: Mapping[bytes, bytes]  # what its session has set
     reported: Reported  # as it was told
     requests: Requests
+    unnamed: Unnamed
     held: bytes  # what it said while it had no member, or that waits for an answer of ours
 
     @property

@@ -50,6 +50,7 @@ class Client:
         "requests",
         "settings",
         "since",
+        "unnamed",
     )
 
     def __init__(self, channel: Channel, pool: Pool, name: bytes, tally: Tally, ended: Callable[[], None]) -> None:
@@ -59,6 +60,7 @@ class Client:
         self._tally = tally
         self._ended = ended
         self.requests = Requests(pool.catalog)
+        self.unnamed = self.requests.translation.unnamed
         self.name = name
         self.settings: Mapping[bytes, bytes] = {}
         self.reported = pool.greeting_for(name)

@@ -16,8 +16,6 @@ class Holdings(ABC):
     def __init__(self, most: int) -> None:
         self.most = most
         self.statements: OrderedDict[bytes, None] = OrderedDict()  # those it holds, the longest unused first
-        self.unnamed: Statement | None = None
-        self.parse_unnamed: Entry = (Awaited.PARSE, self._void_unnamed)
         self._unused = 0  # times that the session was cleaned since one of them was used
         self.misfits: set[bytes] = set()  # statements that have other columns here than clients were told
         self.is_touched = False  # the session's settings may have changed
@@ -77,13 +75,6 @@ class Holdings(ABC):
             leaving.append(self.statements.popitem(last=False)[0])
         return leaving
 
-    def hold_unnamed(self, statement: Statement) -> bytes:
-        if self.unnamed is statement:
-            return b""
-        self.unnamed = statement
-        self.expect((Awaited.PARSE_OURS, self.drop_unnamed))
-        return statement.parse()
-
     def drop(self, name: bytes) -> None:
         """Whether Postgres has it is not known."""
         self.statements.pop(name, None)
@@ -91,20 +82,10 @@ class Holdings(ABC):
         if len(self._stale) > _MOST_STALE:
             self.is_dirty = self.prepares = True
 
-    def drop_unnamed(self) -> None:
-        self.unnamed = None
-
-    def _void_unnamed(self) -> None:
-        """It was never made, so it is not made again."""
-        if self.unnamed is not None:
-            self.unnamed.body = b""
-            self.unnamed = None
-
     def cleaned(self) -> bool:
         """Nothing is left of whoever had the member; whether its statements are to be spared."""
         keeps_statements = bool(self.statements) and not self.prepares and self._unused < _MOST_UNUSED
         self._unused += 1
-        self.unnamed = None
         self.is_dirty = self.is_touched = self.prepares = False
         self.local_sets = 0
         self.custom_settings.clear()
@@ -113,8 +94,7 @@ class Holdings(ABC):
         return keeps_statements
 
     def forget(self) -> None:
-        """It holds no statements any longer."""
-        self.unnamed = None
+        """It holds no statements any longer, but for the one without a name."""
         self.statements.clear()
         self.misfits.clear()
         self._stale.clear()

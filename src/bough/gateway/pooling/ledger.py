@@ -8,12 +8,16 @@ to the next Sync; the entries of what it skipped are void, and what they did is 
 from collections import deque
 from collections.abc import Callable
 
-from bough.gateway.pooling.awaited import COPY_END, QUERY, SYNC, Awaited, Entry, Words
+from bough.gateway.pooling.awaited import CALL, COPY_END, QUERY, SYNC, Awaited, Entry, Undo, Words
 from bough.gateway.pooling.holdings import Holdings
+from bough.gateway.pooling.statements import Statement
+from bough.gateway.pooling.unnamed import Unnamed
 from bough.gateway.wire.refusals import Refusal
 
 IDLE, IN_TRANSACTION, FAILED = b"ITE"
 _LAST_END = Awaited.QUERY  # of those that end a batch
+_PARSE_UNNAMED, _CLOSE_UNNAMED = Awaited.PARSE_UNNAMED, Awaited.CLOSE_UNNAMED
+_DECIDING = frozenset((Awaited.PARSE, _PARSE_UNNAMED, _CLOSE_UNNAMED))  # which statements there are
 
 
 class Ledger(Holdings):
@@ -21,6 +25,8 @@ class Ledger(Holdings):
         super().__init__(most)
         self.expected: deque[Entry] = deque()
         self.status = IDLE
+        self.unnamed = Unnamed()  # of the client of now
+        self.has_unnamed = False  # so it is in this session, or will be when the next batch begins
         self.unsynced = False  # something was sent that no Sync has followed
         self.describing: deque[Callable[[bytes], None]] = deque()  # who is told the columns that are asked for
         self.is_skipping = False  # Postgres reads over everything up to the next Sync
@@ -41,17 +47,18 @@ class Ledger(Holdings):
     @property
     def is_answered(self) -> bool:
         """It is known which statements there are."""
-        return not self.describing and all(kind is not Awaited.PARSE for kind, _ in self.expected)
+        is_undecided = any(entry[0] in _DECIDING or entry is QUERY for entry in self.expected)
+        return self._is_copying or not (self.describing or is_undecided)
 
     @property
     def is_parsing_unnamed(self) -> bool:
         """That is the next thing it answers."""
-        return bool(self.expected) and self.expected[0] is self.parse_unnamed
+        return bool(self.expected) and self.expected[0][0] is _PARSE_UNNAMED
 
     def expect(self, entry: Entry) -> None:
         if not self.is_skipping:
             self.expected.append(entry)
-        elif entry[1] is not None:
+        elif callable(entry[1]):
             entry[1]()  # Postgres does not read it
 
     def refuse(self, refusal: Refusal) -> None:
@@ -73,6 +80,15 @@ class Ledger(Holdings):
     def flush(self) -> None:
         """Postgres says what it has to say; nothing begins with that."""
 
+    def parse_unnamed(self, statement: Statement) -> None:
+        """What comes first in a batch is read; so whatever becomes of it, the session will have what the client has."""
+        self.has_unnamed = self.has_unnamed or not self.unsynced
+        self.unsynced = True
+        self.expect((_PARSE_UNNAMED, statement))
+
+    def lose_unnamed(self) -> None:
+        self.has_unnamed = False
+
     def sync(self) -> None:
         self._has_bound = False
         if not self._is_copying:  # then Postgres reads over it
@@ -89,7 +105,14 @@ class Ledger(Holdings):
 
     def answered(self) -> Awaited | None:
         """A Parse or a Close is done: which."""
-        return self.expected.popleft()[0] if self.expected else None
+        if not self.expected:
+            return None
+        kind, about = self.expected.popleft()
+        if isinstance(about, Statement):
+            self.unnamed.statement, self.has_unnamed = about, True
+        elif kind is _CLOSE_UNNAMED:
+            self.unnamed.statement = None
+        return kind
 
     def deallocated(self) -> None:
         if self.expected and self.expected[0][0] is Awaited.DEALLOCATE:
@@ -97,6 +120,8 @@ class Ledger(Holdings):
 
     def failed(self) -> None:
         self._is_copying = False
+        if self.is_parsing_unnamed:  # it has taken the other's place all the same
+            self.unnamed.statement = None
         if not self._void():
             self.is_skipping = True
 
@@ -104,8 +129,8 @@ class Ledger(Holdings):
         expected = self.expected
         if expected and expected[0][0] > _LAST_END:
             self._void()
-        if expected:
-            expected.popleft()
+        if expected and expected.popleft() is QUERY:
+            self.unnamed.statement = None
         while expected and expected[0] is COPY_END:  # of data that nobody reads
             expected.popleft()
         self.is_skipping = self._is_copying = False
@@ -125,7 +150,7 @@ class Ledger(Holdings):
 
     def void_all(self) -> None:
         """Postgres has read nothing of it."""
-        undone = [undo for _, undo in self.expected if undo is not None]
+        undone = [undo for _, undo in self.expected if callable(undo)]
         self.expected.clear()
         for undo in reversed(undone):
             undo()
@@ -133,12 +158,12 @@ class Ledger(Holdings):
     def _void(self) -> bool:
         """Whether the end of the batch is awaited already."""
         expected = self.expected
-        undone: list[Callable[[], None]] = []
+        undone: list[Undo] = []
         skips_query = False
-        while expected and (expected[0][0] > _LAST_END or (skips_query and expected[0] is QUERY)):
+        while expected and (expected[0][0] > _LAST_END or (skips_query and expected[0] in (QUERY, CALL))):
             entry = expected.popleft()
             skips_query = skips_query or entry[0] is Awaited.SENTINEL
-            if entry[1] is not None:
+            if callable(entry[1]):
                 undone.append(entry[1])
         self.unsynced = self.unsynced or (skips_query and not expected)
         for undo in reversed(undone):

@@ -80,6 +80,7 @@ class Member(Link):
         if self.owner is client and not self.ledger.is_dirty:
             return True
         self.owner, self.keeps = client, False
+        self.ledger.unnamed, self.ledger.has_unnamed = client.unnamed, False
         asked = [] if self.is_clean else [self._cleaning()]
         wanted = client.settings if client.name == self.name else {_NAME: client.name, **client.settings}
         if wanted:
@@ -89,7 +90,6 @@ class Member(Link):
             self._ask(_PREPARE, *asked)
             return False
         self._before = b"".join(asked)
-        self.ledger.unnamed = None if asked else self.ledger.unnamed
         self.replies.own = len(asked)
         self._own = _CLEAN if asked else _NOTHING
         if not asked and self.reported is not client.reported:
@@ -220,7 +220,7 @@ class Member(Link):
 
     def _ask(self, own: int, *asked: bytes) -> None:
         self._own = own
-        self.ledger.unnamed = None  # a simple query destroys it
+        self.ledger.has_unnamed = False  # a simple query destroys it
         self.replies.own = len(asked)
         if not self._outlet.write(b"".join(asked)) and self.client is not None:
             self.client.go_slow()

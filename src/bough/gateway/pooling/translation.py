@@ -6,7 +6,7 @@ not run becomes one that Postgres refuses.
 
 from collections.abc import Callable, Mapping
 
-from bough.gateway.pooling import awaited
+from bough.gateway.pooling import awaited, statements
 from bough.gateway.pooling.awaited import Awaited
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.prepared import LARGEST_STATEMENT, Prepared, refused
@@ -33,11 +33,11 @@ Span = tuple[Data, int, int, int]  # where a message begins in it and ends, and 
 
 
 class Translation:
-    __slots__ = ("_unnamed", "prepared", "swallows", "waits")
+    __slots__ = ("prepared", "swallows", "unnamed", "waits")
 
     def __init__(self, catalog: Catalog) -> None:
         self.prepared = Prepared(catalog)
-        self._unnamed = Unnamed()
+        self.unnamed = Unnamed()
         self.swallows = False  # what is still to come of the last message goes nowhere
         self.waits = False  # the last message shall be asked again when what stands in its place is answered
 
@@ -53,8 +53,7 @@ class Translation:
             return None  # Postgres reads over it
         data, at, stop, limit = span
         found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
-        before = _guard(ledger, self._unnamed.as_it_is(ledger)) if ledger.unsynced else b""
-        self._unnamed.end(ledger)
+        before = _guard(ledger) if ledger.unsynced else b""
         if found is not PLAIN:
             if found.refusal is not None:
                 self.swallows = limit < stop
@@ -70,7 +69,7 @@ class Translation:
             return None
         data, at, _, limit = span
         before = _guard(ledger) if ledger.unsynced else b""
-        ledger.expect(awaited.QUERY)
+        ledger.expect(awaited.CALL)
         return before + data[at:limit] if before else None
 
     def parse(self, span: Span, ledger: Ledger) -> Data | None:
@@ -92,17 +91,19 @@ class Translation:
             made = before + self.prepared.parse(name, body, found, ledger)
             self.waits, self.prepared.waits = self.prepared.waits, False
             return made
-        # One that is not whole here cannot be made again elsewhere.
-        before += self._unnamed.parse(Statement(b"", body if limit == stop else b"", found), ledger)
-        ledger.unsynced = True
+        if ledger.unsynced:
+            # It ends the former one even if it fails, but not if it is skipped; so a message goes ahead that is
+            # skipped with it, and does not fail.
+            ledger.expect(awaited.CLOSE_OURS)
+            before += close(NOBODY)
+        ledger.parse_unnamed(Statement(b"", body if limit == stop else b"", found))
         return before + data[at:limit] if before else None
 
     def batch(self, statement: bytes, ledger: Ledger) -> bool:
         """All that `batches` takes in one go; whether nothing is to be changed about it."""
         if ledger.unsynced or look(statement.partition(b"\0")[0], alone=ledger.is_free) is not PLAIN:
             return False
-        self._unnamed.parse(Statement(b"", statement, PLAIN), ledger)
-        ledger.unsynced = True
+        ledger.parse_unnamed(Statement(b"", statement, PLAIN))
         ledger.sync()
         return True
 
@@ -112,7 +113,9 @@ class Translation:
         end = data.index(0, begin, limit)
         ledger.unsynced = True
         if end == begin:
-            before = self._unnamed.use(ledger)
+            before = self._use_unnamed(ledger)
+            if self.waits:
+                return before
             ledger.bind()
             return before + data[at:limit] if before else None
         given = bytes(data[begin:end])
@@ -133,7 +136,9 @@ class Translation:
         if given:
             before, name = self.prepared.describe(given, ledger)
             return before + describe(name)
-        before = self._unnamed.use(ledger)
+        before = self._use_unnamed(ledger)
+        if self.waits:
+            return before
         return before + data[at:stop] if before else None
 
     def close(self, span: Span, ledger: Ledger) -> Data | None:
@@ -142,9 +147,7 @@ class Translation:
         ledger.unsynced = True
         name = _name(data, at, stop) if data[at + _BODY] == _STATEMENT else None
         if not name:
-            ledger.expect((Awaited.CLOSE, None if name is None else self._unnamed.as_it_is(ledger)))
-            if name is not None and not ledger.is_skipping:
-                self._unnamed.end(ledger)
+            ledger.expect(awaited.CLOSE if name is None else awaited.CLOSE_UNNAMED)
             return None
         ledger.expect((Awaited.CLOSE, self.prepared.forget(name)))
         return close(NOBODY)
@@ -166,7 +169,25 @@ class Translation:
 
     def forget_all(self) -> None:
         self.prepared.forget_all()
-        self._unnamed.forget()
+
+    def _use_unnamed(self, ledger: Ledger) -> bytes:
+        """What stands before that: it is made again where it is missing."""
+        statement = self.unnamed.statement
+        if ledger.has_unnamed:
+            if statement is not None and statement.look is not PLAIN:
+                ledger.note(statement.look)
+            return b""
+        if ledger.is_skipping:
+            return b""
+        if not ledger.is_answered:  # it may turn out that there is another one
+            self.waits = True
+            return statements.FLUSH
+        if statement is None or not statement.body:
+            return b""
+        ledger.note(statement.look)
+        ledger.has_unnamed = True
+        ledger.expect((Awaited.PARSE_OURS, ledger.lose_unnamed))
+        return statement.parse()
 
     def _note(self, found: Look, ledger: Ledger, *, runs: bool) -> bytes:
         """What a text does, now if it `runs`; what stands before it."""
@@ -184,10 +205,10 @@ class Translation:
         return before
 
 
-def _guard(ledger: Ledger, undo: Callable[[], None] | None = None) -> bytes:
+def _guard(ledger: Ledger) -> bytes:
     """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
     ledger.unsynced = False
-    ledger.expect((Awaited.SENTINEL, undo))
+    ledger.expect(awaited.SENTINEL)
     return close(NOBODY)
 
 

@@ -165,6 +165,18 @@ STATEMENTS: dict[str, Script] = {
         close("S", "") + use("nobody") + SYNC,
         use("") + SYNC,
     ),
+    "unnamed, ended behind a batch that failed": writes(
+        Write(ask("select 1/0") + query("begin") + SYNC + query(""), 2),
+        use("") + SYNC,
+        ask("select 1") + SYNC,
+        Write(use("nobody") + ask("select 2") + SYNC + close("S", "") + SYNC, 2),
+        use("") + SYNC,
+        parse("s", "select 's'") + ask("select 3") + SYNC,
+        use("s") + use("") + ask("select 4") + SYNC + use("") + SYNC,
+        use("s") + ask("select 5") + use("") + SYNC + query("") + use("") + SYNC,
+        use("s") + ask("discard all") + SYNC,
+        use("") + SYNC,
+    ),
     "a batch in one write, and more": writes(
         ask("select 1") + SYNC + ask("select 2") + SYNC,
         ask("select 3") + SYNC + query("select 4"),
