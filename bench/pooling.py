@@ -25,7 +25,7 @@ CLIENTS = (8, 32, 200)
 LEAST_SHARE = 0.65
 PROMISED = ("simple", "extended")
 MAX_CONNECTIONS = 600  # three pools, and the most clients directly
-_CONNECTING_A_SECOND = 100  # clients; pgbench's time begins before they have connected
+_CONNECTING_A_SECOND = 50  # clients; pgbench's time begins before they have connected
 _IDLE = "memory of an idle client"
 
 
