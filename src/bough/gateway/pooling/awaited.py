@@ -37,7 +37,7 @@ Entry = tuple[Awaited, Undo | Words | Statement | None]  # and how to undo it, o
 
 SYNC: Entry = (Awaited.SYNC, None)
 QUERY: Entry = (Awaited.QUERY, None)
-CALL: Entry = (Awaited.QUERY, None)
+CALL: Entry = (Awaited.QUERY, None)  # an object of its own: it does not end the unnamed statement
 COPY_END: Entry = (Awaited.COPY_END, None)
 CLOSE: Entry = (Awaited.CLOSE, None)
 CLOSE_UNNAMED: Entry = (Awaited.CLOSE_UNNAMED, None)

@@ -1,8 +1,21 @@
 """Prepared statements: made, used, closed and thrown away."""
 
-from gateway.pooling.phrases import SYNC, ask, bind, close, describe, execute, message, parse, query, use
+from gateway.pooling.phrases import (
+    SYNC,
+    ask,
+    bind,
+    close,
+    describe,
+    execute,
+    function_call,
+    message,
+    parse,
+    query,
+    use,
+)
 from gateway.pooling.scripts.writes import Script, Write, writes
 
+_PI = 1610  # pi(), whose oid is in the source of Postgres
 _BINARY = message(b"B", b"\0s\0" + b"\0\1\0\1" + b"\0\1\0\0\0\4\0\0\0\x2a" + b"\0\1\0\1")
 
 STATEMENTS: dict[str, Script] = {
@@ -165,6 +178,7 @@ STATEMENTS: dict[str, Script] = {
         close("S", "") + use("nobody") + SYNC,
         use("") + SYNC,
     ),
+    "unnamed, before a function call": writes(ask("select 1") + SYNC, function_call(_PI), use("") + SYNC),
     "unnamed, ended behind a batch that failed": writes(
         Write(ask("select 1/0") + query("begin") + SYNC + query(""), 2),
         use("") + SYNC,
