@@ -37,17 +37,20 @@ from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from bough.tasks.count_active import CountActive
+from bough.tasks.expire_branches import ExpireBranches
 from bough.tasks.forget_answers import ForgetAnswers
 from bough.tasks.forget_logs import ForgetLogs
 from bough.tasks.forget_workers import ForgetWorkers
 from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.keep_names import KeepNames
+from bough.tasks.keep_replicas import KeepReplicas
 from bough.tasks.loop import Loop
 from bough.tasks.measure_branches import MeasureBranches
 from bough.tasks.purge_deleted import PurgeDeleted
-from bough.tasks.read_logins import ReadLogins
+from bough.tasks.read_contents import ReadContents
 from bough.tasks.renew_certificates import RenewCertificates
 from bough.tasks.rotate_logs import RotateLogs
+from bough.tasks.scale_computes import ScaleComputes
 from bough.tasks.suspend_idle import SuspendIdle
 from bough.tasks.write_key_use import WriteKeyUse
 
@@ -138,7 +141,9 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     )
     tasks = (
         KeepComputes(store, engine, queue, activity),
+        KeepReplicas(store, engine, queue),
         PurgeDeleted(store, queue),
+        ExpireBranches(store, queue, activity),
         WriteKeyUse(store, key_use),
         MeasureBranches(store, engine, figures),
         ForgetAnswers(store),
@@ -149,7 +154,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         KeepNames(store, names),
     )
     quick_tasks = (
-        ReadLogins(store, engine, queue, activity),
+        ReadContents(store, engine, queue, activity),
         SuspendIdle(settings, store, engine, queue, activity),
         CountActive(store, engine),
     )
@@ -163,7 +168,11 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             workers=settings.operation_workers,
             urgent_workers=settings.wakes_at_once,
         ),
-        loops=(Loop(store, tasks), Loop(store, quick_tasks, "quick tasks")),
+        loops=(
+            Loop(store, tasks),
+            Loop(store, quick_tasks, "quick tasks"),
+            Loop(store, (ScaleComputes(store, engine),), "scaling"),
+        ),
         plane=Plane(
             entrance=Entrance(store, secret_file(settings.keys / "mock")),
             wakes=Wakes(settings, store=store, engine=engine, queue=queue, events=events, activity=activity),

@@ -47,7 +47,10 @@ class Plan(_Frozen):
     """Limits of an account. `free` is the plan of new accounts."""
 
     projects: int = 100
-    branches: int = 500
+    branches: int = 500  # of a project
+    endpoints: int = 500  # of a project
+    roles: int = 500  # of a branch
+    databases: int = 500  # of a branch
     storage_bytes: int = 512 * 1024**2
     history_seconds: int = 7 * 86400
     max_cu: float = 8
@@ -57,7 +60,14 @@ DEFAULT_REGIONS = (Region(id="aws-us-east-2", name="US East 2 (Ohio)", latitude=
 DEFAULT_PLANS = {
     "free": Plan(),
     "unlimited": Plan(
-        projects=1_000_000, branches=100_000, storage_bytes=16 * 1024**4, history_seconds=30 * 86400, max_cu=64
+        projects=1_000_000,
+        branches=100_000,
+        endpoints=100_000,
+        roles=100_000,
+        databases=100_000,
+        storage_bytes=16 * 1024**4,
+        history_seconds=30 * 86400,
+        max_cu=64,
     ),
 }
 
@@ -191,6 +201,11 @@ class Settings(_Frozen):
     def plane(self) -> Path:
         """Where control answers the gateway."""
         return self.sockets / "plane" / "control.sock"
+
+    @property
+    def gateway_folder(self) -> Path:
+        """Where the gateway's workers keep their locks and find one another, and control finds them."""
+        return self.sockets / "gateway"
 
     @property
     def sockets(self) -> Path:

@@ -14,7 +14,7 @@ def built() -> frozenset[Operation]:
     for route in iter_route_contexts(bare_app().routes):
         inner = (route.path or "").removeprefix(PREFIX)
         if route.path != inner and inner not in _OURS:
-            found |= {Operation(method, inner) for method in route.methods or ()}
+            found |= {Operation(method, inner.replace(":path}", "}")) for method in route.methods or ()}
     return frozenset(found)
 
 
@@ -24,6 +24,9 @@ def path_to(operation: Operation, **given: object) -> str:
         "endpoint_id": "ep-none",
         "project_id": "quiet-sea-12345678",
         "operation_id": "00000000-0000-4000-8000-000000000000",
+        "branch_id": "br-none",
+        "role_name": "nobody",
+        "database_name": "nothing",
         "key_id": 0,
     }
     return operation.path.format(**{**values, **given})

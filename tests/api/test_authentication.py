@@ -10,7 +10,16 @@ from api.routes import built, path_to
 from bough.domain.api_key import KeyKind
 from compat.contract import Operation
 
+BRANCHES = "/projects/{project_id}/branches"
+BRANCH = f"{BRANCHES}/{{branch_id}}"
+ENDPOINTS = "/projects/{project_id}/endpoints"
 BODIES: dict[Operation, Any] = {
+    Operation("POST", BRANCHES): {},
+    Operation("PATCH", BRANCH): {"branch": {}},
+    Operation("POST", f"{BRANCH}/roles"): {"role": {"name": "app"}},
+    Operation("POST", f"{BRANCH}/databases"): {"database": {"name": "app", "owner_name": "app"}},
+    Operation("PATCH", f"{BRANCH}/databases/{{database_name}}"): {"database": {}},
+    Operation("POST", ENDPOINTS): {"endpoint": {"branch_id": "br-none", "type": "read_write"}},
     Operation("POST", "/projects"): {"project": {}},
     Operation("PATCH", "/projects/{project_id}"): {"project": {}},
     Operation("PATCH", "/projects/{project_id}/endpoints/{endpoint_id}"): {"endpoint": {}},
@@ -20,6 +29,20 @@ QUERIES = {Operation("GET", "/projects/{project_id}/connection_uri"): "?role_nam
 
 # What a good key gets on each route when the project or the key it names does not exist.
 AUTHORIZATION_CASES = {
+    **{Operation(method, BRANCHES): 404 for method in ("GET", "POST")},
+    **{Operation(method, BRANCH): 404 for method in ("GET", "PATCH", "DELETE")},
+    Operation("GET", f"{BRANCHES}/count"): 404,
+    Operation("GET", f"{BRANCH}/endpoints"): 404,
+    Operation("POST", f"{BRANCH}/set_as_default"): 404,
+    Operation("POST", f"{BRANCH}/set_as_primary"): 404,
+    **{Operation(method, f"{BRANCH}/roles"): 404 for method in ("GET", "POST")},
+    **{Operation(method, f"{BRANCH}/roles/{{role_name}}"): 404 for method in ("GET", "DELETE")},
+    Operation("GET", f"{BRANCH}/roles/{{role_name}}/reveal_password"): 404,
+    Operation("POST", f"{BRANCH}/roles/{{role_name}}/reset_password"): 404,
+    **{Operation(method, f"{BRANCH}/databases"): 404 for method in ("GET", "POST")},
+    **{Operation(method, f"{BRANCH}/databases/{{database_name}}"): 404 for method in ("GET", "PATCH", "DELETE")},
+    Operation("POST", ENDPOINTS): 404,
+    Operation("DELETE", f"{ENDPOINTS}/{{endpoint_id}}"): 404,
     Operation("GET", "/projects"): 200,
     Operation("POST", "/projects"): 201,
     Operation("GET", "/projects/{project_id}"): 404,

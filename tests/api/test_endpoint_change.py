@@ -1,4 +1,4 @@
-"""Changing an endpoint: how it pools, and nothing else yet; nothing that is given is passed over."""
+"""Changing an endpoint: how it pools, its size, its settings, when it sleeps, and whether it serves at all."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,6 @@ from bough.domain.api_key import KeyKind
 from bough.domain.endpoint import EndpointState
 from bough.ids import EndpointId
 
-CAN = "what can be changed is pooler_enabled, pooler_mode and settings.pgbouncer_settings"
 SETTINGS = {"pool_mode": "transaction", "default_pool_size": "5", "query_wait_timeout": "2.5"}
 
 
@@ -87,33 +86,77 @@ async def test_who_says_nothing_changes_nothing_but_the_moment(caller: Caller, f
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("branch_id", "br-other-12345678"),
-        ("autoscaling_limit_min_cu", 1),
+        ("autoscaling_limit_min_cu", 0.5),
         ("autoscaling_limit_max_cu", 2),
         ("provisioner", "k8s-pod"),
-        ("disabled", False),
-        ("passwordless_access", True),
+        ("passwordless_access", False),
         ("suspend_timeout_seconds", 60),
+        ("suspend_timeout_seconds", -1),
         ("name", "mine"),
-        ("no_such_field", []),
+        ("settings", {"pg_settings": {"work_mem": "9MB"}}),
     ],
 )
-async def test_what_cannot_be_changed_yet_is_refused_with_what_can(caller: Caller, name: str, value: Any) -> None:
-    path = await has_endpoint(caller)
-    sentence = await _refused(caller, path, pooler_enabled=True, **{name: value})
-    assert f"endpoint: '{name}' cannot be changed here yet; {CAN}" in sentence
+@pytest.mark.parametrize("state", list(EndpointState))
+async def test_each_field_changes_and_a_running_compute_hears_of_what_concerns_it(
+    caller: Caller, state: EndpointState, name: str, value: Any
+) -> None:
+    path = await has_endpoint(caller, state, max_cu=1.0)
+    answer = await _patch(caller, path, **{name: value})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["endpoint"][name] == value
+    assert (await _shown(caller, path))[name] == value
+    concerns = name.startswith("autoscaling") or name == "settings"
+    heard = ["apply_config"] if concerns and state is EndpointState.ACTIVE else []
+    assert [operation["action"] for operation in answer.json()["operations"]] == heard
 
 
-@pytest.mark.parametrize("name", ["pg_settings", "preload_libraries", "other"])
-async def test_inside_the_settings_too(caller: Caller, name: str) -> None:
+async def test_disabling_stops_it_and_enabling_does_not_start_it(caller: Caller) -> None:
+    path = await has_endpoint(caller, EndpointState.ACTIVE)
+    off = (await _patch(caller, path, disabled=True)).json()
+    assert (off["endpoint"]["disabled"], off["endpoint"]["pending_state"]) == (True, "idle")
+    assert [operation["action"] for operation in off["operations"]] == ["suspend_compute"]
+    await caller.sees_work_end(path.split("/")[2])
+    assert (await caller.client.post(f"{path}/start")).status_code == 412
+    on = (await _patch(caller, path, disabled=False)).json()
+    assert (on["endpoint"]["disabled"], on["operations"]) == (False, [])
+
+
+async def test_an_endpoint_stays_with_its_branch(caller: Caller) -> None:
     path = await has_endpoint(caller)
-    sentence = await _refused(caller, path, settings={name: {}, "pgbouncer_settings": SETTINGS})
-    assert f"endpoint.settings: '{name}' cannot be changed here yet; {CAN}" in sentence
+    own = (await _shown(caller, path))["branch_id"]
+    assert "stays with its branch" in await _refused(caller, path, branch_id="br-other-12345678", name="other")
+    assert (await _patch(caller, path, branch_id=own, name="same")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "sizes"),
+    [
+        ({"autoscaling_limit_min_cu": 4}, (4, 4)),
+        ({"autoscaling_limit_max_cu": 0.25}, (0.25, 0.25)),
+        ({"autoscaling_limit_min_cu": 0.25, "autoscaling_limit_max_cu": 8}, (0.25, 8)),
+    ],
+)
+async def test_one_limit_takes_the_other_with_it(caller: Caller, fields: Json, sizes: tuple[float, float]) -> None:
+    path = await has_endpoint(caller, min_cu=1.0, max_cu=2.0)
+    shown = (await _patch(caller, path, **fields)).json()["endpoint"]
+    assert (shown["autoscaling_limit_min_cu"], shown["autoscaling_limit_max_cu"]) == sizes
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
+        ({"autoscaling_limit_min_cu": 0.1}, "autoscaling_limit_min_cu"),
+        ({"autoscaling_limit_min_cu": 4, "autoscaling_limit_max_cu": 2}, "is larger than autoscaling_limit_max_cu"),
+        ({"autoscaling_limit_max_cu": 1024}, "over the 64 CU that the plan allows"),
+        ({"suspend_timeout_seconds": 59}, "use 0 for the default, -1 for never, or 60 to 604800"),
+        ({"suspend_timeout_seconds": 604_801}, "suspend_timeout_seconds"),
+        ({"disabled": "no"}, "endpoint.disabled"),
+        ({"name": ""}, "endpoint.name"),
+        ({"name": "x" * 65}, "endpoint.name"),
+        ({"settings": {"pg_settings": {"work_mem": "a lot"}}}, "work_mem"),
+        ({"settings": {"pg_settings": {"work_mum": "8MB"}}}, "work_mem"),
+        ({"settings": {"pg_settings": {"fsync": "off"}}}, "fsync"),
+        ({"settings": {"preload_libraries": {"enabled_libraries": ["x"]}}}, "cannot be preloaded"),
         ({"pooler_mode": "session"}, "pooler_mode is 'session': only transaction is possible here."),
         ({"pooler_mode": ""}, "pooler_mode is '': only transaction"),
         ({"pooler_mode": 7}, "endpoint.pooler_mode"),

@@ -107,12 +107,16 @@ async def test_what_was_used_is_shown_with_the_project(caller: Caller) -> None:
         assert endpoint is not None
         await rows.usage.start_counting(endpoint.id, endpoint.created_at)
         await rows.usage.stop_counting(endpoint, endpoint.created_at.replace(year=endpoint.created_at.year + 1))
+        await rows.usage.add_cpu(endpoint.id, endpoint.created_at, 5.5)
+        for position in (100, 107):
+            await rows.branches.note_written(endpoint.branch_id, position)
     shown = await caller.project(project_id)
     year = 365 * 86400
     assert shown["active_time_seconds"] in (year, year + 86400)
-    assert shown["compute_time_seconds"] == shown["cpu_used_sec"] == shown["active_time_seconds"] // 4
+    assert shown["compute_time_seconds"] == shown["active_time_seconds"] // 4
+    assert (shown["cpu_used_sec"], shown["written_data_bytes"]) == (5, 7)
     listed = (await caller.client.get("/projects")).json()["projects"][0]
-    assert (listed["active_time"], listed["cpu_used_sec"]) == (shown["active_time_seconds"], shown["cpu_used_sec"])
+    assert (listed["active_time"], listed["cpu_used_sec"]) == (shown["active_time_seconds"], 5)
 
 
 def test_the_verbs_reach_no_further_than_their_endpoint() -> None:

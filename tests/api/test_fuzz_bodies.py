@@ -62,17 +62,21 @@ def almost_good(draw: st.DrawFn) -> dict[str, Any]:
     return asked
 
 
-def _bytes(value: Any) -> bytes:
+def as_bytes(value: Any) -> bytes:
     return json.dumps(value).encode()  # NaN and lone surrogates pass, as careless clients send them
 
 
-async def _check(caller: Caller, method: str, path: str, body: bytes, fine: set[int]) -> dict[str, Any] | None:
+async def check(
+    caller: Caller, method: str, path: str, body: bytes, fine: set[int], *also: int
+) -> dict[str, Any] | None:
+    """The answer when it is fine; otherwise a refusal with a sentence."""
     answer = await caller.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
     if answer.status_code in fine:
         good: dict[str, Any] = answer.json()
         return good
-    assert answer.status_code in (400, 422), answer.text
+    assert answer.status_code in (400, 422, *also), answer.text
     assert set(answer.json()) == {"request_id", "code", "message"}
+    assert answer.json()["message"]
     return None
 
 
@@ -85,13 +89,13 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
         ("PATCH", "/projects/quiet-sea-12345678"),
         ("PATCH", "/projects/quiet-sea-12345678/endpoints/ep-none"),
     ):
-        await _check(caller, method, path, _bytes(body), {200, 201, 404})
+        await check(caller, method, path, as_bytes(body), {200, 201}, 404)
 
 
 @BOUNDED
 @given(asked=almost_good())
 async def test_almost_good_projects(caller: Caller, asked: dict[str, Any]) -> None:
-    made = await _check(caller, "POST", "/projects", _bytes({"project": asked}), {201})
+    made = await check(caller, "POST", "/projects", as_bytes({"project": asked}), {201})
     if made is not None:
         event("created")
         shown = await caller.project(made["project"]["id"])
@@ -104,7 +108,7 @@ async def test_almost_good_projects(caller: Caller, asked: dict[str, Any]) -> No
 async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
     project_id = projects[0]["id"] if projects else await caller.has()
-    changed = await _check(caller, "PATCH", f"/projects/{project_id}", _bytes({"project": asked}), {200})
+    changed = await check(caller, "PATCH", f"/projects/{project_id}", as_bytes({"project": asked}), {200})
     if changed is not None:
         event("changed")
         assert (await caller.project(project_id))["updated_at"] == changed["project"]["updated_at"]
@@ -130,7 +134,7 @@ async def test_almost_good_changes_of_an_endpoint(caller: Caller, asked: dict[st
     project_id = projects[0]["id"] if projects else await caller.has()
     path = f"/projects/{project_id}/endpoints"
     before = (await caller.client.get(path)).json()["endpoints"][0]
-    changed = await _check(caller, "PATCH", f"{path}/{before['id']}", _bytes({"endpoint": asked}), {200})
+    changed = await check(caller, "PATCH", f"{path}/{before['id']}", as_bytes({"endpoint": asked}), {200})
     after = (await caller.client.get(path)).json()["endpoints"][0]
     if changed is not None:
         event("changed")
@@ -142,7 +146,7 @@ async def test_almost_good_changes_of_an_endpoint(caller: Caller, asked: dict[st
 @BOUNDED
 @given(raw=st.binary(max_size=200))
 async def test_any_bytes_as_a_body(caller: Caller, raw: bytes) -> None:
-    await _check(caller, "POST", "/projects", raw, set())
+    await check(caller, "POST", "/projects", raw, set())
 
 
 @BOUNDED

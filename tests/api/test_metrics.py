@@ -57,14 +57,17 @@ async def endpoint(busy: Front) -> EndpointId:
     """One that runs and was measured."""
     made = await (await open_account(busy)).creates()
     await busy.platform.settle()
+    await busy.platform.query(made, "select count(*) from generate_series(1, 3000000)")  # else it may take no time
     await measure(busy)
     return EndpointId(made["endpoints"][0]["id"])
 
 
-async def test_a_running_compute_has_its_state_memory_and_start(busy: Front, endpoint: EndpointId) -> None:
+async def test_a_running_compute_has_its_state_memory_time_and_start(busy: Front, endpoint: EndpointId) -> None:
     seen = await figures(busy)
     assert seen["bough_compute_state"][endpoint, "active"] == 1
     assert 5 * MB < seen["bough_compute_memory_bytes"][endpoint,] < 500 * MB
+    assert seen["bough_compute_cpu_seconds_total"][endpoint,] > 0
+    assert seen["bough_compute_size_cu"][endpoint,] == 0.25
     started = seen["bough_compute_started_timestamp_seconds"][endpoint,]
     assert 0 <= clock.now().timestamp() - started < 3600
     assert seen["bough_computes"]["active",] >= 1
@@ -74,6 +77,8 @@ async def test_one_that_stops_takes_its_figures_with_it(busy: Front, endpoint: E
     await busy.platform.engine.ensure_suspended(endpoint)
     seen = await figures(busy)
     assert (endpoint,) not in seen.get("bough_compute_memory_bytes", {})
+    assert (endpoint,) not in seen.get("bough_compute_cpu_seconds_total", {})
+    assert (endpoint,) not in seen.get("bough_compute_size_cu", {})
     assert (endpoint,) not in seen.get("bough_compute_started_timestamp_seconds", {})
     assert seen["bough_compute_state"][endpoint, "gone"] == 1
     await measure(busy)

@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from bough.cli.admin import psql
@@ -84,8 +85,27 @@ def test_psql_has_its_own_options_input_and_exit_status(bough: Program) -> None:
         "name others with --role and --database.\n",
     )
     assert psql_of(bough, "first", "--branch", "twig", "-c", "select 1").stderr.startswith(
-        "bough: This version finds branches by their id only"
+        "bough: There is no branch 'twig' in the project. There are main (br-"
     )
+
+
+def test_a_branch_is_found_by_its_name_or_id_and_may_ask_for_the_password(bough: Program) -> None:
+    said = bough.up()
+    made = create(said, "first")
+    api = httpx2.Client(base_url=said["api_url"], headers={"Authorization": f"Bearer {said['api_key']}"}, timeout=60)
+    body = {"branch": {"name": "twig"}, "endpoints": [{"type": "read_write"}]}
+    branch = api.post(f"/projects/{made['project']['id']}/branches", json=body).raise_for_status().json()
+    for name in ("twig", branch["branch"]["id"]):
+        done = psql_of(bough, "first", "--branch", name, "-Atc", "select 7")
+        assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+    endpoint = f"/projects/{made['project']['id']}/endpoints/{branch['endpoints'][0]['id']}"
+    api.patch(endpoint, json={"endpoint": {"passwordless_access": False}}).raise_for_status()
+    asked = psql_of(bough, "first", "--branch", "twig", "-w", "-Atc", "select 7")
+    assert (asked.returncode, "no password supplied" in asked.stderr) == (2, True), asked.stderr
+    password = branch["roles"][0]["password"]
+    given = psql_of(bough, "first", "--branch", "twig", "-w", "-Atc", "select 7", PGPASSWORD=password)
+    assert (given.returncode, given.stdout) == (0, "7\n"), given.stderr
+    api.close()
 
 
 def test_other_names_and_settings_of_other_servers_do_not_get_in_the_way(bough: Program) -> None:

@@ -52,7 +52,7 @@ class Contract:
 
     def operation_of(self, method: str, path: str) -> Operation | None:
         """The operation a request is for; None when the contract has none."""
-        inner = path.removeprefix(PREFIX)
+        inner = path.removeprefix(PREFIX).replace("/set_as_primary", "/set_as_default")  # its older name
         for pattern, template in self._templates:
             if pattern.fullmatch(inner) and Operation(method, template) in self._responses:
                 return Operation(method, template)

@@ -1,36 +1,7 @@
 // Drives a platform with the published npm client; prints what it saw as JSON.
 // Usage: node drive_api_client.mjs <node_modules> <base url> <key>
 
-import { createRequire } from "node:module";
-
-const [modules, baseURL, apiKey] = process.argv.slice(2);
-const { createApiClient } = createRequire(`${modules}/`)("@neondatabase/api-client");
-const client = createApiClient({ apiKey, baseURL });
-const ENDED = new Set(["finished", "failed", "cancelled", "skipped"]);
-
-async function ended(projectId, operations) {
-  const deadline = Date.now() + 60_000;
-  const last = [];
-  for (const { id } of operations) {
-    let operation;
-    do {
-      if (Date.now() > deadline) throw new Error("the operations did not end");
-      await new Promise((wake) => setTimeout(wake, 50));
-      ({ operation } = (await client.getProjectOperation(projectId, id)).data);
-    } while (!ENDED.has(operation.status));
-    last.push(operation.status);
-  }
-  return last;
-}
-
-async function failure(call) {
-  try {
-    await call();
-  } catch (error) {
-    return { status: error.response.status, ...error.response.data };
-  }
-  return null;
-}
+import { client, ended, failure } from "./api_client.mjs";
 
 async function everyPage() {
   const names = [];

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import requires
 from compat.listener import Listener
 
 PACKAGE = "@neondatabase/api-client@2.7.3"
-SCRIPT = Path(__file__).with_name("drive_api_client.mjs")
+HERE = Path(__file__).parent
+NOT_BUILT = {"recoverProjectBranch", "restoreProjectBranch"}
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +27,17 @@ def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "node_modules"
 
 
-@pytest.fixture
-def seen(node_modules: Path, listening_platform: Listener) -> dict[str, Any]:
+def _driven(script: str, node_modules: Path, platform: Listener) -> dict[str, Any]:
     """What the script saw."""
-    command = ["node", str(SCRIPT), str(node_modules), f"{listening_platform.url}/api/v2", listening_platform.key]
+    command = ["node", str(HERE / script), str(node_modules), f"{platform.url}/api/v2", platform.key]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
-def test_the_client_works_unchanged(seen: dict[str, Any]) -> None:
+def test_the_client_works_unchanged(node_modules: Path, listening_platform: Listener) -> None:
+    seen = _driven("drive_api_client.mjs", node_modules, listening_platform)
     assert seen["auth"]["auth_method"] == "api_key_user"
     assert seen["auth"]["account_id"] == seen["me"]["id"]
     assert seen["me"]["billing_account"]
@@ -63,3 +65,58 @@ def test_the_client_works_unchanged(seen: dict[str, Any]) -> None:
     assert created["project"]["id"] in seen["recoverable"]
     assert seen["recovered"]["branches"][0]["id"] == created["branch"]["id"]
     assert (seen["refused"]["status"], seen["refused"]["code"]) == (400, "")
+
+
+def test_branches_and_all_that_is_theirs(node_modules: Path, listening_platform: Listener) -> None:
+    seen = _driven("drive_branches.mjs", node_modules, listening_platform)
+    assert set(seen["forgotten"]) == NOT_BUILT
+    assert set(seen["hasty"]) == {"finished"}
+    _check_branches(seen)
+    _check_endpoints(seen)
+    _check_roles_and_databases(seen)
+
+
+def _check_branches(seen: dict[str, Any]) -> None:
+    created, dev = seen["created"], seen["created"]["branch"]["id"]
+    assert (created["status"], created["actions"]) == (201, ["create_branch", "start_compute"])
+    assert created["statuses"] == ["finished", "finished"]
+    assert created["connection_uris"][0]["connection_parameters"]["host"] == created["endpoints"][0]["host"]
+    assert created["roles"][0]["password"]
+    assert set(seen["states"]) == {"ready"}
+    assert (seen["count"], seen["names"][:2], seen["names"][-1]) == (5, ["main", "dev"], "child")
+    assert seen["found"] == ["dev"]
+    assert seen["shown"]["branch"]["id"] == dev
+    assert seen["shown"]["annotation"]["value"] == seen["annotations"][dev]["value"] == {"ticket": "42"}
+    assert datetime.fromisoformat(seen["expiring"]["expires_at"]) == datetime.fromisoformat(seen["soon"])
+    assert "expires_at" not in seen["kept"]
+    assert (seen["default"]["id"], seen["default"]["default"]) == (dev, True)
+    assert (seen["stays"]["status"], "default branch" in seen["stays"]["message"]) == (422, True)
+    assert (seen["parent"]["status"], "child branches" in seen["parent"]["message"]) == (422, True)
+    assert (seen["deleted"]["actions"], seen["deleted"]["statuses"]) == (["delete_timeline"], ["finished"])
+    assert (seen["again"], seen["missing"]["status"], seen["deletedToo"]) == (204, 404, 5)
+
+
+def _check_endpoints(seen: dict[str, Any]) -> None:
+    endpoint = seen["endpoint"]["endpoint"]
+    assert (seen["endpoint"]["status"], seen["endpoint"]["statuses"]) == (201, ["finished"])
+    assert endpoint["suspend_timeout_seconds"] == 120
+    assert (seen["second"]["status"], "read_write endpoint already" in seen["second"]["message"]) == (422, True)
+    assert (seen["active"], seen["ofBranch"], seen["ofProject"]) == ("active", [endpoint["id"]], 3)
+    assert seen["updated"]["endpoint"]["name"] == "mine"
+    assert seen["verbs"] == [["suspend_compute"], ["start_compute"], ["suspend_compute", "start_compute"]]
+    assert seen["noEndpoint"]["actions"] == ["suspend_compute"]
+
+
+def _check_roles_and_databases(seen: dict[str, Any]) -> None:
+    name = 'It\'s "grün"/100% & more'
+    assert (seen["role"]["status"], seen["role"]["role"]["name"]) == (201, name)
+    assert set(seen["roles"]) == {"app", "neondb_owner", name}
+    assert (seen["oneRole"]["name"], "password" in seen["oneRole"]) == (name, False)
+    assert seen["password"] == seen["reset"]["role"]["password"] != seen["role"]["role"]["password"]
+    assert (seen["database"]["status"], seen["databases"]) == (201, ["neondb", name])
+    assert (seen["oneDatabase"]["name"], seen["oneDatabase"]["owner_name"]) == (name, name)
+    assert (seen["owner"]["status"], "owns the database" in seen["owner"]["message"]) == (422, True)
+    assert seen["given"]["database"]["owner_name"] == "app"
+    for change in ("role", "reset", "database", "given", "dropped", "left"):
+        assert (seen[change]["actions"], seen[change]["statuses"]) == (["apply_config"], ["finished"]), change
+    assert seen["nothing"] == 204

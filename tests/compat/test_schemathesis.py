@@ -51,6 +51,9 @@ def known_ids(listening_front: Listener, key_header: dict[str, str]) -> dict[str
         "project_id": project_id,
         "endpoint_id": made["endpoints"][0]["id"],
         "operation_id": made["operations"][0]["id"],
+        "branch_id": made["branch"]["id"],
+        "role_name": "neondb_owner",
+        "database_name": "neondb",
         "key_id": key["id"],
     }
 

@@ -22,7 +22,7 @@ class Watch:
         request = response.request
         content_type = response.headers.get("content-type", "")
         faults = self.read(
-            Answer(request.method, request.url.path, response.status_code, content_type, response.content)
+            Answer(request.method, _path(request.url.raw_path), response.status_code, content_type, response.content)
         )
         assert not faults, "\n".join(faults)
 
@@ -55,4 +55,10 @@ class Watch:
 def _answer(scope: Scope, parts: list[Message]) -> Answer:
     headers = {name.lower(): value.decode("latin-1") for name, value in parts[0]["headers"]}
     body = b"".join(part.get("body", b"") for part in parts[1:])
-    return Answer(scope["method"], scope["path"], parts[0]["status"], headers.get(b"content-type", ""), body)
+    path = _path(scope.get("raw_path") or scope["path"].encode())
+    return Answer(scope["method"], path, parts[0]["status"], headers.get(b"content-type", ""), body)
+
+
+def _path(raw: bytes) -> str:
+    """As it was sent: a slash in a name is not one that divides."""
+    return raw.partition(b"?")[0].decode("latin-1")

@@ -1,4 +1,4 @@
-"""The store, once on each back end; and the places of volume drivers."""
+"""The store, once on each back end; the places of volume drivers; and an engine on each of them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,10 +7,11 @@ import pytest
 
 import stores
 from bough.store.store import Store
+from contracts.engines import engine, settings, spec
 from contracts.shelf import module_place, shelf
 from world import PostgresServer
 
-__all__ = ["module_place", "shelf", "store"]
+__all__ = ["engine", "module_place", "settings", "shelf", "spec", "store"]
 
 
 @pytest.fixture(params=stores.BACK_ENDS)

@@ -1,8 +1,7 @@
 """What every engine promises, told with its port alone, on every driver of volumes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,64 +10,11 @@ import asyncpg
 import pytest
 
 from bough import clock
-from bough.config import Settings
-from bough.engine.port import Engine, EngineError, Login, Readiness
+from bough.engine.port import DatabaseNow, Engine, EngineError, Readiness, RoleNow
 from bough.engine.spec import ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
-from engine.homes import (
-    DATABASE,
-    DRIVERS,
-    ROLE,
-    VERIFIER,
-    Home,
-    branch_of,
-    connected,
-    home_on,
-    kill_postmaster_of,
-    spec_of,
-)
-
-
-@pytest.fixture(scope="module", params=DRIVERS)
-def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    with home_on(request.param) as made:
-        yield made
-
-
-@pytest.fixture
-async def engine(settings: Settings) -> AsyncIterator[Engine]:
-    async with Home.opened(settings) as home:
-        yield home.engine
-        for endpoint in (await home.engine.observe()).running:
-            await home.engine.ensure_suspended(endpoint)
-
-
-@pytest.fixture
-def spec(engine: Engine) -> ComputeSpec:
-    return spec_of(engine.capabilities().installs[17])
-
-
-async def ensure_ready(engine: Engine, spec: ComputeSpec) -> None:
-    await engine.ensure_branch(branch_of(spec))
-    assert await engine.ensure_running(spec) is Readiness.READY
-
-
-def child_of(spec: ComputeSpec) -> ComputeSpec:
-    return replace(spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new())
-
-
-async def ensure_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
-    child = child_of(parent)
-    await engine.ensure_branch(replace(branch_of(child), parent=parent.volume_id))
-    return child
-
-
-async def session(
-    engine: Engine, spec: ComputeSpec, role: str = ROLE, database: str = DATABASE
-) -> AbstractAsyncContextManager[Any]:
-    address = await engine.address(spec.endpoint_id)
-    assert address is not None
-    return connected(address, role, database)
+from contracts.engines import ensure_child, ensure_ready, session
+from engine.homes import DATABASE, ROLE, VERIFIER, branch_of, kill_postmaster_of
 
 
 async def test_it_tells_what_it_can_do(engine: Engine) -> None:
@@ -316,10 +262,13 @@ async def test_a_parent_may_go_before_its_child(engine: Engine, spec: ComputeSpe
         assert await db.fetchval("select word from kept") == "here"
 
 
-async def test_logins_are_told_as_sql_has_made_them(engine: Engine, spec: ComputeSpec) -> None:
-    assert await engine.logins(spec.endpoint_id) is None
+async def test_contents_are_told_as_sql_has_made_them(engine: Engine, spec: ComputeSpec) -> None:
+    assert await engine.contents(spec.endpoint_id) is None
     await ensure_ready(engine, spec)
-    assert await engine.logins(spec.endpoint_id) == (Login(name=ROLE, verifier=VERIFIER, valid_until=None),)
+    told = await engine.contents(spec.endpoint_id)
+    assert told is not None
+    assert told.roles == (RoleNow(name=ROLE, can_login=True, verifier=VERIFIER, valid_until=None),)
+    assert told.databases == (DatabaseNow(name=DATABASE, owner=ROLE),)
     async with await session(engine, spec) as db:
         await db.execute("""
             create role made login valid until '2031-01-01 00:00:00+00';
@@ -328,15 +277,25 @@ async def test_logins_are_told_as_sql_has_made_them(engine: Engine, spec: Comput
             create role over login valid until '-infinity';
             create role later login valid until '200000-01-01';
         """)
-    found = {login.name: login for login in await engine.logins(spec.endpoint_id) or ()}
-    assert found.keys() == {ROLE, "made", 'Ödd "name', "over", "later"}
-    assert found["made"] == Login(name="made", verifier=None, valid_until=datetime(2031, 1, 1, tzinfo=UTC))
+        await db.execute('create database "it\'s"')
+    found = await roles_of(engine, spec)
+    assert found.keys() == {ROLE, "made", "sleeper", 'Ödd "name', "over", "later"}
+    made = RoleNow(name="made", can_login=True, verifier=None, valid_until=datetime(2031, 1, 1, tzinfo=UTC))
+    assert found["made"] == made
+    assert not found["sleeper"].can_login
     assert (found['Ödd "name'].verifier or "").startswith("SCRAM-SHA-256$")
     assert found['Ödd "name'].valid_until is found["later"].valid_until is None
     assert found["over"].valid_until == datetime(1970, 1, 1, tzinfo=UTC)
+    assert await owners_of(engine, spec) == {DATABASE: ROLE, "it's": ROLE}
     async with await session(engine, spec) as db:
         await db.execute("drop role made; alter role over nologin; alter role later rename to renamed")
-    assert {login.name for login in await engine.logins(spec.endpoint_id) or ()} == {ROLE, 'Ödd "name', "renamed"}
+        await db.execute(f"create role heir; grant heir to {ROLE} with set true")
+        await db.execute('alter database "it\'s" owner to heir')
+        await db.execute('alter database "it\'s" rename to its')
+    found = await roles_of(engine, spec)
+    assert found.keys() == {ROLE, "sleeper", 'Ödd "name', "over", "renamed", "heir"}
+    assert not found["over"].can_login
+    assert await owners_of(engine, spec) == {DATABASE: ROLE, "its": "heir"}
 
 
 async def test_a_name_that_is_no_text_keeps_nobody_from_being_read(engine: Engine, spec: ComputeSpec) -> None:
@@ -345,7 +304,11 @@ async def test_a_name_that_is_no_text_keeps_nobody_from_being_read(engine: Engin
         await db.execute("create database latin encoding 'LATIN1' locale_provider libc locale 'C' template template0")
     async with await session(engine, spec, ROLE, "latin") as db:
         await db.execute('create role "été" login')
-    assert [login.name for login in await engine.logins(spec.endpoint_id) or ()] == [ROLE]
+        await db.execute('create database "dépôt"')
+    assert await roles_of(engine, spec) == {
+        ROLE: RoleNow(name=ROLE, can_login=True, verifier=VERIFIER, valid_until=None)
+    }
+    assert await owners_of(engine, spec) == {DATABASE: ROLE, "latin": ROLE}
     more = replace(spec, roles=(*spec.roles, RoleSpec(name="writer", verifier=VERIFIER)))
     assert await engine.ensure_running(more) is Readiness.READY
 
@@ -354,11 +317,11 @@ async def test_roles_that_postgres_knows_are_left_alone(engine: Engine, spec: Co
     await ensure_ready(engine, spec)
     async with await session(engine, spec) as db:
         await db.execute(f"create role made login; alter role {ROLE} password 'changed'")
-    changed = await engine.logins(spec.endpoint_id)
+    changed = await engine.contents(spec.endpoint_id)
     known = tuple(RoleSpec(name=name, verifier=None) for name in (ROLE, "made", "dropped"))
     await engine.ensure_suspended(spec.endpoint_id)
     assert await engine.ensure_running(replace(spec, roles=known)) is Readiness.READY
-    assert await engine.logins(spec.endpoint_id) == changed
+    assert await engine.contents(spec.endpoint_id) == changed
 
 
 async def test_it_is_busy_while_a_client_is_at_work(engine: Engine, spec: ComputeSpec) -> None:
@@ -420,3 +383,13 @@ async def count_up(db: Any, stop: asyncio.Event) -> None:
 async def committed(engine: Engine, spec: ComputeSpec) -> int:
     async with await session(engine, spec) as db:
         return int(await db.fetchval("select count(*) from counted"))
+
+
+async def roles_of(engine: Engine, spec: ComputeSpec) -> dict[str, RoleNow]:
+    told = await engine.contents(spec.endpoint_id)
+    return {role.name: role for role in told.roles} if told else {}
+
+
+async def owners_of(engine: Engine, spec: ComputeSpec) -> dict[str, str]:
+    told = await engine.contents(spec.endpoint_id)
+    return {database.name: database.owner for database in told.databases} if told else {}

@@ -8,7 +8,7 @@ import pytest
 
 from bough.domain.operation import Operation, OperationStatus
 from bough.domain.project import Project
-from bough.ids import OperationId
+from bough.ids import BranchId, OperationId
 from bough.store.operations import LostLease
 from bough.store.store import Store
 from stores import NOON, a_project, add_project, an_operation
@@ -118,8 +118,12 @@ async def test_two_runners_never_take_the_same_operation(store: Store, project: 
 async def test_work_on_an_endpoint_is_known(store: Store) -> None:
     project, other = a_project(1), a_project(2)
     branch, endpoint = await add_project(store, project)
-    await add_project(store, other)
+    another_branch, another = await add_project(store, other)
     await _add(store, an_operation(project.id, branch_id=branch.id, endpoint_id=endpoint.id))
+    await _add(store, an_operation(other.id, branch_id=BranchId.new(), endpoint_id=None))
     async with store.read() as rows:
-        assert await rows.operations.endpoints_with_work() == {endpoint.id}
-        assert await rows.operations.count_open() == 1
+        assert await rows.operations.endpoints_with_work() == {endpoint.id}, "work on another branch is none of theirs"
+        assert await rows.operations.count_open() == 2
+    await _add(store, an_operation(other.id, branch_id=another_branch.id, endpoint_id=None))
+    async with store.read() as rows:
+        assert await rows.operations.endpoints_with_work() == {endpoint.id, another.id}

@@ -4,13 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from bough.domain.endpoint import EndpointState
+from bough.domain.branch import Volume
+from bough.domain.endpoint import Endpoint, EndpointState
 from bough.domain.operation import Operation, OperationStatus
 from bough.domain.role import Role
 from bough.domain.usage import Moved, Usage
 from bough.ids import BranchId, EndpointId
 from bough.store.store import Store
-from stores import NOON, a_project, add_project, an_operation
+from stores import NOON, a_branch, a_project, add_project, an_endpoint, an_operation
 
 MINUTE = timedelta(minutes=1)
 
@@ -38,7 +39,7 @@ async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
     changed = replace(first, verifier=None, valid_until=None, sealed_password=None, is_wished=False)
     async with store.transaction() as rows:
         await rows.roles.save(changed)
-        await rows.roles.remove(second)
+        await rows.roles.remove(branch.id, second.name)
     async with store.read() as rows:
         assert await rows.roles.of_branch(branch.id) == [changed]
         assert await rows.roles.get(branch.id, "app") == changed
@@ -102,6 +103,92 @@ async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
         found = await rows.usage.get(endpoint.id)
     assert found is not None
     assert (found.active_seconds, found.compute_seconds, found.counted_at) == (90, 180, None)
+
+
+async def cpu(store: Store, endpoint: Endpoint) -> tuple[float, float]:
+    """Of all runs, and of the last."""
+    async with store.read() as rows:
+        found = await rows.usage.get(endpoint.id)
+    assert found is not None
+    return found.cpu_seconds, found.cpu_run_seconds
+
+
+async def test_of_one_run_only_what_is_new_is_added(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    _, other = await add_project(store, a_project(1))
+    for seconds in (2.5, 2.5, 4.0):
+        async with store.transaction() as rows:
+            assert await rows.usage.add_cpu(endpoint.id, NOON, seconds)
+    assert await cpu(store, endpoint) == (4.0, 4.0)
+    assert await cpu(store, other) == (0.0, 0.0)
+    async with store.transaction() as rows:
+        assert not await rows.usage.add_cpu(EndpointId.new(), NOON, 1.0)
+
+
+async def test_another_run_adds_all_that_it_took(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    async with store.transaction() as rows:
+        await rows.usage.add_cpu(endpoint.id, NOON, 4.0)
+        await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 1.5)
+        await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 2.0)
+    assert await cpu(store, endpoint) == (6.0, 2.0)
+    async with store.transaction() as rows:  # the clock was set back meanwhile
+        await rows.usage.add_cpu(endpoint.id, NOON - MINUTE, 0.5)
+    assert await cpu(store, endpoint) == (6.5, 0.5)
+
+
+async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None:
+    _, endpoint = await add_project(store, a_project())
+    async with store.transaction() as rows:
+        assert await rows.usage.add_cpu(endpoint.id, NOON, 4.0)
+        assert not await rows.usage.add_cpu(endpoint.id, NOON, 3.0)
+    assert await cpu(store, endpoint) == (4.0, 4.0)
+    async with store.transaction() as rows:
+        assert await rows.usage.add_cpu(endpoint.id, NOON, 4.5)
+    assert await cpu(store, endpoint) == (4.5, 4.5)
+
+
+async def test_what_was_written_is_how_far_the_wal_came(store: Store) -> None:
+    branch, _ = await add_project(store, a_project())
+    written = []
+    for position in (2**40, 2**40 + 5, 2**40 + 5, 7, 10):  # the fourth: a restore has set it back
+        async with store.transaction() as rows:
+            await rows.branches.note_written(branch.id, position)
+        async with store.read() as rows:
+            found = await rows.branches.get(branch.project_id, branch.id)
+        assert found is not None
+        assert found.wal_position == position
+        written.append(found.written_bytes)
+    assert written == [0, 5, 5, 5, 8]
+
+
+async def test_a_branch_that_begins_with_its_parents_wal_has_written_what_follows(store: Store) -> None:
+    branch, _ = await add_project(store, a_project(), wal_position=2**41)
+    async with store.transaction() as rows:
+        await rows.branches.note_written(branch.id, 2**41 + 2**40)
+        found = await rows.branches.get(branch.project_id, branch.id)
+    assert found is not None
+    assert found.written_bytes == 2**40
+
+
+async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> None:
+    project = a_project()
+    branch, endpoint = await add_project(store, project, wal_position=0)
+    gone = a_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
+    other = an_endpoint(gone, deleted_at=NOON)
+    async with store.transaction() as rows:
+        await rows.branches.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
+        await rows.branches.add(gone)
+        await rows.endpoints.add(other)
+        await rows.branches.note_written(branch.id, 2**40)
+        await rows.branches.note_written(gone.id, 2**41)
+        await rows.usage.add_cpu(endpoint.id, NOON, 1.75)
+        await rows.usage.add_cpu(other.id, NOON, 2.5)
+        seen = await rows.projects.seen(project.id)
+        page = await rows.projects.page([project.org_id], search="", limit=10, after=None)
+    assert seen is not None
+    assert (seen.used.cpu_seconds, seen.used.written_bytes) == (4, 2**40 + 2**41)
+    assert [each.used.cpu_seconds for each in page.rows] == [4]
 
 
 async def test_usage_goes_with_its_branch(store: Store) -> None:

@@ -2,11 +2,23 @@
 
 import pytest
 
-from bough.domain.operation import REACH, OperationAction, Reach, Touch, conflict
+from bough.domain.change import DropRole, written
+from bough.domain.operation import (
+    CHANGE,
+    MAKES_BRANCH,
+    REACH,
+    SOURCE,
+    OperationAction,
+    Reach,
+    Touch,
+    conflict,
+    touch_of,
+)
 from bough.ids import BranchId, EndpointId, ProjectId
+from bough.operations.action import Wish
 
 HERE, ELSEWHERE = ProjectId("here"), ProjectId("elsewhere")
-MAIN, DEV = BranchId("br-main"), BranchId("br-dev")
+MAIN, DEV, NEXT = BranchId("br-main"), BranchId("br-dev"), BranchId("br-next")
 ONE, TWO = EndpointId("ep-one"), EndpointId("ep-two")
 
 
@@ -22,9 +34,41 @@ def endpoint(which: EndpointId = ONE, on: BranchId = MAIN, where: ProjectId = HE
     return Touch(reach=Reach.ENDPOINT, project_id=where, branch_id=on, endpoint_id=which)
 
 
+def copy(source: BranchId = MAIN, to: BranchId = DEV, where: ProjectId = HERE) -> Touch:
+    """The making of a branch out of another."""
+    return Touch(reach=Reach.BRANCH, project_id=where, branch_id=to, source_id=source, makes_branch=True)
+
+
+def making(which: BranchId = MAIN) -> Touch:
+    return Touch(reach=Reach.BRANCH, project_id=HERE, branch_id=which, makes_branch=True)
+
+
+def naming(which: BranchId = MAIN) -> Touch:
+    """A change of what the branch's row says."""
+    return Touch(reach=Reach.ENDPOINT, project_id=HERE, branch_id=which)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
+        (copy(), copy(to=NEXT), False),  # one parent, two children
+        (copy(), copy(MAIN, DEV), True),
+        (copy(), copy(DEV, NEXT), False),  # a grandchild stands in line behind its parent
+        (copy(), making(MAIN), False),
+        (copy(), making(DEV), True),
+        (copy(), branch(MAIN), True),  # a change to the parent's roles, or its deletion
+        (copy(), branch(DEV), True),
+        (copy(), branch(NEXT), False),
+        (copy(), branch(MAIN, ELSEWHERE), False),
+        (copy(), endpoint(), False),  # the parent goes on serving
+        (copy(), endpoint(TWO, DEV), True),
+        (copy(), naming(MAIN), False),
+        (copy(), naming(DEV), True),
+        (copy(), project(), True),
+        (naming(), naming(), False),
+        (naming(), endpoint(), False),
+        (naming(), branch(), True),
+        (naming(), branch(DEV), False),
         (project(), project(), True),
         (project(), branch(), True),
         (project(), endpoint(), True),
@@ -45,3 +89,22 @@ def test_touches_conflict_both_ways_or_not_at_all(one: Touch, other: Touch, expe
 
 def test_every_action_says_how_far_it_reaches() -> None:
     assert set(REACH) == set(OperationAction)
+
+
+@pytest.mark.parametrize("action", OperationAction)
+def test_what_an_operation_touches_is_read_from_its_row(action: OperationAction) -> None:
+    touch = touch_of(Wish(action, HERE, MAIN, ONE))
+    assert touch == Touch(
+        reach=REACH[action], project_id=HERE, branch_id=MAIN, endpoint_id=ONE, makes_branch=action in MAKES_BRANCH
+    )
+
+
+def test_a_copy_touches_its_source_and_a_change_of_roles_the_whole_branch() -> None:
+    assert touch_of(Wish(OperationAction.CREATE_BRANCH, HERE, DEV, parameters={SOURCE: MAIN})) == copy()
+    change = Wish(OperationAction.APPLY_CONFIG, HERE, MAIN, ONE, {CHANGE: written(DropRole(name="app"))})
+    settings = Wish(OperationAction.APPLY_CONFIG, HERE, MAIN, ONE)
+    assert (change.touch.reach, settings.touch.reach) == (Reach.BRANCH, Reach.ENDPOINT)
+    assert conflict(change.touch, endpoint(TWO))
+    assert conflict(change.touch, copy())
+    assert not conflict(settings.touch, endpoint(TWO))
+    assert not conflict(settings.touch, copy())

@@ -71,7 +71,8 @@ class Machine:
             yield f"WAL without a volume: {there - apart}, volumes without their WAL: {apart - there}"
 
     def _sockets(self) -> Iterator[str]:
-        names = {name for run in self._runs() for name in (run.endpoint_id, run.born)} | OURS
+        runs = self._runs()
+        names = {name for run in runs for name in (run.endpoint_id, run.born, f"{run.endpoint_id}.side")} | OURS
         yield from (f"{path} is nobody's" for path in self._folders.sockets.iterdir() if path.name not in names)
 
     def _uids(self) -> Iterator[str]:

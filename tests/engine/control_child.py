@@ -12,11 +12,12 @@ from typing import Any
 
 from bough import log
 from bough.config import Settings
+from bough.domain.change import MakeRole
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
-from engine.homes import spec_of
+from engine.homes import VERIFIER, spec_of
 
 SPARE_CU = 0.25
 
@@ -30,6 +31,7 @@ class Given:
     endpoint: str
     parent: str | None = None
     warm: bool = False  # whether a spare compute fits
+    role: str = ""  # whom a change makes
 
     def compute(self, install: str) -> ComputeSpec:
         return spec_of(
@@ -67,6 +69,15 @@ class Verbs:
 
     async def ensure_absent(self, given: Given) -> None:
         await self._engine.ensure_absent(ProjectId(given.project), VolumeId(given.volume))
+
+    async def change(self, given: Given) -> None:
+        await self._engine.change(given.branch(self._install), MakeRole(name=given.role, verifier=VERIFIER))
+
+    async def contents(self, given: Given) -> dict[str, list[str]] | None:
+        told = await self._engine.contents(EndpointId(given.endpoint))
+        if told is None:
+            return None
+        return {"roles": [role.name for role in told.roles], "databases": [each.name for each in told.databases]}
 
     async def usage(self, given: Given) -> int | None:
         usage = await self._engine.usage(EndpointId(given.endpoint))

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,12 @@ from engine.intruder import Intruder, interpreter
 from requires import require, require_root
 
 GIB = 1024**3
-SMALL = Limits(memory=GIB, cpu=0.25, pids=300)
-LARGE = Limits(memory=8 * GIB, cpu=2, pids=1100)
-LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.shares", "cpu.weight", "pids.max")
+SMALL = Limits(memory=GIB, soft_memory=GIB, cpu=0.25, pids=300)
+LARGE = Limits(memory=8 * GIB, soft_memory=8 * GIB, cpu=2, pids=1100)
+GROWING = Limits(memory=8 * GIB, soft_memory=2 * GIB, cpu=0.5, pids=300)
+SOFT_FILES = ("memory.soft_limit_in_bytes", "memory.high")
+LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.shares", "cpu.weight", "pids.max", *SOFT_FILES)
+UNLIMITED = {"memory.soft_limit_in_bytes": "9223372036854771712", "memory.high": "max"}
 # Forks before it is placed, and once more for every line it reads.
 FORKING = "sleep 300 & (sleep 300 & wait) & echo ready; while read line; do sleep 300 & echo $line; done; wait"
 
@@ -111,7 +115,8 @@ def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> Non
         after = limits_of(shell.pid)
         groups.place("one", shell.pid, SMALL)
         assert limits_of(shell.pid) == before
-    wanted = {
+    unlimited = {name: (text, text) for name, text in UNLIMITED.items()}
+    wanted = unlimited | {
         "memory.limit_in_bytes": (str(GIB), str(8 * GIB)),
         "memory.max": (str(GIB), str(8 * GIB)),
         "cpu.shares": ("256", "2048"),
@@ -120,6 +125,72 @@ def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> Non
     }
     assert before and before.keys() == after.keys()
     assert {name: (before[name], after[name]) for name in before} == {name: wanted[name] for name in before}
+    groups.remove("one")
+
+
+def test_a_group_is_resized_with_whoever_is_in_it(groups: Cgroups) -> None:
+    groups.resize("one", GROWING)
+    assert groups.names() == set()
+    with family() as shell:
+        groups.place("one", shell.pid, LARGE)
+        groups.resize("one", GROWING)
+        smaller = limits_of(shell.pid)
+        groups.place("one", shell.pid, replace(GROWING, pids=1100))  # it knows that it is so already
+        assert limits_of(shell.pid) == smaller
+        groups.place("one", shell.pid, LARGE)
+        larger = limits_of(shell.pid)
+    wanted = {
+        "memory.limit_in_bytes": (str(8 * GIB), str(8 * GIB)),
+        "memory.max": (str(8 * GIB), str(8 * GIB)),
+        "memory.soft_limit_in_bytes": (str(2 * GIB), UNLIMITED["memory.soft_limit_in_bytes"]),
+        "memory.high": (str(2 * GIB), "max"),
+        "cpu.shares": ("512", "2048"),
+        "cpu.weight": ("50", "200"),
+        "pids.max": ("1100", "1100"),
+    }
+    assert smaller and {name: (smaller[name], larger[name]) for name in smaller} == {
+        name: wanted[name] for name in smaller
+    }
+    groups.remove("one")
+
+
+def test_a_limit_that_comes_down_leaves_room_for_what_is_held(groups: Cgroups) -> None:
+    """What fills memory has no way to give it back: a lower limit would kill it."""
+    require("cgroups", "memory" in groups.sentence, "there is no control group for memory")
+    hold = "import sys\nsys.stdin.readline()\nheld = bytearray(300 << 20)\nprint(flush=True)\n"
+    hold += "sys.stdin.readline()\nprint(len(held))"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holding:
+        assert holding.stdin is not None and holding.stdout is not None
+        groups.place("one", holding.pid, LARGE)
+        holding.stdin.write(b"\n")
+        holding.stdin.flush()
+        holding.stdout.readline()
+        needed = groups.needed_bytes("one") or 0
+        groups.resize("one", replace(SMALL, memory=64 << 20, soft_memory=64 << 20))
+        limits = limits_of(holding.pid)
+        limit = int(limits.get("memory.max") or limits["memory.limit_in_bytes"])
+        holding.stdin.write(b"\n")
+        holding.stdin.close()
+        assert holding.stdout.readline() == f"{300 << 20}\n".encode()
+    assert needed >= 300 << 20
+    assert needed + (128 << 20) < limit < 8 * GIB
+    groups.remove("one")
+
+
+def test_files_that_the_kernel_keeps_are_not_needed(groups: Cgroups, tmp_path: Path) -> None:
+    require("cgroups", "memory" in groups.sentence, "there is no control group for memory")
+    write = "import sys, os\nsys.stdin.readline()\nfile = open(sys.argv[1], 'wb')\nfile.write(bytes(64 << 20))\n"
+    write += "os.fsync(file.fileno())\nprint(flush=True)\nsys.stdin.readline()"
+    command = [sys.executable, "-c", write, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writing:
+        assert writing.stdin is not None and writing.stdout is not None
+        groups.place("one", writing.pid, LARGE)
+        writing.stdin.write(b"\n")
+        writing.stdin.flush()
+        writing.stdout.readline()
+        held, needed = groups.memory_bytes("one") or 0, groups.needed_bytes("one") or 0
+        writing.stdin.close()
+    assert needed + (60 << 20) < held
     groups.remove("one")
 
 
@@ -277,17 +348,26 @@ def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
     group.mkdir(parents=True)
     (group / "cgroup.procs").touch()
     (group / "memory.swap.max").write_text("max")
-    groups.place("one", os.getpid(), Limits.of(0.25, connections=112))
-    texts = {path.name: path.read_text() for path in group.iterdir()}
+    (group / "memory.current").write_text("4096\n")
+    (group / "memory.stat").write_text("anon 96\nactive_file 1000\ninactive_file 2000\nslab_reclaimable 900\n")
+    assert (groups.memory_bytes("one"), groups.needed_bytes("one")) == (4096, 196)
+    groups.place("one", os.getpid(), Limits.of(2, connections=112).at(0.25))
+    texts = {path.name: path.read_text() for path in group.iterdir() if path.read_text() != "4096\n"}
+    del texts["memory.stat"]
     assert texts == {
-        "memory.max": str(GIB),
+        "memory.max": str(8 * GIB),
+        "memory.high": str(GIB),
         "memory.swap.max": "0",
         "cpu.weight": "25",
         "pids.max": "312",
         "cgroup.procs": texts["cgroup.procs"],
     }
-    (group / "memory.current").write_text("4096\n")
-    assert groups.memory_bytes("one") == 4096
+    groups.resize("one", Limits.of(2, connections=112))
+    assert {name: (group / name).read_text() for name in ("memory.max", "memory.high", "cpu.weight")} == {
+        "memory.max": str(8 * GIB),
+        "memory.high": "max",
+        "cpu.weight": "200",
+    }
 
 
 # What the kernel says about us, as text.
@@ -315,7 +395,10 @@ def test_where_groups_go_is_read_off_the_kernel(mounts: str, membership: str, pl
 
 @pytest.mark.parametrize(("cu", "memory"), [(0.25, 1), (0.1, 1), (1, 4), (8, 32)])
 def test_a_cu_is_four_gibibytes_and_one_is_the_least(cu: float, memory: int) -> None:
-    assert Limits.of(cu, connections=100) == Limits(memory=memory * GIB, cpu=cu, pids=300)
+    whole = Limits.of(cu, connections=100)
+    assert whole == Limits(memory=memory * GIB, soft_memory=memory * GIB, cpu=cu, pids=300)
+    assert whole.at(cu) == whole
+    assert whole.at(0.25) == Limits(memory=memory * GIB, soft_memory=GIB, cpu=0.25, pids=300)
 
 
 # And on computes.

@@ -327,7 +327,7 @@ async def limited(home: Home, **changes: int) -> Compute:
     controllers = home.engine.capabilities().limits
     require("cgroups", all(name in controllers for name in changes), "the control groups for this are missing")
     compute = await home.compute()
-    roomy = Limits(memory=1024 * MIB, cpu=0.25, pids=300)
+    roomy = Limits(memory=1024 * MIB, soft_memory=1024 * MIB, cpu=0.25, pids=300)
     groups.place(compute.spec.endpoint_id, compute.pid, replace(roomy, **changes))
     return compute
 

@@ -1,16 +1,24 @@
-"""Memory and start of a compute's processes, as the kernel tells them."""
+"""Memory and processor time of a compute's processes, as the kernel tells them, and how far its WAL has come."""
 
 import asyncio
 import os
+import select
+import signal
 import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from bough import clock
+from bough.engine.local.computes import computes, session
 from bough.engine.local.computes.vitals import vitals_of
+from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import processes
-from engine.homes import Home
+from bough.engine.port import EngineError, Usage
+from engine.homes import Compute, Home
 from requires import require_root
 
 # Gives up the right to look into processes of others, as containers do, and looks all the same.
@@ -22,6 +30,8 @@ looks += " print(vitals_of(int(sys.argv[1])).memory_bytes)"
 os.execv(sys.executable, [sys.executable, "-c", looks, sys.argv[1]])
 """
 
+ENOUGH = 500_000_000  # nanoseconds: many times what the kernel rounds
+
 
 def resident(pid: int) -> int:
     """Nothing, if it has ended meanwhile."""
@@ -29,6 +39,44 @@ def resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+async def used(compute: Compute) -> Usage:
+    """As soon as it can be asked."""
+    while True:
+        try:
+            found = await compute.home.engine.usage(compute.spec.endpoint_id)
+        except EngineError as error:
+            assert error.transient
+            found = None
+        if found is not None:
+            return found
+        await asyncio.sleep(0.01)
+
+
+async def listening(compute: Compute) -> Path:
+    """Its sockets, as soon as it lets anybody in, though the engine may not call it ready."""
+    sockets = Folders(compute.home.settings).socket_folder(compute.spec.endpoint_id)
+    while True:
+        try:
+            async with session.opened(sockets):
+                return sockets
+        except EngineError as error:
+            assert error.transient
+            await asyncio.sleep(0.01)
+
+
+async def burn(client: Any) -> float:
+    """The seconds that the session's process has had a processor, from another source than ours."""
+    schedule = Path(f"/proc/{await client.fetchval('select pg_backend_pid()')}/schedstat")
+    while (nanoseconds := int(schedule.read_text().split()[0])) < ENOUGH:
+        await client.execute("select count(*) from generate_series(1, 300000)")
+    return nanoseconds / 1e9
+
+
+async def end_of(client: Any) -> int:
+    """A descriptor that can be read once the session's process has ended."""
+    return os.pidfd_open(await client.fetchval("select pg_backend_pid()"))
 
 
 def seen_without_the_right(pid: int) -> int:
@@ -55,6 +103,74 @@ async def test_a_restart_is_seen_by_its_time(home: Home) -> None:
     second = await home.engine.usage(compute.spec.endpoint_id)
     assert second is not None
     assert second.started_at > first.started_at
+
+
+async def test_the_time_of_sessions_is_counted_while_they_last_and_after(home: Home) -> None:
+    compute = await home.compute()
+    before = await used(compute)
+    async with compute.connect() as client:
+        end = await end_of(client)
+        took = await burn(client)
+        during = await used(compute)
+    await asyncio.to_thread(select.select, [end], [], [])
+    os.close(end)
+    after = await used(compute)
+    for each in (during, after):  # neither left out nor counted twice; all others do little meanwhile
+        assert took / 2 < each.cpu_seconds - before.cpu_seconds < 1.5 * took
+    assert before.started_at == during.started_at == after.started_at
+
+
+async def test_a_restart_begins_anew(home: Home) -> None:
+    compute = await home.compute()
+    async with compute.connect() as client:
+        await burn(client)
+    first = await used(compute)
+    await compute.suspend()
+    await compute.run()
+    second = await used(compute)
+    assert second.started_at != first.started_at
+    assert second.cpu_seconds < first.cpu_seconds
+    assert first.wal_position is not None
+    assert second.wal_position is not None
+    assert second.wal_position >= first.wal_position
+
+
+async def test_it_is_the_same_run_when_a_session_crashes(home: Home) -> None:
+    compute = await home.compute()
+    async with compute.connect() as client, compute.connect() as bystander:
+        took = await burn(client)
+        first = await used(compute)
+        end = await end_of(bystander)
+        os.kill(await client.fetchval("select pg_backend_pid()"), signal.SIGKILL)
+        await asyncio.to_thread(select.select, [end], [], [])
+        for broken in (client, bystander):
+            broken.terminate()
+    os.close(end)
+    second = await used(compute)
+    assert second.started_at == first.started_at
+    assert second.cpu_seconds > first.cpu_seconds - took / 2
+
+
+async def test_what_is_written_moves_the_end_of_the_wal(home: Home) -> None:
+    compute = await home.compute()
+    before = await used(compute)
+    await compute.value("create table large as select repeat('x', 1000) from generate_series(1, 5000)")
+    after = await used(compute)
+    assert before.wal_position is not None
+    assert after.wal_position is not None
+    assert after.wal_position > before.wal_position + 5_000_000
+
+
+async def test_a_server_that_only_follows_writes_none(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = await home.compute()
+    await compute.suspend()
+    (compute.data / "standby.signal").touch()
+    monkeypatch.setattr(computes, "READY_SECONDS", 0.0)  # it will never be as ready as one that writes
+    await compute.run()
+    async with session.opened(await listening(compute)) as ours:
+        position = await ours.position()
+    assert position.wal is None
+    assert position.started_at <= clock.now()
 
 
 async def test_without_the_right_to_trace_there_is_a_figure_all_the_same(home: Home) -> None:

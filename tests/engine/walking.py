@@ -30,6 +30,7 @@ from engine.homes import connected
 from engine.power import Disk, power_cut
 
 _TABLE = "create table if not exists walked (n bigint primary key, filler text default repeat('x', 300))"
+_ROLE = "walker"
 _TRIES = 50
 _PATIENCE = 90.0  # seconds; longer than the engine waits for anything but a long checkpoint
 _BROKEN = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -43,6 +44,7 @@ class Branch:
     may: set[int] = field(default_factory=set)  # rows that were ever written to it, or to its parent before
     is_made: bool = False
     is_doomed: bool = False  # to be dropped, once it can be
+    is_changed: bool = False  # it has a role of its own for certain
     unfinished: list[str] = field(default_factory=list)  # verbs whose end nobody saw
 
     def verdict(self, rows: set[int]) -> str | None:
@@ -75,11 +77,13 @@ class Walk:
             await self._round()
 
     async def rows(self, branch: Branch) -> set[int]:
-        """What the branch holds; its compute runs afterwards."""
+        """What the branch holds; its compute runs afterwards. It may still recover from the end of a session."""
         await self._until_done(branch, "ensure_running")
-        async with connected(self.address(branch)) as db:
-            await db.execute(_TABLE)
-            return {n for (n,) in await db.fetch("select n from walked")}
+        for _ in range(_TRIES):
+            with suppress(asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError, OSError):
+                return await self._read(branch)
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{branch.names} never recovered")
 
     async def drop(self, branch: Branch) -> None:
         for verb in ("ensure_suspended", "ensure_absent"):
@@ -96,7 +100,7 @@ class Walk:
         grows = len(self.branches) < self._most and self._dice.random() < 0.7
         doomed = None if grows or not self.branches else self._dice.choice(self.branches)
         others = [branch for branch in self.branches if branch is not doomed]
-        moves = (self._wake, self._wake, self._sleep, self._look)
+        moves = (self._wake, self._wake, self._sleep, self._look, self._change)
         work = [self._write(branch, self._dice.randint(1, 20)) for branch in self._some(others, 2)]
         work += [self._dice.choice(moves)(branch) for branch in self._some(others, self._dice.randint(0, 2))]
         work.append(self.drop(doomed) if doomed else self._grow())
@@ -128,6 +132,7 @@ class Walk:
             endpoint=EndpointId.new(),
             parent=parent.names.volume if parent else None,
             warm=self._dice.random() < 0.7,
+            role=_ROLE,
         )
         branch = Branch(names, parent, set(parent.must) if parent else set())
         self.branches.append(branch)
@@ -145,6 +150,9 @@ class Walk:
         await self._do(branch, "usage")
         await self._do(branch, "observe")
 
+    async def _change(self, branch: Branch) -> None:
+        await self._do(branch, "change")
+
     async def _write(self, branch: Branch, count: int) -> None:
         """If it runs, and as long as it does. The driver may wait for ever for a server that is gone."""
         cuts = self._cuts
@@ -158,6 +166,13 @@ class Walk:
                         return
                     branch.must.add(row)
                 await db.execute("update walked set filler = filler || 'x' where n % 7 = 0")
+
+    async def _read(self, branch: Branch) -> set[int]:
+        async with connected(self.address(branch)) as db:
+            await db.execute(_TABLE)
+            if branch.is_changed:
+                assert await db.fetchval("select count(*) from pg_roles where rolname = $1", _ROLE) == 1
+            return {n for (n,) in await db.fetch("select n from walked")}
 
     async def _until_done(self, branch: Branch, verb: str) -> None:
         for _ in range(_TRIES):
@@ -183,6 +198,7 @@ class Walk:
         if self._cuts != cuts:
             return False
         branch.unfinished = [each for each in branch.unfinished if each != verb]
+        branch.is_changed = branch.is_changed or verb == "change"
         if verb == "ensure_branch":
             branch.is_made = True
             branch.may |= branch.parent.may if branch.parent else set()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sqlite3
 import time
 from typing import Any
 
@@ -26,14 +25,17 @@ async def test_a_uri_from_the_api_works_awake_and_asleep(one: Served) -> None:
     assert "suspended_at" not in seen
 
 
-async def test_a_disabled_endpoint_says_so(one: Served) -> None:
-    one.suspend()
-    with sqlite3.connect(one.settings.store_file) as store:  # the API learns to do it later
-        store.execute("update endpoints set disabled = 1")
-    store.close()
+async def test_a_disabled_endpoint_says_so_until_it_is_enabled(one: Served) -> None:
+    session = await one.connect()
+    one.api.patch(one.path, json={"endpoint": {"disabled": True}}).raise_for_status()
+    until(lambda: one.state() == "idle")
+    with pytest.raises(psycopg.OperationalError):
+        await session.execute("select 1")
     with pytest.raises(psycopg.OperationalError, match="disabled"):
         await one.connect()
     assert one.state() == "idle"
+    one.api.patch(one.path, json={"endpoint": {"disabled": False}}).raise_for_status()
+    assert await one.value("select 1") == 1
 
 
 async def test_a_wake_that_fails_tells_why(one: Served) -> None:

@@ -1,4 +1,4 @@
-"""For each action the state it begins in, on a real platform, and the wish that starts it.
+"""For each action the states it begins in, on a real platform, and the wish that starts it.
 
 A new action joins the generic tests by adding its scenario here; a test fails until it does.
 """
@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import clock
+from bough.control.branches import Branches, NewBranch
 from bough.control.projects import NewProject, Projects
+from bough.domain.change import MakeDatabase, written
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction
+from bough.domain.operation import CHANGE, OperationAction, OperationStatus
+from bough.domain.project import Project
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import Action, Wish
 from bough.operations.actions.apply_config import ApplyConfig
+from bough.operations.actions.create_branch import CreateBranch
 from bough.operations.actions.create_timeline import CreateTimeline
 from bough.operations.actions.delete_timeline import DeleteTimeline
 from bough.operations.actions.start_compute import StartCompute
@@ -48,13 +52,18 @@ async def _create_timeline(platform: Platform) -> Scene:
     return Scene(Wish(OperationAction.CREATE_TIMELINE, project, branch), wants_compute=False)
 
 
-async def _start_compute(platform: Platform) -> Scene:
+async def _sleeping(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
     project, branch, endpoint = await _running(platform)
     async with platform.store.transaction() as rows:
         found = await rows.endpoints.get(endpoint)
         assert found
         await rows.endpoints.save(replace(found, state=EndpointState.IDLE))
     await platform.engine.ensure_suspended(endpoint)
+    return project, branch, endpoint
+
+
+async def _start_compute(platform: Platform) -> Scene:
+    project, branch, endpoint = await _sleeping(platform)
     return Scene(Wish(OperationAction.START_COMPUTE, project, branch, endpoint), wants_compute=True)
 
 
@@ -68,6 +77,36 @@ async def _apply_config(platform: Platform) -> Scene:
     return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint), wants_compute=True)
 
 
+async def _create_branch(platform: Platform) -> Scene:
+    """Of a protected parent: then every step has something to do."""
+    project, parent, _ = await _sleeping(platform)
+    async with platform.store.transaction() as rows:
+        found = await rows.branches.get(project, parent)
+        assert found
+        await rows.branches.save(replace(found, is_protected=True))
+    held = await _project(platform, project)
+    made = await Branches(await platform.desk()).create(held, NewBranch(parent_id=parent))
+    (operation,) = made.operations
+    async with platform.store.transaction() as rows:
+        await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
+    parameters = dict(operation.parameters)
+    return Scene(Wish(OperationAction.CREATE_BRANCH, project, made.branch.id, None, parameters), wants_compute=False)
+
+
+async def _change_roles(platform: Platform) -> Scene:
+    """On a branch that sleeps: then a compute of its own makes the change."""
+    project, branch, endpoint = await _sleeping(platform)
+    parameters = {CHANGE: written(MakeDatabase(name="made", owner="neondb_owner"))}
+    return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint, parameters), wants_compute=False)
+
+
+async def _project(platform: Platform, project_id: ProjectId) -> Project:
+    async with platform.store.read() as rows:
+        found = await rows.projects.get(project_id)
+    assert found
+    return found
+
+
 async def _delete_timeline(platform: Platform) -> Scene:
     project, branch, _ = await _running(platform)
     async with platform.store.transaction() as rows:
@@ -77,10 +116,12 @@ async def _delete_timeline(platform: Platform) -> Scene:
     return Scene(Wish(OperationAction.DELETE_TIMELINE, project, branch), wants_compute=False)
 
 
-SCENES: dict[type[Action], Callable[[Platform], Awaitable[Scene]]] = {
-    CreateTimeline: _create_timeline,
-    StartCompute: _start_compute,
-    SuspendCompute: _suspend_compute,
-    ApplyConfig: _apply_config,
-    DeleteTimeline: _delete_timeline,
-}
+SCENES: tuple[tuple[type[Action], Callable[[Platform], Awaitable[Scene]]], ...] = (
+    (CreateTimeline, _create_timeline),
+    (CreateBranch, _create_branch),
+    (StartCompute, _start_compute),
+    (SuspendCompute, _suspend_compute),
+    (ApplyConfig, _apply_config),
+    (ApplyConfig, _change_roles),
+    (DeleteTimeline, _delete_timeline),
+)

@@ -1,6 +1,7 @@
 """Three tests that hold for every action there is or will be: repetition, failure at each step, lost records."""
 
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,12 @@ from bough.store.sqlite import SqliteStore
 from operations.scenarios import SCENES, Scene
 from world import Platform
 
-STEPS = [(action, step) for action in EVERY for step in action.steps]
+Setting = Callable[[Platform], Awaitable[Scene]]
+STEPS = [(action, setting, step) for action, setting in SCENES for step in action.steps]
+
+
+def _named(part: Any) -> str:
+    return str(getattr(part, "__name__", part)).strip("_")
 
 
 def _variant(action: type[Action], run: Any) -> type[Action]:
@@ -92,12 +98,12 @@ async def picture(platform: Platform, scene: Scene) -> dict[str, Any]:
 
 
 def test_every_action_has_a_scene() -> None:
-    assert set(SCENES) == set(EVERY)
+    assert {action for action, _ in SCENES} == set(EVERY)
 
 
-@pytest.mark.parametrize("action", EVERY, ids=lambda action: action.__name__)
-async def test_each_step_may_be_repeated(platform: Platform, action: type[Action]) -> None:
-    scene = await SCENES[action](platform)
+@pytest.mark.parametrize(("action", "setting"), SCENES, ids=_named)
+async def test_each_step_may_be_repeated(platform: Platform, action: type[Action], setting: Setting) -> None:
+    scene = await setting(platform)
     ended = await run(platform, twice(action), await enqueue(platform, scene))
     assert ended.status is OperationStatus.FINISHED
     assert ended.failures == 0
@@ -105,11 +111,11 @@ async def test_each_step_may_be_repeated(platform: Platform, action: type[Action
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(("action", "step"), STEPS, ids=lambda part: getattr(part, "__name__", part))
+@pytest.mark.parametrize(("action", "setting", "step"), STEPS, ids=_named)
 async def test_failing_at_any_step_leaves_nothing_behind(
-    platform: Platform, action: type[Action], step: str, when: str
+    platform: Platform, action: type[Action], setting: Setting, step: str, when: str
 ) -> None:
-    scene = await SCENES[action](platform)
+    scene = await setting(platform)
     before = await picture(platform, scene)
     operation = await enqueue(platform, scene)
     failing = failing_at(action, step, when=when, times=2 if action.forward_only else 1)
@@ -122,13 +128,13 @@ async def test_failing_at_any_step_leaves_nothing_behind(
         assert await picture(platform, scene) == before
 
 
-@pytest.mark.parametrize("action", EVERY, ids=lambda action: action.__name__)
+@pytest.mark.parametrize(("action", "setting"), SCENES, ids=_named)
 async def test_an_action_whose_records_a_power_cut_took_comes_to_the_same_end(
-    platform: Platform, action: type[Action]
+    platform: Platform, action: type[Action], setting: Setting
 ) -> None:
     """Only the wish is sure to be on disk: rows written after it may be gone, while the engine's work is there."""
     assert isinstance(platform.store, SqliteStore)
-    scene = await SCENES[action](platform)
+    scene = await setting(platform)
     operation = await enqueue(platform, scene)
     with closing(sqlite3.connect(":memory:")) as before, closing(sqlite3.connect(platform.store.path)) as rows:
         rows.backup(before)

@@ -9,7 +9,7 @@ from bough.postgres.data_folder import is_left_empty, is_left_out
     "name",
     """
     postmaster.pid postmaster.opts current_logfiles current_logfiles.tmp postgresql.auto.conf.tmp
-    backup_label backup_label.old backup_manifest tablespace_map tablespace_map.old
+    standby.signal recovery.signal backup_label backup_label.old backup_manifest tablespace_map tablespace_map.old
     global/pg_internal.init base/5/pg_internal.init base/5/pg_internal.init.4711
     base/pgsql_tmp base/pgsql_tmp/pgsql_tmp77.0 pg_tblspc/16399/PG_17_202406281/pgsql_tmp
     base/5/t3_16400 base/5/t3_16400_fsm base/5/t12_16400.2 base/5/t12_16400_vm.2
@@ -24,7 +24,7 @@ def test_what_a_server_keeps_for_itself_is_left_out(name: str) -> None:
     """
     PG_VERSION global/pg_control base/5/1259 base/5/1259_fsm base/5/1259.1 base/5/16400_init base/5/PG_VERSION
     base/5/pg_filenode.map postgresql.auto.conf postgresql.conf pg_hba.conf pg_xact/0000 pg_multixact/offsets/0000
-    pg_logical/replorigin_checkpoint pg_stat/pgstat.stat standby.signal t3_16400 base/5/t3 base/5/t_1 base/5/tx_1
+    pg_logical/replorigin_checkpoint pg_stat/pgstat.stat t3_16400 base/5/t3 base/5/t_1 base/5/tx_1
     base/5/postmaster.pid base tablespaces
     """.split(),
 )

@@ -38,7 +38,7 @@ def test_a_setting_cannot_start_a_new_line() -> None:
 
 def test_given_settings_stand_over_ours() -> None:
     assert "max_wal_senders = '3'\n" in conf.text({"max_wal_senders": "3"})
-    assert "max_wal_senders = '10'" not in conf.text({"max_wal_senders": "3"})
+    assert "max_wal_senders = '20'" not in conf.text({"max_wal_senders": "3"})
 
 
 def test_the_map_lets_the_gateway_be_anyone_but_us() -> None:
@@ -47,7 +47,7 @@ def test_the_map_lets_the_gateway_be_anyone_but_us() -> None:
     assert text == f'bough "root" "bough_admin"\nbough "gate" "{others}"\nbough "root" "{others}"\n'
     older = hba.ident_text(major=15, control_user="root", gateway_user="gate", roles=['o"dd'])
     assert older == 'bough "root" "bough_admin"\nbough "gate" "o""dd"\nbough "root" "o""dd"\n'
-    assert hba.hba_text() == "local all all peer map=bough\n"
+    assert hba.hba_text() == "local replication bough_replica scram-sha-256\nlocal all all peer map=bough\n"
 
 
 def test_who_is_control_and_gateway_at_once_is_named_once() -> None:

@@ -11,13 +11,27 @@ import bough
 from bough.api import documents, errors, health
 from bough.api.edge import Edge
 from bough.api.given import Parts, Replay
-from bough.api.v2 import api_keys, connection_uris, endpoints, operations, projects, regions, users
+from bough.api.v2 import (
+    api_keys,
+    branches,
+    connection_uris,
+    databases,
+    endpoints,
+    operations,
+    projects,
+    regions,
+    roles,
+    users,
+)
 from bough.errors import PlatformError
 
 PREFIX = "/api/v2"
 _ROUTERS = (
     projects.router,
     connection_uris.router,
+    branches.router,
+    roles.router,
+    databases.router,
     endpoints.router,
     operations.router,
     api_keys.router,

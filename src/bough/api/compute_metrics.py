@@ -7,7 +7,7 @@ follows what happens, not what is stored; a compute that stops takes its figures
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from bough.api.given import Parts
 from bough.domain.endpoint import Endpoint, EndpointState
@@ -99,11 +99,35 @@ def _vitals(given: Parts, observed: Observation | None) -> Iterator[Metric]:
         "endpoint_id",
         {endpoint: used.memory_bytes for endpoint, used in usage.items()},
     )
+    yield _counters(
+        "bough_compute_cpu_seconds",
+        "Processor time of all processes of a compute since it was started, those that ended too",
+        "endpoint_id",
+        {endpoint: used.cpu_seconds for endpoint, used in usage.items()},
+    )
+    yield _by_label(
+        "bough_compute_size_cu",
+        "Size of a compute between its autoscaling limits",
+        "endpoint_id",
+        {endpoint: cu for endpoint, cu in (observed.sizes if observed else {}).items() if endpoint in running},
+    )
     yield _by_label(
         "bough_compute_started_timestamp_seconds",
         "When a compute was started",
         "endpoint_id",
         {endpoint: used.started_at.timestamp() for endpoint, used in usage.items()},
+    )
+    yield _by_label(
+        "bough_replica_lag_bytes",
+        "WAL that a read replica has not replayed",
+        "endpoint_id",
+        {endpoint: lag for endpoint, used in usage.items() if (lag := used.replica_lag_bytes) is not None},
+    )
+    yield _by_label(
+        "bough_replica_lag_seconds",
+        "Age of the last commit that a read replica has replayed; 0 when it has replayed all",
+        "endpoint_id",
+        {endpoint: age for endpoint, used in usage.items() if (age := used.replica_lag_seconds) is not None},
     )
 
 
@@ -118,6 +142,14 @@ def _storage(given: Parts, observed: Observation | None) -> Iterator[Metric]:
 
 def _by_label(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=[label])
+    for value, figure in values.items():
+        family.add_metric([value], figure)
+    return family
+
+
+def _counters(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
+    """Of things that only grow; readers see the name with `_total` at its end."""
+    family = CounterMetricFamily(name, meaning, labels=[label])
     for value, figure in values.items():
         family.add_metric([value], figure)
     return family

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Response
+from fastapi import HTTPException, Path, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from bough import ids
@@ -32,9 +32,18 @@ def _check_clean(value: Any) -> None:
             waiting += each
 
 
+def _named(name: str) -> str:
+    """A path that ends where a name should stand is no path of ours."""
+    if not name:
+        raise HTTPException(404)
+    return name
+
+
 Text = Annotated[str, AfterValidator(clean)]
+PathText = Annotated[Text, AfterValidator(_named)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 IdText = Annotated[str, Field(pattern=ids.PATTERN)]
+BranchName = Annotated[str, Path(pattern=ids.PATTERN, alias="branch_id")]  # in a path
 Count = Annotated[StrictInt, Field(ge=0, le=INT64)]
 Flag = StrictBool
 ComputeUnits = Annotated[float, Field(ge=0.25, le=1024, allow_inf_nan=False, strict=True)]

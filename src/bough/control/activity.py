@@ -87,11 +87,11 @@ class Activity:
             worker.changed.add(endpoint)
 
     def unread(self, endpoints: Iterable[EndpointId] = ()) -> None:
-        """The logins of these are to be read."""
+        """What is in these is to be read."""
         self._unread.update(endpoints)
 
     def take_unread(self) -> set[EndpointId]:
-        """Endpoints that were in use since their logins were read last."""
+        """Endpoints that were in use since they were read last."""
         unread, self._unread = self._unread, set()
         return unread
 

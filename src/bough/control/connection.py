@@ -40,6 +40,8 @@ class Connections:
         return connection_uri(role=role.name, password=password, host=host, database=database_name)
 
     def _password(self, project: Project, role: Role) -> str:
+        if not role.can_login:
+            raise PreconditionFailed(f"The role {role.name!r} may not log in, so it has no password.")
         if role.sealed_password is None and project.store_passwords:
             raise PreconditionFailed(
                 f"The password of the role {role.name!r} was set with SQL, so it is not known here. "

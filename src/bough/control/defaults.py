@@ -4,7 +4,7 @@ from typing import Any
 
 PROVISIONER = "local"
 CREATION_SOURCE = "api"
-INIT_SOURCE = "parent-data"
+
 HISTORY_SECONDS = 86_400
 MIN_CU = 0.25
 MAX_CU = 0.25

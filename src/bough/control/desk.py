@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bough.access.principal import Principal
 from bough.access.vault import Vault
 from bough.config import Plan, Settings
+from bough.control import telling
 from bough.control.activity import Activity
 from bough.control.names import Names
 from bough.control.once import Once
@@ -14,6 +15,7 @@ from bough.domain.endpoint import Hosts
 from bough.domain.operation import Operation, Touch
 from bough.domain.organization import Organization
 from bough.errors import Unavailable
+from bough.ids import EndpointId, OperationId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
 from bough.store.store import Rows, Store
@@ -47,9 +49,16 @@ class Desk:
             await self._reserve(rows)
             yield rows
 
-    async def enqueue(self, rows: Rows, *wishes: Wish) -> list[Operation]:
+    async def enqueue(self, rows: Rows, *wishes: Wish, behind: OperationId | None = None) -> list[Operation]:
         """The wishes in order, each behind the one before it."""
-        return await self.queue.enqueue(rows, wishes, self.request_id)
+        return await self.queue.enqueue(rows, wishes, self.request_id, behind=behind)
+
+    async def changed(self, *endpoints: EndpointId) -> None:
+        """What gateways remember of these is not true any more; those of this machine know it when this is over."""
+        for endpoint in endpoints:
+            self.activity.changed(endpoint)
+        if endpoints:
+            await telling.forget(self.settings.gateway_folder, endpoints)
 
     def check_makes_new(self) -> None:
         """Before a wish is written that the engine would refuse."""

@@ -10,10 +10,12 @@ from bough.access.principal import Right
 from bough.config import Plan
 from bough.control import defaults, seeding
 from bough.control.desk import Desk
+from bough.control.endpoint_planning import PG_SETTINGS, EndpointWish, planned
+from bough.domain import branch as branches
 from bough.domain import pooler
 from bough.domain.branch import Branch
 from bough.domain.database import Database
-from bough.domain.endpoint import Endpoint, EndpointState, wishing
+from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, wishing
 from bough.domain.operation import Operation, OperationAction, Reach, Touch
 from bough.domain.organization import Organization
 from bough.domain.project import (
@@ -28,6 +30,7 @@ from bough.domain.role import Role
 from bough.errors import Denied, Invalid, RuleBroken
 from bough.ids import OrganizationId, ProjectId
 from bough.operations.action import Wish
+from bough.postgres import tenant_settings
 from bough.store.store import Rows
 
 
@@ -85,8 +88,19 @@ class Projects:
             project = self._planned(project_id, wish, organization)
             secret = seeding.new_secret()
             await rows.projects.add(project)
-            branch = await seeding.root_branch(rows, project, wish.branch_name, wish.annotations)
-            endpoint = await seeding.endpoint(rows, project, branch)
+            branch = seeding.new_branch(
+                project,
+                wish.branch_name or branches.DEFAULT_NAME,
+                project.created_at,
+                is_default=True,
+                annotations=dict(wish.annotations),
+            )
+            await seeding.plant(rows, branch)
+            plan = self._desk.plan_of(organization)
+            endpoint = planned(
+                project, branch, EndpointType.READ_WRITE, EndpointWish(), plan=plan, now=project.created_at
+            )
+            await rows.endpoints.add(endpoint)
             vault = self._desk.vault if project.store_passwords else None
             role = await seeding.first_role(rows, branch, wish.role_name, await secret, vault)
             database = await seeding.first_database(rows, branch, wish.database_name, role)
@@ -142,14 +156,14 @@ class Projects:
             await self._check_room(rows, organization)
             recovered = replace(project, deleted_at=None, recoverable_until=None, updated_at=now)
             await rows.projects.save(recovered)
-            branches = await rows.branches.of_project(held.id)
-            default = next(branch for branch in branches if branch.is_default)
+            every = await rows.branches.of_project(held.id)
+            default = next(branch for branch in every if branch.is_default)
             if endpoint := await rows.endpoints.read_write(default.id):
                 await rows.endpoints.save(wishing(endpoint, EndpointState.ACTIVE, now))
                 await self._desk.enqueue(rows, _wish(OperationAction.START_COMPUTE, endpoint))
         if endpoint:
             await self._desk.names.announce(endpoint.id, project.region_id)
-        return recovered, branches
+        return recovered, every
 
     async def _check_room(self, rows: Rows, organization: Organization) -> None:
         limit = self._desk.plan_of(organization).projects
@@ -169,7 +183,7 @@ class Projects:
     def _planned(self, project_id: ProjectId, wish: NewProject, organization: Organization) -> Project:
         plan = self._desk.plan_of(organization)
         now = clock.now()
-        pooler.check(wish.default_endpoint_settings.get(pooler.SETTINGS, {}))
+        self._check_endpoint_settings(wish.default_endpoint_settings, self._version(wish.pg_version))
         endpoint_settings = _endpoint_settings(wish.default_endpoint_settings, plan)
         return Project(
             id=project_id,
@@ -193,7 +207,7 @@ class Projects:
         check_settings_change(before.settings, change.settings)
         endpoint_settings = before.default_endpoint_settings
         if change.default_endpoint_settings is not None:
-            pooler.check(change.default_endpoint_settings.get(pooler.SETTINGS, {}))
+            self._check_endpoint_settings(change.default_endpoint_settings, before.pg_version)
             endpoint_settings = _endpoint_settings({**endpoint_settings, **change.default_endpoint_settings}, plan)
         return replace(
             before,
@@ -205,6 +219,10 @@ class Projects:
             ),
             updated_at=clock.now(),
         )
+
+    def _check_endpoint_settings(self, given: Mapping[str, Any], pg_version: int) -> None:
+        pooler.check(given.get(pooler.SETTINGS, {}))
+        tenant_settings.check(given.get(PG_SETTINGS, {}), pg_version)
 
     def _region(self, region_id: str | None) -> str:
         regions = self._desk.settings.regions

@@ -1,18 +1,18 @@
 """Stop every compute, as `bough down` does.
 
 Endpoints sleep then and wake when somebody connects. Those that shall never sleep stay active, and so do
-those whose logins could not be read: the next start of the platform starts them again.
+those whose contents could not be read: the next start of the platform starts them again.
 """
 
 import asyncio
 
 from bough import clock, log
-from bough.domain.endpoint import Endpoint, EndpointState, moved
+from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, moved
 from bough.domain.project import SUSPEND_NEVER
 from bough.engine.port import Engine, EngineError
 from bough.ids import EndpointId
-from bough.operations import logins
-from bough.operations.logins import Look
+from bough.operations import contents, measuring
+from bough.operations.contents import Look
 from bough.store.store import Store
 
 AT_ONCE = 8
@@ -37,22 +37,28 @@ async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId) -> None:
     async with store.read() as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
     found = await _look(store, engine, endpoint) if endpoint else None
+    usage = await measuring.measure(engine, endpoint) if endpoint else None
     await engine.ensure_suspended(endpoint_id)
-    if found is None:
+    if endpoint is not None and usage is not None:
+        async with store.transaction(lasting=False) as rows:
+            await measuring.note(rows, endpoint, usage)
+    follows = endpoint is not None and endpoint.type is EndpointType.READ_ONLY  # there is nothing to read of it
+    if found is None and not follows:
         return
     async with store.transaction(lasting=False) as rows:  # closing the store brings it to the disk
-        await logins.follow(rows, found)
+        if found is not None:
+            await contents.follow(rows, found)
         endpoint = await rows.endpoints.get(endpoint_id)
         if endpoint is None or endpoint.state is not EndpointState.ACTIVE:
             return
         if endpoint.suspend_timeout_seconds != SUSPEND_NEVER:
             await rows.endpoints.save(moved(endpoint, EndpointState.IDLE, clock.now()))
-        await rows.usage.stop_counting(endpoint, clock.now())
+        await rows.usage.stop_counting(endpoint, clock.now(), usage.cu if usage else None)
 
 
 async def _look(store: Store, engine: Engine, endpoint: Endpoint) -> Look | None:
     try:
-        return await logins.look(store, engine, endpoint)
+        return await contents.look(store, engine, endpoint)
     except EngineError as error:
-        logger.warning("logins_not_read", endpoint_id=endpoint.id, reason=error.public)
+        logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
         return None

@@ -1,11 +1,11 @@
-"""The first things of a new project, as rows: root branch, role, database, endpoint."""
+"""What new branches begin with, as rows: themselves, their roles and databases, and secrets for those."""
 
 import asyncio
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from bough import clock
 from bough.access.vault import Vault
 from bough.control import defaults
 from bough.domain import branch as branches
@@ -13,10 +13,9 @@ from bough.domain import database as databases
 from bough.domain import role as roles
 from bough.domain.branch import Branch, BranchState, Lineage, LineageStretch, Volume
 from bough.domain.database import Database
-from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
 from bough.domain.project import Project
 from bough.domain.role import Role
-from bough.ids import BranchId, EndpointId, LineageId, VolumeId
+from bough.ids import BranchId, LineageId, VolumeId
 from bough.postgres.secret import scram_verifier
 from bough.store.store import Rows
 
@@ -24,35 +23,41 @@ from bough.store.store import Rows
 _HASHING = ThreadPoolExecutor(1, "hashing")
 
 
-async def root_branch(rows: Rows, project: Project, name: str | None, annotations: Mapping[str, str]) -> Branch:
-    now = clock.now()
-    volume = Volume(id=VolumeId.new(), project_id=project.id, created_at=now)
-    lineage = Lineage(id=LineageId.new(), project_id=project.id, volume_id=volume.id, created_at=now)
-    branch = Branch(
-        id=BranchId.new(),
+def new_branch(project: Project, name: str | None, now: datetime, **fields: Any) -> Branch:
+    """A branch of which nothing is made yet; without a name it is called by its id."""
+    branch_id = BranchId.new()
+    usual: dict[str, Any] = {
+        "parent_id": None,
+        "parent_lsn": None,
+        "parent_timestamp": None,
+        "is_default": False,
+        "is_protected": False,
+        "init_source": branches.PARENT_DATA,
+        "created_by": project.created_by,
+    }
+    return Branch(
+        id=branch_id,
         project_id=project.id,
-        parent_id=None,
-        parent_lsn=None,
-        parent_timestamp=None,
-        name=name or branches.DEFAULT_NAME,
+        name=name or branch_id,
         state=BranchState.INIT,
         state_changed_at=now,
-        volume_id=volume.id,
-        is_default=True,
-        is_protected=False,
+        volume_id=VolumeId.new(),
         creation_source=defaults.CREATION_SOURCE,
-        init_source=defaults.INIT_SOURCE,
-        annotations=dict(annotations),
         logical_size=None,
-        created_by=project.created_by,
         created_at=now,
         updated_at=now,
+        **{**usual, **fields},
     )
-    await rows.branches.add_volume(volume)
-    await rows.branches.add(branch)
+
+
+async def plant(rows: Rows, branch: Branch) -> None:
+    """The rows of a new branch, its volume and its lineage."""
+    now = branch.created_at
+    lineage = Lineage(id=LineageId.new(), project_id=branch.project_id, volume_id=branch.volume_id, created_at=now)
     stretch = LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage.id, from_lsn=None, until_lsn=None)
+    await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=now))
+    await rows.branches.add(branch)
     await rows.branches.add_lineage(lineage, stretch)
-    return branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +79,29 @@ def _make_secret() -> Secret:
 
 
 async def first_role(rows: Rows, branch: Branch, name: str | None, secret: Secret, vault: Vault | None) -> Role:
-    """Its password is sealed into the row; there is no vault when the project stores no passwords."""
     name = roles.check_name(roles.DEFAULT_NAME if name is None else name)
-    role = Role(
-        branch_id=branch.id,
-        name=name,
-        verifier=secret.verifier,
-        sealed_password=vault.seal(secret.password, password_purpose(branch.id, name)) if vault else None,
-        is_protected=False,
-        created_at=branch.created_at,
-        updated_at=branch.created_at,
-        is_wished=True,
-    )
+    role = new_role(branch.id, name, secret, vault, branch.created_at)
     await rows.roles.add(role)
     return role
+
+
+def new_role(branch_id: BranchId, name: str, secret: Secret | None, vault: Vault | None, now: datetime) -> Role:
+    """A wish. Its password is sealed into the row; there is no vault when the project stores no passwords.
+
+    Without a secret it may not log in.
+    """
+    sealed = vault.seal(secret.password, password_purpose(branch_id, name)) if vault and secret else None
+    return Role(
+        branch_id=branch_id,
+        name=name,
+        verifier=secret.verifier if secret else None,
+        sealed_password=sealed,
+        is_protected=False,
+        created_at=now,
+        updated_at=now,
+        is_wished=True,
+        can_login=secret is not None,
+    )
 
 
 def password_purpose(branch_id: BranchId, role_name: str) -> str:
@@ -95,37 +109,5 @@ def password_purpose(branch_id: BranchId, role_name: str) -> str:
 
 
 async def first_database(rows: Rows, branch: Branch, name: str | None, owner: Role) -> Database:
-    return await rows.databases.add(
-        {
-            "branch_id": branch.id,
-            "name": databases.check_name(databases.DEFAULT_NAME if name is None else name),
-            "owner_name": owner.name,
-            "created_at": branch.created_at,
-            "updated_at": branch.created_at,
-        }
-    )
-
-
-async def endpoint(rows: Rows, project: Project, branch: Branch) -> Endpoint:
-    settings = project.default_endpoint_settings
-    made = Endpoint(
-        id=EndpointId.new(),
-        project_id=project.id,
-        branch_id=branch.id,
-        type=EndpointType.READ_WRITE,
-        state=EndpointState.INIT,
-        pending_state=EndpointState.ACTIVE,
-        min_cu=settings["autoscaling_limit_min_cu"],
-        max_cu=settings["autoscaling_limit_max_cu"],
-        settings={name: settings[name] for name in ("pg_settings", "pgbouncer_settings") if name in settings},
-        pooler_enabled=False,
-        disabled=False,
-        passwordless_access=True,
-        suspend_timeout_seconds=settings["suspend_timeout_seconds"],
-        provisioner=project.provisioner,
-        creation_source=defaults.CREATION_SOURCE,
-        created_at=branch.created_at,
-        updated_at=branch.created_at,
-    )
-    await rows.endpoints.add(made)
-    return made
+    checked = databases.check_name(databases.DEFAULT_NAME if name is None else name)
+    return await rows.databases.add(databases.new(branch.id, checked, owner.name, branch.created_at, is_wished=True))

@@ -6,13 +6,17 @@ restore the branch points at another volume, and the old lineage ends where it w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from bough.errors import Invalid, RuleBroken
 from bough.ids import BranchId, LineageId, ProjectId, UserId, VolumeId
 
 DEFAULT_NAME = "main"
+LONGEST_LIFE = timedelta(days=30)  # of a branch that expires
+PARENT_DATA = "parent-data"
+SCHEMA_ONLY = "schema-only"
 
 
 class BranchState(StrEnum):
@@ -47,8 +51,12 @@ class Branch:
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None = None
+    ttl_seconds: int | None = None  # from when its expiration was set until then
     last_reset_at: datetime | None = None
     deleted_at: datetime | None = None
+    deletion_method: str | None = None  # `user` or `ttl`
+    written_bytes: int = 0  # WAL that was written since it was made, as far as it was measured
+    wal_position: int | None = None  # where that was measured last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,3 +91,47 @@ def moved(branch: Branch, to: BranchState, now: datetime) -> Branch:
     if to not in MOVES[branch.state]:
         raise ValueError(f"branch {branch.id} cannot move from {branch.state} to {to}")
     return replace(branch, state=to, state_changed_at=now, updated_at=now)
+
+
+def expiring(branch: Branch, at: datetime | None, now: datetime) -> Branch:
+    """The branch with an end, or without one."""
+    if at is None:
+        return replace(branch, expires_at=None, ttl_seconds=None)
+    if at <= now:
+        raise Invalid(f"expires_at ({at.isoformat()}) is in the past; give a moment in the next 30 days.")
+    if at > now + LONGEST_LIFE:
+        raise Invalid(f"expires_at ({at.isoformat()}) is more than 30 days away; a branch expires within 30 days.")
+    return replace(branch, expires_at=at.astimezone(UTC), ttl_seconds=round((at - now).total_seconds()))
+
+
+def check_may_expire(branch: Branch, *, has_children: bool) -> None:
+    """Whatever must not be deleted cannot be told to delete itself."""
+    if branch.expires_at is None:
+        return
+    if reason := _kept_because(branch, has_children=has_children):
+        raise RuleBroken(f"The branch {branch.name!r} cannot have expires_at: {reason}")
+
+
+def check_deletable(branch: Branch, *, has_children: bool) -> None:
+    if reason := _kept_because(branch, has_children=has_children):
+        raise RuleBroken(f"The branch {branch.name!r} cannot be deleted: {reason}")
+
+
+def check_may_have_children(branch: Branch) -> None:
+    if branch.expires_at is not None:
+        raise RuleBroken(
+            f"The branch {branch.name!r} expires at {branch.expires_at.isoformat()}, so no branch can be made of it. "
+            "Clear its expires_at first."
+        )
+
+
+def _kept_because(branch: Branch, *, has_children: bool) -> str | None:
+    if branch.is_protected:
+        return "it is protected. Unprotect it first."
+    if branch.is_default:
+        return "it is the default branch. Make another branch the default first."
+    if branch.parent_id is None:
+        return "it is the project's root branch. Delete the project instead."
+    if has_children:
+        return "it has child branches. Delete those first."
+    return None

@@ -18,6 +18,14 @@ class Database:
     owner_name: str
     created_at: datetime
     updated_at: datetime
+    is_wished: bool = False  # Postgres has not been told of it yet
+
+
+def new(branch_id: BranchId, name: str, owner: str, now: datetime, *, is_wished: bool = False) -> Database:
+    """Without an id, which the store gives."""
+    return Database(
+        id=0, branch_id=branch_id, name=name, owner_name=owner, created_at=now, updated_at=now, is_wished=is_wished
+    )
 
 
 def check_name(name: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from bough.ids import BranchId, EndpointId, ProjectId
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 
 
 class EndpointType(StrEnum):
@@ -50,6 +50,12 @@ class Endpoint:
     started_at: datetime | None = None
     suspended_at: datetime | None = None
     deleted_at: datetime | None = None
+    name: str | None = None
+    volume_id: VolumeId | None = None  # a read replica's own; None: it serves its branch's
+
+    @property
+    def is_running_replica(self) -> bool:
+        return self.type is EndpointType.READ_ONLY and self.state is EndpointState.ACTIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

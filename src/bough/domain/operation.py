@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from bough.ids import BranchId, EndpointId, OperationId, ProjectId
 
@@ -17,9 +17,10 @@ class OperationAction(StrEnum):
     """Out of the set that existing clients know."""
 
     CREATE_TIMELINE = "create_timeline"  # make the volume of a new root branch
+    CREATE_BRANCH = "create_branch"  # make the volume of a child from its parent's
     START_COMPUTE = "start_compute"  # make an endpoint accept connections
     SUSPEND_COMPUTE = "suspend_compute"  # stop an endpoint's compute
-    APPLY_CONFIG = "apply_config"  # bring new settings to a running compute
+    APPLY_CONFIG = "apply_config"  # bring new settings to a running compute, or change roles and databases
     DELETE_TIMELINE = "delete_timeline"  # remove a branch's data for good
 
 
@@ -48,11 +49,17 @@ class Reach(StrEnum):
 
 REACH = {
     OperationAction.CREATE_TIMELINE: Reach.BRANCH,
+    OperationAction.CREATE_BRANCH: Reach.BRANCH,
     OperationAction.START_COMPUTE: Reach.ENDPOINT,
     OperationAction.SUSPEND_COMPUTE: Reach.ENDPOINT,
     OperationAction.APPLY_CONFIG: Reach.ENDPOINT,
     OperationAction.DELETE_TIMELINE: Reach.BRANCH,
 }
+
+MAKES_BRANCH = frozenset({OperationAction.CREATE_TIMELINE, OperationAction.CREATE_BRANCH})
+
+CHANGE = "change"  # the parameter of a change to a branch's roles or databases
+SOURCE = "source_id"  # the parameter that names the branch whose data is copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +100,35 @@ class Touch:
     project_id: ProjectId
     branch_id: BranchId | None = None
     endpoint_id: EndpointId | None = None
+    source_id: BranchId | None = None  # a branch that is only copied
+    makes_branch: bool = False
 
 
-def touch_of(operation: Operation) -> Touch:
+class Work(Protocol):
+    """What is done or asked for, on what."""
+
+    @property
+    def action(self) -> OperationAction: ...
+    @property
+    def project_id(self) -> ProjectId: ...
+    @property
+    def branch_id(self) -> BranchId | None: ...
+    @property
+    def endpoint_id(self) -> EndpointId | None: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+
+
+def touch_of(work: Work) -> Touch:
+    """A change to roles or databases is the whole branch's matter, whoever serves it."""
+    reach = Reach.BRANCH if CHANGE in work.parameters else REACH[work.action]
     return Touch(
-        reach=REACH[operation.action],
-        project_id=operation.project_id,
-        branch_id=operation.branch_id,
-        endpoint_id=operation.endpoint_id,
+        reach=reach,
+        project_id=work.project_id,
+        branch_id=work.branch_id,
+        endpoint_id=work.endpoint_id,
+        source_id=work.parameters.get(SOURCE),
+        makes_branch=work.action in MAKES_BRANCH,
     )
 
 
@@ -111,4 +139,12 @@ def conflict(one: Touch, other: Touch) -> bool:
         return True
     if one.branch_id is not None and one.branch_id == other.branch_id and Reach.BRANCH in (one.reach, other.reach):
         return True
+    if _disturbs(one, other) or _disturbs(other, one):
+        return True
     return one.endpoint_id is not None and one.endpoint_id == other.endpoint_id
+
+
+def _disturbs(reader: Touch, other: Touch) -> bool:
+    """Whether the other changes what is being copied. Its making does not: the copy is put in line behind it."""
+    is_source = reader.source_id is not None and reader.source_id == other.branch_id
+    return is_source and other.reach is Reach.BRANCH and not other.makes_branch

@@ -1,4 +1,4 @@
-"""A login role of a branch, and which names it may have."""
+"""A role of a branch, and which names it may have."""
 
 import secrets
 import string
@@ -24,6 +24,7 @@ class Role:
     updated_at: datetime
     valid_until: datetime | None = None  # when its password ends
     is_wished: bool = False  # Postgres has not been told of it yet
+    can_login: bool = True
 
 
 def check_name(name: str) -> str:

@@ -16,6 +16,9 @@ class Usage:
     active_seconds: float = 0.0  # that its compute ran
     compute_seconds: float = 0.0  # the same, times its size in CU
     counted_at: datetime | None = None  # until when its time is counted; None: it does not run
+    cpu_seconds: float = 0.0  # that its processes took
+    cpu_run: datetime | None = None  # the start of the compute whose processes were measured last
+    cpu_run_seconds: float = 0.0  # and what they had taken by then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

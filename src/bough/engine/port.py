@@ -5,11 +5,12 @@ volumes and endpoints, never directories and pids, so an engine may be this mach
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from bough.domain.change import Change
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.errors import Kind, PlatformError
 from bough.ids import EndpointId, ProjectId, VolumeId
@@ -43,16 +44,71 @@ class Address:
 class Usage:
     logical_bytes: int  # the tenant's databases
     memory_bytes: int  # of all processes of the compute; what they share is counted once
-    started_at: datetime
+    cpu_seconds: float  # that they took since it was started, those that ended too
+    wal_position: int | None  # where its WAL ends, in bytes; None: it writes none, as a read replica
+    started_at: datetime  # of one run always the same, whatever becomes of the machine's clock
+    replica_lag_bytes: int | None = None  # WAL that a read replica has not replayed; None: no replica, or nobody knows
+    replica_lag_seconds: float | None = None  # how old the last commit is that it replayed; 0 when it replayed all
+    cu: float | None = None  # its size now; None: it is as large as it may be
+
+
+class Following(StrEnum):
+    """How a running read replica stands to the compute that writes its branch."""
+
+    FOLLOWS = "follows"  # it is told what is written, or there is nothing that it lacks
+    WAITS = "waits"  # it is not told at the moment; what it lacks is kept for it
+    BEHIND = "behind"  # it stands still, or nobody runs who could tell it what it lacks; a restart helps
+    LOST = "lost"  # what it lacks is gone: it needs another copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """A role that may log in, as Postgres has it now."""
+class Reading:
+    """What a running compute takes of the machine, cheap to ask for."""
+
+    cu: float | None  # its size; None: it is as large as it may be
+    cpu_seconds: float  # that its processes took since it was started
+    memory_bytes: int  # that it cannot give back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleNow:
+    """A role as Postgres has it now."""
 
     name: str
+    can_login: bool
     verifier: str | None  # None: it has no password
     valid_until: datetime | None  # when its password ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseNow:
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What is in a branch, but for what is ours and Postgres's own."""
+
+    roles: tuple[RoleNow, ...]
+    databases: tuple[DatabaseNow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The moment of its parent's life that a branch begins with; nothing is known of a branch without one."""
+
+    lsn: str | None = None
+    at: datetime | None = None
+    subscribes: bool = False  # it has subscriptions, which are the parent's
+
+    @property
+    def position(self) -> int | None:
+        """The LSN as a number of bytes."""
+        if self.lsn is None:
+            return None
+        high, low = self.lsn.split("/")
+        return (int(high, 16) << 32) + int(low, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +118,7 @@ class Observation:
     volumes: frozenset[VolumeId]  # volumes that exist whole
     free_bytes: int  # where volumes are kept
     total_bytes: int
+    sizes: Mapping[EndpointId, float] = field(default_factory=dict)  # of computes in CU, where it is known
 
 
 class EngineError(PlatformError):
@@ -77,14 +134,20 @@ class EngineError(PlatformError):
 class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
-    async def ensure_branch(self, spec: BranchSpec) -> None:
+    async def ensure_branch(self, spec: BranchSpec) -> Origin:
         """The volume exists, whole and synced; when it is new, it holds all that its parent has committed.
 
-        The parent goes on serving meanwhile.
+        The parent goes on serving meanwhile. The origin is the same however often it is asked for.
         """
 
+    async def change(self, spec: BranchSpec, change: Change) -> None:
+        """The change is made in the branch, by the compute that serves it or by one of its own for that moment."""
+
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
-        """A compute serves the volume with exactly these settings, restarted when it must be."""
+        """A compute serves the volume with exactly these settings, restarted when it must be.
+
+        The volume of a read replica is made when it is missing, and made again when it can no longer follow.
+        """
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
         """No compute runs for the endpoint; what was committed is on disk."""
@@ -96,16 +159,25 @@ class Engine(Protocol):
         """Where the endpoint's compute listens, or None when it does not accept connections."""
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
-        """What a running endpoint's databases hold; None when it does not run."""
+        """What a running endpoint's databases hold and its compute has used; None when it does not run."""
 
-    async def logins(self, endpoint: EndpointId) -> tuple[Login, ...] | None:
-        """Every role but ours that may log in; None when the endpoint does not run."""
+    async def following(self, endpoint: EndpointId) -> Following | None:
+        """How a read replica stands; None when it does not run, or is none."""
+
+    async def contents(self, endpoint: EndpointId) -> Contents | None:
+        """Roles and databases as they are now; None when the endpoint does not run."""
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         """Whether a client's statement, transaction or replication connection is under way.
 
         A client that only holds a connection does not count, nor does what Postgres does by itself.
         """
+
+    async def load(self, endpoint: EndpointId) -> Reading | None:
+        """What the endpoint's compute takes now; None when it does not accept connections."""
+
+    async def resize(self, endpoint: EndpointId, cu: float) -> None:
+        """A running compute has this size from now on, without a restart; nothing when none runs."""
 
     async def observe(self) -> Observation:
         """What is there, without waking anything."""

@@ -1,14 +1,15 @@
 """From rows to the whole wish: what a branch is made of and how its compute shall run. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bough.domain.branch import Branch
 from bough.domain.database import Database
-from bough.domain.endpoint import Endpoint, max_connections
+from bough.domain.endpoint import Endpoint, EndpointType, max_connections
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
+from bough.postgres import replication, tenant_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class BranchSpec:
     install: str
     parent: VolumeId | None = None  # whose data it begins with; None: an empty Postgres
     settings: Mapping[str, str] | None = None  # of the compute that will serve it at once; None: nobody waits
+    is_replica: bool = False  # it will follow its parent, and can be made again at any time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,14 @@ class DatabaseSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """Whom a read replica follows."""
+
+    volume_id: VolumeId  # its branch's
+    endpoint_id: EndpointId | None  # who writes the branch; None: nobody does, and the replica stands still
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeSpec:
     project_id: ProjectId
     branch_id: BranchId
@@ -40,51 +50,106 @@ class ComputeSpec:
     volume_id: VolumeId
     install: str
     cu: float  # its share of the machine, at most
+    min_cu: float | None = None  # from which on it is resized; None: it is not
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
-    databases: tuple[DatabaseSpec, ...]
+    databases: tuple[DatabaseSpec, ...]  # those that Postgres is to be told of
+    follows: Follow | None = None  # of a read replica, whose volume is made when it is missing or of no use
+    replicas: tuple[VolumeId, ...] = ()  # the volumes of those that follow it
 
     @property
     def wished_roles(self) -> dict[str, str]:
         """Name → verifier of those that Postgres is told of."""
         return {role.name: role.verifier for role in self.roles if role.verifier is not None}
 
+    @property
+    def least_cu(self) -> float:
+        """The size it starts with."""
+        return self.cu if self.min_cu is None else self.min_cu
 
-def branch_spec(project: Project, branch: Branch, endpoint: Endpoint | None) -> BranchSpec:
+
+def branch_spec(
+    project: Project, branch: Branch, endpoint: Endpoint | None = None, parent: Branch | None = None
+) -> BranchSpec:
     """`endpoint` is the one whose compute starts as soon as the branch is made."""
-    settings = endpoint and compute_settings(endpoint.max_cu, logical_replication=project.logical_replication)
+    settings = endpoint and _settings(project, endpoint)
     return BranchSpec(
-        project_id=project.id, volume_id=branch.volume_id, install=project.install, settings=settings or None
+        project_id=project.id,
+        volume_id=branch.volume_id,
+        install=project.install,
+        parent=parent.volume_id if parent else None,
+        settings=settings or None,
     )
 
 
 def compute_spec(
-    project: Project, branch: Branch, endpoint: Endpoint, roles: Iterable[Role], databases: Iterable[Database]
+    project: Project,
+    branch: Branch,
+    endpoint: Endpoint,
+    roles: Iterable[Role],
+    databases: Iterable[Database],
+    *,
+    siblings: Iterable[Endpoint] = (),
 ) -> ComputeSpec:
-    return ComputeSpec(
+    """`siblings` are the endpoints of the branch."""
+    beside = [each for each in siblings if each.id != endpoint.id]
+    spec = ComputeSpec(
         project_id=project.id,
         branch_id=branch.id,
         endpoint_id=endpoint.id,
         volume_id=branch.volume_id,
         install=project.install,
         cu=endpoint.max_cu,
-        settings=compute_settings(endpoint.max_cu, logical_replication=project.logical_replication),
+        min_cu=endpoint.min_cu,
+        settings=_settings(project, endpoint),
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_wished else None) for role in roles),
-        databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases),
+        databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_wished),
+    )
+    if endpoint.volume_id is None:
+        return replace(spec, replicas=tuple(each.volume_id for each in beside if each.volume_id is not None))
+    writer = next((each for each in beside if each.type is EndpointType.READ_WRITE), None)
+    if writer is None:
+        return _following(spec, endpoint.volume_id, None, {})
+    return _following(spec, endpoint.volume_id, writer.id, _settings(project, writer))
+
+
+def _following(
+    spec: ComputeSpec, volume_id: VolumeId, writer: EndpointId | None, least: Mapping[str, str]
+) -> ComputeSpec:
+    """It is told of nothing: what is in the branch comes with the WAL. Its limits are not below those it follows."""
+    return replace(
+        spec,
+        volume_id=volume_id,
+        settings=replication.raised(spec.settings, least),
+        roles=tuple(replace(role, verifier=None) for role in spec.roles),
+        databases=(),
+        follows=Follow(volume_id=spec.volume_id, endpoint_id=writer),
     )
 
 
-def compute_settings(cu: float, *, logical_replication: bool) -> dict[str, str]:
-    """Settings that depend on rows. What every compute has is in `postgres/conf.py`.
+def _settings(project: Project, endpoint: Endpoint) -> dict[str, str]:
+    given = tenant_settings.accepted(endpoint.settings.get(tenant_settings.SETTINGS), project.pg_version)
+    return compute_settings(endpoint.max_cu, logical_replication=project.logical_replication, given=given)
 
-    One CU stands for 4 GiB of memory; a compute that sleeps most of the time starts small, and
-    the page cache of the machine does the rest.
+
+def compute_settings(cu: float, *, logical_replication: bool, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Settings that depend on rows and stay while a compute runs, whatever its size: `cu` is the largest.
+
+    What a tenant has `given` is under them, and over those of `size_settings` and of `postgres/conf.py`, which
+    every compute has. Buffers are small: the page cache of the machine does the rest.
     """
     return {
+        **(given or {}),
         "shared_buffers": f"{max(16, int(cu * 64))}MB",
-        "effective_cache_size": f"{max(256, int(cu * 3072))}MB",
-        "work_mem": "4MB",
-        "maintenance_work_mem": f"{max(32, int(cu * 64))}MB",
         "max_connections": str(max_connections(cu)),
         "wal_level": "logical" if logical_replication else "replica",
+    }
+
+
+def size_settings(cu: float) -> dict[str, str]:
+    """Settings that follow the size of the moment, by a reload. One CU stands for 4 GiB of memory."""
+    return {
+        "effective_cache_size": f"{max(256, int(cu * 3072))}MB",
+        "work_mem": f"{max(4, int(cu * 4))}MB",
+        "maintenance_work_mem": f"{max(32, int(cu * 64))}MB",
     }

@@ -15,6 +15,7 @@ from bough.gateway.siblings import Siblings
 from bough.ids import EndpointId
 
 QUESTION = "recall"
+FORGET = "forget"  # what control says, and waits for
 FRESH_SECONDS = 2.0
 _MOST = 20_000
 
@@ -52,14 +53,17 @@ class Remembering:
         self._plane = plane
         self._siblings = siblings
         self._access: Memory[tuple[EndpointId, str], Access] = Memory()
+        self._changes = 0  # that were told of
         self._addresses: Memory[EndpointId, Address] = Memory()
 
     async def access(self, endpoint: EndpointId, role: str) -> Access:
         key = endpoint, role
         if found := self._access.find(key, not_older_than=FRESH_SECONDS):
             return found
+        changes = self._changes
         answer = await self._asked(endpoint, role)
-        if answer.is_known:  # names of nobody would push out the others
+        # Names of nobody would push out the others, and what was asked before a change may not be true after it.
+        if answer.is_known and changes == self._changes:
             self._access.keep(key, answer)
         else:
             self._access.drop(key)
@@ -104,9 +108,15 @@ class Remembering:
         """After a refusal: the password may have changed a moment ago."""
         self._access.drop((endpoint, role))
 
+    async def from_control(self, body: Any) -> bool:
+        """The same, said at once."""
+        self.drop(EndpointId(name) for name in body)
+        return True
+
     def drop(self, endpoints: Iterable[EndpointId]) -> None:
         """Control says that something about them changed."""
         changed = set(endpoints)
+        self._changes += bool(changed)
         for key in self._access.keys() if changed else []:
             if key[0] in changed:
                 self._access.drop(key)

@@ -107,8 +107,12 @@ class Worker:
 
 
 def answers(rooms: Rooms) -> Answers:
-    """What the other workers may ask."""
-    return {cancel.QUESTION: rooms.cancels.from_sibling, remember.QUESTION: rooms.remembering.to_sibling}
+    """What the other workers may ask, and control."""
+    return {
+        cancel.QUESTION: rooms.cancels.from_sibling,
+        remember.QUESTION: rooms.remembering.to_sibling,
+        remember.FORGET: rooms.remembering.from_control,
+    }
 
 
 def watch(worker: Worker, alive_fd: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
-from bough.domain.operation import REACH, Operation, OperationAction, Touch
+from bough.domain.operation import Operation, OperationAction, Touch, touch_of
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.context import Context
 from bough.operations.outcome import Outcome
@@ -43,12 +43,7 @@ class Wish:
 
     @property
     def touch(self) -> Touch:
-        return Touch(
-            reach=REACH[self.action],
-            project_id=self.project_id,
-            branch_id=self.branch_id,
-            endpoint_id=self.endpoint_id,
-        )
+        return touch_of(self)
 
 
 class Action:

@@ -13,8 +13,8 @@ from bough.engine.port import Engine, EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations import logins
-from bough.operations.logins import Look
+from bough.operations import contents
+from bough.operations.contents import Look
 from bough.store.store import Rows, Store
 
 T = TypeVar("T")
@@ -30,12 +30,12 @@ class Context:
     def read(self) -> AbstractAsyncContextManager[Rows]:
         return self._store.read()
 
-    async def look_at_logins(self, endpoint: Endpoint) -> Look | None:
-        """What is to be written about roles before their compute is gone. One that cannot be asked is let go."""
+    async def look_at_contents(self, endpoint: Endpoint) -> Look | None:
+        """What is to be written of it before its compute is gone. One that cannot be asked is let go."""
         try:
-            return await logins.look(self._store, self.engine, endpoint)
+            return await contents.look(self._store, self.engine, endpoint)
         except EngineError as error:
-            logger.warning("logins_not_read", endpoint_id=endpoint.id, reason=error.public)
+            logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
             return None
 
     @asynccontextmanager
@@ -61,8 +61,9 @@ class Context:
         async with self.read() as rows:
             project = there(await rows.projects.get(project_id), "project")
             branch = there(await rows.branches.get(project_id, branch_id), "branch")
-            endpoints = await rows.endpoints.of_branch(branch_id)
-        return branch_spec(project, branch, next(iter(endpoints), None))
+            endpoint = await rows.endpoints.read_write(branch_id)
+            parent = await rows.branches.get(project_id, branch.parent_id) if branch.parent_id else None
+        return branch_spec(project, branch, endpoint, parent)
 
     async def compute_spec(self, endpoint_id: EndpointId) -> ComputeSpec:
         async with self.read() as rows:
@@ -71,7 +72,8 @@ class Context:
             branch = there(await rows.branches.get(project.id, endpoint.branch_id), "branch")
             roles = await rows.roles.of_branch(branch.id)
             databases = await rows.databases.of_branch(branch.id)
-        return compute_spec(project, branch, endpoint, roles, databases)
+            siblings = await rows.endpoints.of_branch(branch.id)
+        return compute_spec(project, branch, endpoint, roles, databases, siblings=siblings)
 
 
 def there(thing: T | None, noun: str) -> T:

@@ -51,13 +51,19 @@ class Queue:
         self._events.enqueued.beat()
 
     async def enqueue(
-        self, rows: Rows, wishes: Sequence[Wish], request_id: str, *, urgent: bool = False
+        self,
+        rows: Rows,
+        wishes: Sequence[Wish],
+        request_id: str,
+        *,
+        urgent: bool = False,
+        behind: OperationId | None = None,
     ) -> list[Operation]:
-        """Write the wishes in the given transaction; each waits for the one before it."""
+        """Write the wishes in the given transaction; each waits for the one before it, the first for `behind`."""
         now = clock.now()
         operations: list[Operation] = []
         for wish in wishes:
-            after = operations[-1].id if operations else None
+            after = operations[-1].id if operations else behind
             # A microsecond apart, so that lists show them in the order they run.
             moment = now + timedelta(microseconds=len(operations))
             operation = replace(self._planned(wish, after, request_id, moment), is_urgent=urgent)

@@ -31,12 +31,16 @@ def start(major: int) -> str:
 
 
 def stop(major: int) -> str:
-    """Answers with the name of the last segment and the text of the label file. Waits for no archive."""
+    """Answers with where the copy ends, the last segment and the text of the label file. Waits for no archive."""
     call = "pg_backup_stop(wait_for_archive => false)" if major >= 15 else "pg_stop_backup(false, false)"
-    return f"select pg_catalog.pg_walfile_name(lsn)::text as last, labelfile::text as label from pg_catalog.{call}"
+    return (
+        "select lsn::text, pg_catalog.pg_walfile_name(lsn)::text as last_segment, labelfile::text as label "
+        f"from pg_catalog.{call}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupEnd:
+    lsn: str
     last_segment: str
     label: str

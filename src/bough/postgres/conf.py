@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 SEGMENT_MB = 4  # WAL segment size: see ARCHITECTURE.md, "Decisions"
+SIZE_FILE = "size.conf"  # what follows the size of a compute, beside the file with all the rest
 
 EVERY_COMPUTE = {
     "listen_addresses": "",
@@ -11,8 +12,9 @@ EVERY_COMPUTE = {
     "min_wal_size": f"{2 * SEGMENT_MB}MB",
     "max_wal_size": "1GB",
     "recovery_init_sync_method": "syncfs",
-    "max_wal_senders": "10",
-    "max_replication_slots": "10",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "max_slot_wal_keep_size": "4GB",  # whoever reads no further loses its place, and the disk has an end
     "shared_preload_libraries": "",
     "log_destination": "stderr",
     "logging_collector": "off",
@@ -33,8 +35,16 @@ EVERY_COMPUTE = {
 
 def text(settings: Mapping[str, str]) -> str:
     """The whole file: ours for every compute, then the given ones over them."""
-    merged = {**EVERY_COMPUTE, **settings}
-    return "".join(f"{name} = {_value(value)}\n" for name, value in sorted(merged.items()))
+    return lines({**EVERY_COMPUTE, **settings})
+
+
+def text_over_size(settings: Mapping[str, str]) -> str:
+    """The same over the settings in `SIZE_FILE`: the last line that names a setting counts."""
+    return f"include '{SIZE_FILE}'\n{text(settings)}"
+
+
+def lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name} = {_value(value)}\n" for name, value in sorted(settings.items()))
 
 
 def _value(value: str) -> str:

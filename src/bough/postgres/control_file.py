@@ -1,17 +1,21 @@
 """`global/pg_control`: how a server ended, and where the next one begins to read WAL. Pure.
 
 The fields read here stand at the same places in every version from 14 to 18: the system identifier,
-two version numbers, the state, a moment, the last checkpoint, and the beginning of its copy.
+two version numbers, the state, a moment, the last checkpoint, the beginning of its copy, and the limits that
+a standby must have.
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from bough.postgres.wal import segment_name
+from bough.postgres.replication import LIMITS
+from bough.postgres.wal import position_text, segment_name
 
 PATH = "global/pg_control"
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
+_LIMITS = struct.Struct("<180x5I")  # in the order of `LIMITS`
 _SHUT_DOWN = 1  # DB_SHUTDOWNED: the checkpoint is the last record
 _RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
 
@@ -19,12 +23,16 @@ _RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
 @dataclass(frozen=True, slots=True)
 class ControlFile:
     state: int
+    checkpoint: str  # the position of the last one; the end of the WAL of a server that was shut down
     first_segment: str  # where recovery begins
+    timeline: int
+    limits: Mapping[str, int]  # that the server had, and a standby must not be below
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        _, _, _, state, _, _, redo, timeline = _LAYOUT.unpack_from(content)
-        return cls(state, segment_name(timeline, redo))
+        _, _, _, state, _, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
+        limits = dict(zip(LIMITS, _LIMITS.unpack_from(content), strict=True))
+        return cls(state, position_text(checkpoint), segment_name(timeline, redo), timeline, limits)
 
     @property
     def shut_down(self) -> bool:

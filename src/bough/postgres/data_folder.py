@@ -30,6 +30,9 @@ _OF_THE_SERVER = (
     "backup_label",
     "backup_manifest",
     "tablespace_map",
+    # What a server is to do when it starts is nobody else's business.
+    "standby.signal",
+    "recovery.signal",
 )
 _ANYWHERE = ("pg_internal.init", "pgsql_tmp")
 _DIGITS = frozenset("0123456789")

@@ -2,9 +2,25 @@
 
 from collections.abc import Collection, Mapping
 
+from bough.postgres import MAINTENANCE_DATABASE, RESERVED_PREFIX
 from bough.postgres.quoting import identifier
 
 READ = "select 'database', pg_catalog.namesend(datname), null::text from pg_catalog.pg_database"
+# Every database but ours, Postgres's own and one whose removal was cut off; in the columns of `roles.NOW`.
+NOW = f"""
+    select 'database', pg_catalog.namesend(datname), null, null, null, pg_catalog.namesend(rolname)
+      from pg_catalog.pg_database join pg_catalog.pg_authid on pg_authid.oid = datdba
+     where datname not in ('{MAINTENANCE_DATABASE}', 'template0', 'template1') and datconnlimit <> -2
+       and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+"""
+# Its removal may have been cut off: then nobody gets into it any more.
+IS_BROKEN = "select datconnlimit = -2 from pg_catalog.pg_database where datname = $1"
+OWNED = """
+    select pg_catalog.namesend(datname) from pg_catalog.pg_database
+      join pg_catalog.pg_authid on pg_authid.oid = datdba
+     where rolname = $1 order by datname
+"""
+CUT_OFF = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where datname = $1"
 SIZE = """
     select coalesce(sum(pg_catalog.pg_database_size(oid)), 0)::bigint
       from pg_catalog.pg_database
@@ -14,6 +30,27 @@ SIZE = """
 
 def create(name: str, owner: str) -> str:
     return f"create database {identifier(name)} owner {identifier(owner)}"
+
+
+def set_owner(name: str, owner: str) -> str:
+    return f"alter database {identifier(name)} owner to {identifier(owner)}"
+
+
+def let_in(name: str, *, anybody: bool) -> str:
+    return f"alter database {identifier(name)} allow_connections {'true' if anybody else 'false'}"
+
+
+def rename(name: str, new_name: str, owner: str) -> list[str]:
+    """Of a database that nobody is in, nor can come into; from then on everybody can again."""
+    return [
+        f"alter database {identifier(name)} rename to {identifier(new_name)}",
+        let_in(new_name, anybody=True),
+        set_owner(new_name, owner),
+    ]
+
+
+def drop(name: str) -> str:
+    return f"drop database if exists {identifier(name)} with (force)"
 
 
 def plan(wished: Mapping[str, str], present: Collection[str], *, spare: str | None) -> list[str]:

@@ -3,25 +3,39 @@
 Control's user may be any role; the gateway's user may be any role but ours. Nobody else gets in, not
 even the user the compute runs as. That control may also be a tenant's role gives it nothing: it can
 become the gateway's user whenever it likes.
+
+Read replicas run as the project's user, whom the machine has no name for, and so have a password. Theirs is the only
+line that matches physical replication: `all` does not.
 """
 
 from collections.abc import Iterable
 
-from bough.postgres import ADMIN, RESERVED_PREFIX
+from bough.postgres import ADMIN, REPLICA, RESERVED_PREFIX
 
+FILE = "pg_hba.conf"
+IDENT_FILE = "pg_ident.conf"
 MAP = "bough"
 NAMES_EVERY_ROLE_BEFORE = 16  # from then on the map knows a pattern for the database's side
 
 
 def hba_text() -> str:
-    return f"local all all peer map={MAP}\n"
+    return f"local replication {REPLICA} scram-sha-256\nlocal all all peer map={MAP}\n"
 
 
 def ident_text(*, major: int, control_user: str, gateway_user: str, roles: Iterable[str]) -> str:
     tenants = list(roles) if major < NAMES_EVERY_ROLE_BEFORE else [f"/^(?!{RESERVED_PREFIX}).*$"]
+    ours = _line(control_user, ADMIN)
+    return ours + "".join(entries(role, control_user=control_user, gateway_user=gateway_user) for role in tenants)
+
+
+def entries(role: str, *, control_user: str, gateway_user: str) -> str:
+    """What lets one more role in, where the map names every one."""
     users = dict.fromkeys((gateway_user, control_user))  # once, when they are the same
-    lines = [(control_user, ADMIN), *((user, role) for user in users for role in tenants)]
-    return "".join(f"{MAP} {_quoted(system)} {_quoted(role)}\n" for system, role in lines)
+    return "".join(_line(user, role) for user in users)
+
+
+def _line(system: str, role: str) -> str:
+    return f"{MAP} {_quoted(system)} {_quoted(role)}\n"
 
 
 def _quoted(word: str) -> str:

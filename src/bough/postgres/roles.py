@@ -9,15 +9,62 @@ from bough.postgres.quoting import identifier, literal
 # counts too: its name is taken.
 READ = "select 'role', pg_catalog.namesend(rolname), rolpassword::text from pg_catalog.pg_authid"
 
-# Every role but ours that may log in. The name as bytes, because another database's encoding may have made it;
+# Every role but ours and Postgres's own. The name as bytes, because another database's encoding may have made it;
 # moments that nobody lives to see, and those before us, are brought to where every clock can tell them.
-LOGINS = f"""
-    select pg_catalog.namesend(rolname), rolpassword::text,
+NOW = f"""
+    select 'role' as kind, pg_catalog.namesend(rolname) as name, rolcanlogin as can_login,
+           rolpassword::text as verifier,
            case when rolvaliduntil < '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
                 then '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
                 when rolvaliduntil < '9999-01-01 00:00:00+00'::pg_catalog.timestamptz then rolvaliduntil end
+           as valid_until,
+           null::pg_catalog.bytea as owner
       from pg_catalog.pg_authid
-     where rolcanlogin and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+     where not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+       and not pg_catalog.starts_with(rolname::text, 'pg_')
+"""
+EXISTS = "select exists (select from pg_catalog.pg_authid where rolname = $1)"
+CAN_LOGIN = "select rolcanlogin from pg_catalog.pg_authid where rolname = $1"
+NAMES = "select pg_catalog.namesend(rolname) from pg_catalog.pg_authid"
+_ITSELF = "(select oid from pg_catalog.pg_authid where rolname = $1)"
+
+# Where it owns something or has a privilege, and whose that database is.
+HELD = f"""
+    select distinct pg_catalog.namesend(datname) as name, pg_catalog.namesend(rolname) as owner,
+           pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}') as is_ours,
+           datallowconn and datconnlimit <> -2 as is_open
+      from pg_catalog.pg_shdepend
+      join pg_catalog.pg_database on pg_database.oid = dbid
+      join pg_catalog.pg_authid on pg_authid.oid = datdba
+     where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = {_ITSELF}
+"""
+# Memberships that others have by its word, and not by ours. Postgres takes them back with the role.
+GIVEN = f"""
+    select pg_catalog.namesend(of.rolname) as role, pg_catalog.namesend(member.rolname) as member,
+           admin_option, inherit_option, set_option
+      from pg_catalog.pg_auth_members as given
+      join pg_catalog.pg_authid as of on of.oid = given.roleid
+      join pg_catalog.pg_authid as member on member.oid = given.member
+     where given.grantor = {_ITSELF} and given.grantor not in (given.roleid, given.member)
+       and not exists (
+           select from pg_catalog.pg_auth_members as ours
+            where ours.roleid = given.roleid and ours.member = given.member and ours.grantor = 10)
+"""
+SESSIONS = "select exists (select from pg_catalog.pg_stat_activity where usename = $1)"
+CUT_OFF = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where usename = $1"
+
+# In the server, for a name may be one that we cannot write.
+FORGET_PASSWORDS = f"""
+do $$
+declare each pg_catalog.name;
+begin
+    for each in
+        select rolname from pg_catalog.pg_authid
+         where rolpassword is not null and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+    loop
+        execute pg_catalog.format('alter role %I password null', each);
+    end loop;
+end $$
 """
 
 
@@ -47,6 +94,51 @@ def create(name: str, verifier: str | None, major: int) -> list[str]:
         f"create role {identifier(name)} {attributes(major)}{password}",
         f"grant {TENANTS} to {identifier(name)} with admin option",
     ]
+
+
+def make(name: str, verifier: str | None, *, can_login: bool, exists: bool, major: int) -> list[str]:
+    """One that may not log in is a group: the tenants can give it to whom they like and become it."""
+    if exists:
+        return [f"{let_in(name, can_login=can_login)} password {_password(verifier)}"]
+    if can_login:
+        return create(name, verifier, major)
+    # Its privileges are not everybody's: whoever wants them becomes a member. Before 16 there is no such choice.
+    terms = "admin true, inherit false, set true" if major >= 16 else "admin option"
+    return [
+        f"create role {identifier(name)} nologin password {_password(verifier)}",
+        f"grant {identifier(name)} to {TENANTS} with {terms}",
+    ]
+
+
+def set_password(name: str, verifier: str | None) -> str:
+    return f"alter role {identifier(name)} password {_password(verifier)}"
+
+
+def let_in(name: str, *, can_login: bool) -> str:
+    return f"alter role {identifier(name)} {'login' if can_login else 'nologin'}"
+
+
+def give(role: str, member: str, *, admin: bool, inherit: bool, become: bool) -> str:
+    terms = f"admin {_bool(admin)}, inherit {_bool(inherit)}, set {_bool(become)}"
+    return f"grant {identifier(role)} to {identifier(member)} with {terms}"
+
+
+def part(name: str, heir: str | None) -> list[str]:
+    """In one database: nothing there is the role's any more. Without an heir what it owns goes."""
+    reassign = [] if heir is None else [f"reassign owned by {identifier(name)} to {identifier(heir)}"]
+    return [*reassign, f"drop owned by {identifier(name)}"]
+
+
+def drop(name: str) -> str:
+    return f"drop role {identifier(name)}"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _password(verifier: str | None) -> str:
+    return "null" if verifier is None else literal(verifier)
 
 
 def plan(wished: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int) -> list[str]:

@@ -1,11 +1,14 @@
 """Named queries on branches, their volumes and lineages."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from bough.domain.branch import Branch, Lineage, LineageStretch, Volume
-from bough.ids import BranchId, ProjectId, VolumeId
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import (
@@ -30,43 +33,88 @@ class VolumeUse:
     branch_name: str
     project_id: ProjectId
     project_name: str
+    replica_id: EndpointId | None  # the read replica that it is a copy for
 
 
-_USES = sa.select(
-    branches.c.volume_id,
+_USE = (
     branches.c.id.label("branch_id"),
     branches.c.name.label("branch_name"),
     branches.c.project_id,
     projects.c.name.label("project_name"),
-).join(projects, projects.c.id == branches.c.project_id)
+)
+_OWN_USES = sa.select(branches.c.volume_id, sa.null().label("replica_id"), *_USE).join(
+    projects, projects.c.id == branches.c.project_id
+)
+_REPLICA_USES = (
+    sa.select(endpoints.c.volume_id, endpoints.c.id.label("replica_id"), *_USE)
+    .select_from(endpoints)
+    .join(branches, branches.c.id == endpoints.c.branch_id)
+    .join(projects, projects.c.id == branches.c.project_id)
+    .where(endpoints.c.volume_id.is_not(None))
+)
 _ONE = sa.select(branches).where(same(branches.c.id), same(branches.c.project_id))
+_live = branches.c.deleted_at.is_(None)
+_OF_PROJECT = (
+    sa.select(branches).where(same(branches.c.project_id), _live).order_by(branches.c.created_at, branches.c.id)
+)
+_COUNT = sa.select(sa.func.count()).select_from(branches).where(same(branches.c.project_id), _live)
+_HAS_CHILDREN = sa.select(sa.exists().where(same(branches.c.parent_id), _live))
+_EXPIRED = (
+    sa.select(branches)
+    .join(projects, projects.c.id == branches.c.project_id)
+    .where(
+        _live,
+        branches.c.expires_at.is_not(None),
+        branches.c.expires_at <= sa.bindparam("now", type_=branches.c.expires_at.type),
+        projects.c.deleted_at.is_(None),
+    )
+    .order_by(branches.c.expires_at)
+    .limit(sa.bindparam("row_limit", type_=sa.Integer()))
+)
+_here = sa.bindparam("here", type_=branches.c.wal_position.type)
+_NOTE_WRITTEN = (
+    sa.update(branches)
+    .where(same(branches.c.id, "own_id"))
+    .values(
+        written_bytes=sa.case(
+            (_here > branches.c.wal_position, branches.c.written_bytes + _here - branches.c.wal_position),
+            else_=branches.c.written_bytes,
+        ),
+        wal_position=_here,
+    )
+)
 
 
 class Branches(Queries):
     async def add(self, branch: Branch) -> None:
-        await self._insert(branches, columns_of(branch))
+        await self._insert(branches, _columns(branch))
 
     async def add_volume(self, volume: Volume) -> None:
         await self._insert(volumes, columns_of(volume))
+
+    async def remove_volume(self, volume_id: VolumeId) -> None:
+        await self._run(sa.delete(volumes).where(volumes.c.id == volume_id))
 
     async def add_lineage(self, lineage: Lineage, stretch: LineageStretch) -> None:
         await self._insert(lineages, columns_of(lineage))
         await self._insert(branch_lineages, columns_of(stretch))
 
     async def save(self, branch: Branch) -> None:
-        await self._save(branches, columns_of(branch))
+        await self._save(branches, _columns(branch))
 
     async def get(self, project_id: ProjectId, branch_id: BranchId) -> Branch | None:
+        """Also a deleted one."""
         row = await self._one(_ONE, id=branch_id, project_id=project_id)
         return rebuild(Branch, row) if row else None
 
-    async def of_project(self, project_id: ProjectId) -> list[Branch]:
-        rows = await self._all(
-            sa.select(branches)
-            .where(branches.c.project_id == project_id, branches.c.deleted_at.is_(None))
-            .order_by(branches.c.created_at, branches.c.id)
+    async def named(self, project_id: ProjectId, name: str) -> Branch | None:
+        row = await self._one(
+            sa.select(branches).where(branches.c.project_id == project_id, branches.c.name == name, _live)
         )
-        return [rebuild(Branch, row) for row in rows]
+        return rebuild(Branch, row) if row else None
+
+    async def of_project(self, project_id: ProjectId) -> list[Branch]:
+        return [rebuild(Branch, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
 
     async def every_of(self, project_id: ProjectId) -> list[Branch]:
         """Deleted ones too."""
@@ -75,15 +123,23 @@ class Branches(Queries):
 
     async def default(self, project_id: ProjectId) -> Branch | None:
         row = await self._one(
-            sa.select(branches).where(
-                branches.c.project_id == project_id, branches.c.is_default, branches.c.deleted_at.is_(None)
-            )
+            sa.select(branches).where(branches.c.project_id == project_id, branches.c.is_default, _live)
         )
         return rebuild(Branch, row) if row else None
 
+    async def count_in(self, project_id: ProjectId) -> int:
+        return int(await self._value(_COUNT, project_id=project_id))
+
+    async def has_children(self, branch_id: BranchId) -> bool:
+        return bool(await self._value(_HAS_CHILDREN, parent_id=branch_id))
+
+    async def expired(self, now: datetime, limit: int) -> list[Branch]:
+        """Those whose time is over, of projects that live."""
+        return [rebuild(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
+
     async def volume_uses(self) -> list[VolumeUse]:
-        """Of every branch that is not purged; for an overview, not for a request."""
-        return [VolumeUse(**row) for row in await self._all(_USES)]
+        """Of every branch that is not purged, and of their replicas; for an overview, not for a request."""
+        return [VolumeUse(**row) for uses in (_OWN_USES, _REPLICA_USES) for row in await self._all(uses)]
 
     async def history(self, branch_id: BranchId) -> list[LineageStretch]:
         rows = await self._all(
@@ -96,14 +152,32 @@ class Branches(Queries):
     async def set_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))
 
+    async def note_written(self, branch_id: BranchId, position: int) -> None:
+        """Its WAL ends here now. What it grew by was written; when it ends before, as after a restore, nothing was."""
+        await self._run(_NOTE_WRITTEN, own_id=branch_id, here=position)
+
+    async def clear(self, branch_id: BranchId) -> None:
+        """Of a branch that was deleted nothing stays but its row, those of its endpoints and what they used."""
+        for table in (roles, databases):
+            await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
+
     async def forget(self, branch_id: BranchId) -> None:
-        """Remove every row of a branch, its volume's and lineages' too."""
-        volume = sa.select(branches.c.volume_id).where(branches.c.id == branch_id)
-        volume_id = await self._value(volume)
-        own_endpoints = sa.select(endpoints.c.id).where(endpoints.c.branch_id == branch_id)
-        await self._run(sa.delete(usage).where(usage.c.endpoint_id.in_(own_endpoints)))
+        """Remove every row of a branch, its volumes' and lineages' too."""
+        volume_id = await self._value(sa.select(branches.c.volume_id).where(branches.c.id == branch_id))
+        of_branch = endpoints.c.branch_id == branch_id
+        replicas = await self._all(
+            sa.select(endpoints.c.volume_id).where(of_branch, endpoints.c.volume_id.is_not(None))
+        )
+        await self._run(sa.delete(usage).where(usage.c.endpoint_id.in_(sa.select(endpoints.c.id).where(of_branch))))
         for table in (roles, databases, branch_lineages, endpoints):
             await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
+        await self._run(sa.update(branches).where(branches.c.parent_id == branch_id).values(parent_id=None))
         await self._run(sa.delete(branches).where(branches.c.id == branch_id))
         await self._run(sa.delete(lineages).where(lineages.c.volume_id == volume_id))
-        await self._run(sa.delete(volumes).where(volumes.c.id == volume_id))
+        gone = [volume_id, *(row["volume_id"] for row in replicas)]
+        await self._run(sa.delete(volumes).where(volumes.c.id.in_(gone)))
+
+
+def _columns(branch: Branch) -> Mapping[str, Any]:
+    """With what it is searched by, folded here, because SQLite folds only ASCII."""
+    return {**columns_of(branch), "search_key": f"{branch.name}\n{branch.id}".casefold()}

@@ -1,23 +1,39 @@
 """Named queries on databases."""
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from bough.domain.database import Database
 from bough.ids import BranchId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import rebuild
+from bough.store.queries import Duplicate, Queries, same
+from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import databases
 
 _OF_BRANCH = sa.select(databases).where(same(databases.c.branch_id)).order_by(databases.c.id)
+_DELETE = sa.delete(databases).where(same(databases.c.id))
+_TOLD = sa.update(databases).where(same(databases.c.branch_id, "own_branch"), same(databases.c.name, "own_name"))
 
 
 class Databases(Queries):
-    async def add(self, columns: Mapping[str, Any]) -> Database:
-        database_id = await self._insert(databases, columns)
-        return rebuild(Database, {"id": database_id, **columns})
+    async def add(self, database: Database) -> Database:
+        """With the id that it got."""
+        columns = {name: value for name, value in columns_of(database).items() if name != "id"}
+        return replace(database, id=await self._insert(databases, columns))
+
+    async def save(self, database: Database) -> None:
+        try:
+            await self._save(databases, columns_of(database))
+        except sa.exc.IntegrityError as error:
+            raise Duplicate(f"databases: the branch has a database {database.name!r}") from error
+
+    async def set_told(self, branch_id: BranchId, name: str, now: datetime) -> None:
+        """Postgres has it."""
+        await self._run(_TOLD, own_branch=branch_id, own_name=name, is_wished=False, updated_at=now)
+
+    async def remove(self, database: Database) -> None:
+        await self._run(_DELETE, id=database.id)
 
     async def get(self, branch_id: BranchId, name: str) -> Database | None:
         row = await self._one(sa.select(databases).where(databases.c.branch_id == branch_id, databases.c.name == name))

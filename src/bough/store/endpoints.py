@@ -21,6 +21,11 @@ _FAILED: sa.ColumnClause[str] = sa.literal_column(
 _present = sa.select(endpoints).where(endpoints.c.deleted_at.is_(None))
 _ONE = _present.where(same(endpoints.c.id))
 _OF_BRANCH = _present.where(same(endpoints.c.branch_id)).order_by(endpoints.c.created_at, endpoints.c.id)
+_COUNT_IN = (
+    sa.select(sa.func.count())
+    .select_from(endpoints)
+    .where(same(endpoints.c.project_id), endpoints.c.deleted_at.is_(None))
+)
 _TOUCH = sa.update(endpoints).where(same(endpoints.c.id, "own_id"))
 _later = operations.alias("later")
 _STARTED_LATER = sa.exists().where(
@@ -44,6 +49,15 @@ class Endpoints(Queries):
         row = await self._one(_ONE, id=endpoint_id)
         return rebuild(Endpoint, row) if row else None
 
+    async def also_deleted(self, endpoint_id: EndpointId) -> Endpoint | None:
+        row = await self._one(sa.select(endpoints).where(endpoints.c.id == endpoint_id))
+        return rebuild(Endpoint, row) if row else None
+
+    async def every_of(self, branch_id: BranchId) -> list[Endpoint]:
+        """Of a branch, deleted ones too."""
+        rows = await self._all(sa.select(endpoints).where(endpoints.c.branch_id == branch_id))
+        return [rebuild(Endpoint, row) for row in rows]
+
     async def living(self, endpoint_id: EndpointId) -> Endpoint | None:
         """One of a project that is not deleted: a row by its key."""
         row = await self._one(_LIVING, id=endpoint_id)
@@ -66,6 +80,9 @@ class Endpoints(Queries):
         )
         return [rebuild(Endpoint, row) for row in rows]
 
+    async def count_in(self, project_id: ProjectId) -> int:
+        return int(await self._value(_COUNT_IN, project_id=project_id))
+
     async def of_branch(self, branch_id: BranchId) -> list[Endpoint]:
         rows = await self._all(_OF_BRANCH, branch_id=branch_id)
         return [rebuild(Endpoint, row) for row in rows]
@@ -84,6 +101,10 @@ class Endpoints(Queries):
         """Those that shall have a running compute, of projects that are not deleted."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.state == EndpointState.ACTIVE))
         return [rebuild(Endpoint, row) for row in rows]
+
+    async def active_replicas(self) -> list[Endpoint]:
+        """Of those that shall have a running compute the ones that follow another, and stay so."""
+        return [rebuild(Endpoint, row) for row in await self._all(_ACTIVE_REPLICAS)]
 
     async def active_ids(self) -> frozenset[EndpointId]:
         return frozenset(EndpointId(row["id"]) for row in await self._all(_ACTIVE_IDS))
@@ -142,6 +163,11 @@ def _before(name: str) -> sa.ColumnElement[bool]:
 
 _LIVING = _live(sa.select(endpoints), in_order=False).where(same(endpoints.c.id))
 _ACTIVE_IDS = _live(sa.select(endpoints.c.id), in_order=False).where(endpoints.c.state == EndpointState.ACTIVE)
+_ACTIVE_REPLICAS = _live(sa.select(endpoints)).where(
+    endpoints.c.state == EndpointState.ACTIVE,
+    endpoints.c.type == EndpointType.READ_ONLY,
+    endpoints.c.pending_state.is_(None),
+)
 _PLACES = _live(sa.select(endpoints.c.id, projects.c.region_id))
 _QUIET = _live(sa.select(endpoints)).where(
     endpoints.c.state == EndpointState.ACTIVE,

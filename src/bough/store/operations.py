@@ -82,7 +82,7 @@ class Operations(Queries):
                 operations,
                 sa.or_(
                     operations.c.endpoint_id == endpoints.c.id,
-                    sa.and_(operations.c.endpoint_id.is_(None), operations.c.project_id == endpoints.c.project_id),
+                    sa.and_(operations.c.endpoint_id.is_(None), operations.c.branch_id == endpoints.c.branch_id),
                 ),
             )
             .where(operations.c.ended_at.is_(None))

@@ -1,7 +1,7 @@
 """Named queries on projects."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ from bough.ids import OrganizationId, ProjectId
 from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
+from bough.store.search import containing
 from bough.store.tables import api_keys, branches, endpoints, projects, usage
 from bough.store.types import Moment
 
@@ -26,18 +27,15 @@ def _columns(project: Project) -> dict[str, Any]:
     return {**columns_of(project), "search_key": _search_key(project)}
 
 
-def _containing(text: str) -> str:
-    escaped = text.casefold().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """What the endpoints of a project used since they were made."""
+    """What the endpoints and branches of a project used since they were made, those that are gone too."""
 
-    bytes_out: int = 0  # told of one project, not in lists
     active_seconds: int = 0
+    cpu_seconds: int = 0
+    bytes_out: int = 0  # this and what follows is told of one project, not in lists
     compute_seconds: int = 0
+    written_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +75,16 @@ def _used(name: str) -> sa.Label[Any]:
     return total.scalar_subquery().label(name)
 
 
-_SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE, _used("active_seconds"), _used("compute_seconds"))
+_WRITTEN = (
+    sa.select(sa.func.sum(branches.c.written_bytes))
+    .where(branches.c.project_id == projects.c.id)
+    .scalar_subquery()
+    .label("written_bytes")
+)
+_SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE, _used("active_seconds"), _used("cpu_seconds"))
 _NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
 _ONE = sa.select(projects).where(*_NAMED)
-_ONE_SEEN = _SEEN.add_columns(_used("bytes_out")).where(*_NAMED)
+_ONE_SEEN = _SEEN.add_columns(_used("bytes_out"), _used("compute_seconds"), _WRITTEN).where(*_NAMED)
 _LOCK = sa.select(projects.c.id).where(same(projects.c.id)).with_for_update()
 _LIVE = (projects.c.deleted_at.is_(None),)
 _COUNT = sa.select(sa.func.count()).select_from(projects).where(*_LIVE)
@@ -105,11 +109,7 @@ def _page(*, recoverable: bool, only: bool, search: bool, later: bool) -> sa.Sel
 
 def _seen(row: Mapping[str, Any]) -> SeenProject:
     size = row["storage_bytes"]
-    used = Used(
-        bytes_out=int(row.get("bytes_out") or 0),
-        active_seconds=int(row["active_seconds"] or 0),
-        compute_seconds=int(row["compute_seconds"] or 0),
-    )
+    used = Used(**{each.name: int(row.get(each.name) or 0) for each in fields(Used)})
     return SeenProject(rebuild(Project, row), None if size is None else int(size), row["last_seen_active"], used)
 
 
@@ -144,13 +144,13 @@ class Projects(Queries):
     ) -> Page[SeenProject]:
         """Those that live, of these organizations; `only` one when a key reaches no other."""
         statement = _page(recoverable=False, only=only is not None, search=bool(search), later=after is not None)
-        return await self._pages(statement, org_ids, limit, after, search=_containing(search), only=only)
+        return await self._pages(statement, org_ids, limit, after, search=containing(search), only=only)
 
     async def page_recoverable(
         self, org_ids: Collection[OrganizationId], now: datetime, *, search: str, limit: int, after: Place | None
     ) -> Page[SeenProject]:
         statement = _page(recoverable=True, only=False, search=bool(search), later=after is not None)
-        return await self._pages(statement, org_ids, limit, after, search=_containing(search), now=now)
+        return await self._pages(statement, org_ids, limit, after, search=containing(search), now=now)
 
     async def _pages(
         self,

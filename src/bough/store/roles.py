@@ -18,9 +18,10 @@ _one = (same(roles.c.branch_id, "own_branch"), same(roles.c.name, "own_name"))
 _SAVE = sa.update(roles).where(*_one)
 _DELETE = sa.delete(roles).where(*_one)
 _TOLD = _SAVE.where(same(roles.c.verifier, "told_verifier"))
+_TOLD_WITHOUT = _SAVE.where(roles.c.verifier.is_(None))
 _AT_THE_DOOR = (
     sa.select(
-        roles.c.verifier,
+        sa.case((roles.c.can_login, roles.c.verifier)).label("verifier"),
         roles.c.valid_until,
         projects.c.settings.label("project_settings"),
         branches.c.is_protected.label("branch_is_protected"),
@@ -61,14 +62,16 @@ class Roles(Queries):
     async def save(self, role: Role) -> None:
         await self._run(_SAVE, own_branch=role.branch_id, own_name=role.name, **columns_of(role))
 
-    async def set_told(self, branch_id: BranchId, name: str, verifier: str, now: datetime) -> None:
-        """Postgres knows it by this verifier; one that was changed meanwhile is still a wish."""
-        await self._run(
-            _TOLD, own_branch=branch_id, own_name=name, told_verifier=verifier, is_wished=False, updated_at=now
-        )
+    async def set_told(self, branch_id: BranchId, name: str, verifier: str | None, now: datetime) -> None:
+        """Postgres knows it by this verifier, or without one; one that was changed meanwhile is still a wish."""
+        told = {"own_branch": branch_id, "own_name": name, "is_wished": False, "updated_at": now}
+        if verifier is None:
+            await self._run(_TOLD_WITHOUT, **told)
+        else:
+            await self._run(_TOLD, told_verifier=verifier, **told)
 
-    async def remove(self, role: Role) -> None:
-        await self._run(_DELETE, own_branch=role.branch_id, own_name=role.name)
+    async def remove(self, branch_id: BranchId, name: str) -> None:
+        await self._run(_DELETE, own_branch=branch_id, own_name=name)
 
     async def get(self, branch_id: BranchId, name: str) -> Role | None:
         row = await self._one(sa.select(roles).where(roles.c.branch_id == branch_id, roles.c.name == name))

@@ -4,6 +4,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from bough.store.api_keys import ApiKeys
+from bough.store.branch_pages import BranchPages
 from bough.store.branches import Branches
 from bough.store.databases import Databases
 from bough.store.endpoints import Endpoints
@@ -26,6 +27,7 @@ class Rows:
         self.api_keys = ApiKeys(connection)
         self.projects = Projects(connection)
         self.branches = Branches(connection)
+        self.branch_pages = BranchPages(connection)
         self.endpoints = Endpoints(connection)
         self.roles = Roles(connection)
         self.databases = Databases(connection)

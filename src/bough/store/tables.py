@@ -32,8 +32,8 @@ def _flag(name: str) -> sa.Column[bool]:
     return sa.Column(name, sa.Boolean, nullable=False)
 
 
-def _partial(name: str, where: str, *columns: str) -> sa.Index:
-    return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+def _partial(name: str, where: str, *columns: str, unique: bool = False) -> sa.Index:
+    return sa.Index(name, *columns, unique=unique, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
 
 
 _RECOVERABLE = "deleted_at is not null and purged_at is null"
@@ -147,6 +147,7 @@ branches = sa.Table(
     _text("parent_lsn", nullable=True),
     _moment("parent_timestamp", nullable=True),
     _text("name"),
+    _text("search_key"),
     _text("state"),
     _moment("state_changed_at"),
     _text("volume_id", sa.ForeignKey("volumes.id"), unique=True),
@@ -160,10 +161,16 @@ branches = sa.Table(
     _moment("created_at"),
     _moment("updated_at"),
     _moment("expires_at", nullable=True),
+    sa.Column("ttl_seconds", sa.Integer, nullable=True),
     _moment("last_reset_at", nullable=True),
     _moment("deleted_at", nullable=True),
+    _text("deletion_method", nullable=True),
+    sa.Column("written_bytes", sa.BigInteger, nullable=False),
+    sa.Column("wal_position", sa.BigInteger, nullable=True),
     sa.Index(None, "project_id", "created_at"),
     sa.Index(None, "parent_id"),
+    _partial("ix_branches_names", "deleted_at is null", "project_id", "name", unique=True),
+    _partial("ix_branches_expiring", "expires_at is not null and deleted_at is null", "expires_at"),
 )
 
 branch_lineages = sa.Table(
@@ -201,9 +208,12 @@ endpoints = sa.Table(
     _moment("started_at", nullable=True),
     _moment("suspended_at", nullable=True),
     _moment("deleted_at", nullable=True),
+    _text("name", nullable=True),
+    _text("volume_id", nullable=True),
     sa.Index(None, "project_id", "created_at"),
     sa.Index(None, "branch_id"),
     sa.Index(None, "state"),
+    sa.Index(None, "volume_id", unique=True),
 )
 
 roles = sa.Table(
@@ -216,6 +226,7 @@ roles = sa.Table(
     _moment("valid_until", nullable=True),
     _flag("is_protected"),
     _flag("is_wished"),
+    _flag("can_login"),
     _moment("created_at"),
     _moment("updated_at"),
 )
@@ -227,6 +238,7 @@ databases = sa.Table(
     _text("branch_id", sa.ForeignKey("branches.id")),
     _text("name"),
     _text("owner_name"),
+    _flag("is_wished"),
     _moment("created_at"),
     _moment("updated_at"),
     sa.UniqueConstraint("branch_id", "name"),
@@ -276,6 +288,9 @@ usage = sa.Table(
     sa.Column("active_seconds", sa.Float, nullable=False),
     sa.Column("compute_seconds", sa.Float, nullable=False),
     _moment("counted_at", nullable=True),
+    sa.Column("cpu_seconds", sa.Float, nullable=False),
+    _moment("cpu_run", nullable=True),
+    sa.Column("cpu_run_seconds", sa.Float, nullable=False),
     sa.Index(None, "project_id"),
     _partial("ix_usage_counted", "counted_at is not null", "counted_at"),
 )

@@ -32,6 +32,14 @@ _ADD_TIME = (
         counted_at=sa.bindparam("until", type_=usage.c.counted_at.type),
     )
 )
+_run = sa.bindparam("run", type_=usage.c.cpu_run.type)
+_taken = sa.bindparam("taken", type_=usage.c.cpu_run_seconds.type)
+_known = sa.case((usage.c.cpu_run == _run, usage.c.cpu_run_seconds), else_=0.0)  # of this run
+_ADD_CPU = (
+    sa.update(usage)
+    .where(_own, _known <= _taken)
+    .values(cpu_seconds=usage.c.cpu_seconds + _taken - _known, cpu_run=_run, cpu_run_seconds=_taken)
+)
 _RUNNING = (
     sa.select(usage.c.endpoint_id, usage.c.counted_at, endpoints.c.max_cu)
     .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
@@ -66,6 +74,10 @@ class Usages(Queries):
             more_connections_opened=moved.opened,
         )
 
+    async def add_cpu(self, endpoint_id: EndpointId, run_started_at: datetime, seconds: float) -> bool:
+        """What is new since the last measure of this run; False when more of it was measured before."""
+        return await self._run(_ADD_CPU, own_id=endpoint_id, run=run_started_at, taken=seconds) == 1
+
     async def running(self) -> list[Counted]:
         return [rebuild(Counted, row) for row in await self._all(_RUNNING)]
 
@@ -73,16 +85,16 @@ class Usages(Queries):
         """Its compute runs from now on."""
         await self._add_time(endpoint_id, 0.0, 0.0, now)
 
-    async def stop_counting(self, endpoint: Endpoint, now: datetime) -> None:
-        """Its compute ran until now, if its time was counted."""
+    async def stop_counting(self, endpoint: Endpoint, now: datetime, cu: float | None = None) -> None:
+        """Its compute ran until now, if its time was counted; its size was `cu`, or as large as it may be."""
         since = await self._value(_COUNTED_AT, own_id=endpoint.id)
         if since is not None:
-            await self._add_time(endpoint.id, _seconds(since, now), endpoint.max_cu, None)
+            await self._add_time(endpoint.id, _seconds(since, now), cu or endpoint.max_cu, None)
 
-    async def count(self, counted: Counted, now: datetime, *, ran: bool) -> None:
+    async def count(self, counted: Counted, now: datetime, *, ran: bool, cu: float | None = None) -> None:
         """The time since it was counted last, when it ran; what comes from now on is counted next."""
         seconds = _seconds(counted.counted_at, now) if ran else 0.0
-        await self._add_time(counted.endpoint_id, seconds, counted.max_cu, now)
+        await self._add_time(counted.endpoint_id, seconds, cu or counted.max_cu, now)
 
     async def _add_time(self, endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> None:
         await self._run(

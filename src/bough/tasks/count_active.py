@@ -1,4 +1,4 @@
-"""The time that computes run is counted every few seconds, so that a crash loses no more than that.
+"""The time that computes run, and their size, is counted every few seconds, so that a crash loses no more than that.
 
 While control is away computes run on; what they ran meanwhile is counted when it is back.
 """
@@ -23,5 +23,6 @@ class CountActive:
         async with self._store.transaction(lasting=False) as rows:
             now = clock.now()
             for each in await rows.usage.running():
-                await rows.usage.count(each, now, ran=each.endpoint_id in seen.running)
+                ran = each.endpoint_id in seen.running
+                await rows.usage.count(each, now, ran=ran, cu=seen.sizes.get(each.endpoint_id))
         return ""

@@ -1,13 +1,11 @@
-"""The size of each branch whose compute runs, and how that compute is: measured, never guessed."""
+"""What each compute that runs has used, how large its branch is, and how it is: measured, never guessed."""
 
-from bough import log
 from bough.control.figures import Figures
 from bough.domain.endpoint import Endpoint
-from bough.engine.port import Engine, EngineError, Usage
+from bough.engine.port import Engine, Usage
 from bough.ids import EndpointId
+from bough.operations import measuring
 from bough.store.store import Store
-
-logger = log.get(room="tasks")
 
 
 class MeasureBranches:
@@ -23,27 +21,16 @@ class MeasureBranches:
             active = await rows.endpoints.active()
         measured: dict[EndpointId, Usage] = {}
         for endpoint in active:
-            usage = await self._measure(endpoint)
+            usage = await measuring.measure(self._engine, endpoint)
             if usage is not None:
                 measured[endpoint.id] = usage
+                await self._note(endpoint, usage)
         self._figures.note(measured)
         return ""
 
-    async def _measure(self, endpoint: Endpoint) -> Usage | None:
-        """One that cannot be asked does not keep the others from being measured."""
-        try:
-            usage = await self._engine.usage(endpoint.id)
-        except EngineError as error:
-            logger.warning("compute_not_measured", endpoint_id=endpoint.id, reason=error.public)
-            return None
-        if usage is not None:
-            await self._note_size(endpoint, usage.logical_bytes)
-        return usage
-
-    async def _note_size(self, endpoint: Endpoint, size: int) -> None:
+    async def _note(self, endpoint: Endpoint, usage: Usage) -> None:
         async with self._store.read() as rows:
-            branch = await rows.branches.get(endpoint.project_id, endpoint.branch_id)
-        if branch is None or branch.logical_size == size:
-            return
-        async with self._store.transaction() as rows:
-            await rows.branches.set_size(endpoint.branch_id, size)
+            if not await measuring.is_news(rows, endpoint, usage):
+                return
+        async with self._store.transaction(lasting=False) as rows:
+            await measuring.note(rows, endpoint, usage)

@@ -1,69 +1,201 @@
-"""Branches: how they are shown."""
+"""Branches: list, count, create, get, change, delete, make one the default."""
 
-from datetime import datetime
+from typing import Annotated, Literal
 
-from bough.api.shapes import View
+from fastapi import APIRouter, Query, Response
+
+from bough.access import lookup
+from bough.api.branch_cursors import cursor_of, place_of
+from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.shapes import BranchName, Text, View, show
+from bough.api.v2.branch_bodies import BranchCreate, BranchUpdate
+from bough.api.v2.branch_views import Annotation, BranchView
+from bough.api.v2.connection_uris import ConnectionDetails
+from bough.api.v2.databases import DatabaseView
+from bough.api.v2.endpoints import EndpointsResponse, EndpointView
+from bough.api.v2.operations import OperationView
+from bough.api.v2.roles import RoleView
+from bough.control.branches import Branches, CreatedBranch
+from bough.control.desk import Desk
 from bough.domain.branch import Branch
+from bough.domain.endpoint import EndpointType
+from bough.domain.operation import Operation
+from bough.domain.project import Project
+from bough.errors import NotFound
+from bough.ids import BranchId
+from bough.store.branch_pages import BranchOrder
+
+router = APIRouter(tags=["Branch"], route_class=OnceRoute)
+
+MOST = 10_000
 
 
-class BranchCreator(View):
-    name: str
-    image: str
+class BranchPagination(View):
+    next: str | None
+    sort_by: str
+    sort_order: str
 
 
-class BranchView(View):
-    id: str
-    project_id: str
-    parent_id: str | None
-    parent_lsn: str | None
-    parent_timestamp: datetime | None
-    name: str
-    current_state: str
-    pending_state: str | None
-    state_changed_at: datetime
-    logical_size: int | None
-    creation_source: str
-    primary: bool
-    default: bool
-    protected: bool
-    cpu_used_sec: int
-    compute_time_seconds: int
-    active_time_seconds: int
-    written_data_bytes: int
-    data_transfer_bytes: int
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    last_reset_at: datetime | None
-    created_by: BranchCreator | None
-    init_source: str
+class BranchesResponse(View):
+    branches: list[BranchView]
+    annotations: dict[str, Annotation]
+    pagination: BranchPagination
+
+
+class BranchCount(View):
+    count: int
+
+
+class BranchResponse(View):
+    branch: BranchView
+    annotation: Annotation
+
+
+class BranchOperations(View):
+    branch: BranchView
+    operations: list[OperationView]
+
+
+class BranchCreated(View):
+    branch: BranchView
+    endpoints: list[EndpointView]
+    operations: list[OperationView]
+    roles: list[RoleView]
+    databases: list[DatabaseView]
+    connection_uris: list[ConnectionDetails] | None
 
     @classmethod
-    def of(cls, branch: Branch, creator: str | None = None) -> "BranchView":
+    def of(cls, made: CreatedBranch, project: Project, desk: Desk) -> "BranchCreated":
+        passwords = made.inheritance.passwords
+        by_type = sorted(made.endpoints, key=lambda each: each.type is not EndpointType.READ_WRITE)
         return cls(
-            id=branch.id,
-            project_id=branch.project_id,
-            parent_id=branch.parent_id,
-            parent_lsn=branch.parent_lsn,
-            parent_timestamp=branch.parent_timestamp,
-            name=branch.name,
-            current_state=branch.state,
-            pending_state="ready" if branch.state == "init" else None,
-            state_changed_at=branch.state_changed_at,
-            logical_size=branch.logical_size,
-            creation_source=branch.creation_source,
-            primary=branch.is_default,
-            default=branch.is_default,
-            protected=branch.is_protected,
-            cpu_used_sec=0,
-            compute_time_seconds=0,
-            active_time_seconds=0,
-            written_data_bytes=0,
-            data_transfer_bytes=0,
-            created_at=branch.created_at,
-            updated_at=branch.updated_at,
-            expires_at=branch.expires_at,
-            last_reset_at=branch.last_reset_at,
-            created_by=BranchCreator(name=creator, image="") if creator is not None else None,
-            init_source=branch.init_source,
+            branch=BranchView.new(made.branch, made.creator),
+            endpoints=[EndpointView.of(each, project.region_id, desk.hosts) for each in made.endpoints],
+            operations=[OperationView.of(operation) for operation in made.operations],
+            roles=[RoleView.of(role, passwords.get(role.name)) for role in made.inheritance.roles],
+            databases=[DatabaseView.of(database) for database in made.inheritance.databases],
+            connection_uris=[
+                ConnectionDetails.of(
+                    by_type[0],  # where one can write, if there is such a one
+                    project.region_id,
+                    desk.hosts,
+                    role=database.owner_name,
+                    password=passwords[database.owner_name],
+                    database=database.name,
+                )
+                for database in made.inheritance.databases
+                if made.endpoints and database.owner_name in passwords
+            ]
+            or None,
         )
+
+
+@router.get("/projects/{project_id}/branches", response_model=BranchesResponse)
+async def list_project_branches(
+    project: ReadableProject,
+    given: PartsGiven,
+    search: Annotated[Text, Query(max_length=256)] = "",
+    sort_by: Annotated[Literal["name", "created_at", "updated_at"], Query()] = "updated_at",
+    cursor: Annotated[Text | None, Query()] = None,
+    sort_order: Annotated[Literal["asc", "desc"], Query()] = "desc",
+    limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
+    include_deleted: Annotated[bool, Query()] = False,
+) -> Response:
+    """The project's branches; with `include_deleted` those that were deleted too."""
+    order = BranchOrder(by=sort_by, falls=sort_order == "desc")
+    after = place_of(cursor, order)
+    async with given.store.read(slow=limit > 100) as rows:
+        found, more = await rows.branch_pages.page(
+            project.id, order, search=search, deleted_too=include_deleted, limit=limit, after=after
+        )
+    return show(
+        BranchesResponse(
+            branches=[BranchView.of(seen) for seen in found],
+            annotations={seen.branch.id: Annotation.of(seen.branch) for seen in found if seen.branch.annotations},
+            pagination=BranchPagination(
+                next=cursor_of(more, order) if more else None, sort_by=sort_by, sort_order=sort_order
+            ),
+        )
+    )
+
+
+@router.get("/projects/{project_id}/branches/count", response_model=BranchCount)
+async def count_project_branches(
+    project: ReadableProject, given: PartsGiven, search: Annotated[Text, Query(max_length=256)] = ""
+) -> Response:
+    """How many branches the project has."""
+    async with given.store.read() as rows:
+        return show(BranchCount(count=await rows.branch_pages.count(project.id, search)))
+
+
+@router.post("/projects/{project_id}/branches", response_model=BranchCreated, status_code=201)
+async def create_project_branch(
+    project: WritableProject, desk: DeskGiven, body: BranchCreate | None = None
+) -> Response:
+    """A branch with all that its parent has committed; without a parent, of the default branch. It has endpoints
+    only when some are asked for.
+    """
+    made = await Branches(desk).create(project, (body or BranchCreate()).wish())
+    return show(BranchCreated.of(made, project, desk), 201)
+
+
+@router.get("/projects/{project_id}/branches/{branch_id}", response_model=BranchResponse)
+async def get_project_branch(project: ReadableProject, branch_id: BranchName, given: PartsGiven) -> Response:
+    """One branch; `current_state` is `ready` when its data is there."""
+    async with given.store.read() as rows:
+        seen = await rows.branch_pages.one(project.id, BranchId(branch_id))
+    if seen is None or seen.branch.deleted_at is not None:
+        raise NotFound.thing("branch")
+    return show(BranchResponse(branch=BranchView.of(seen), annotation=Annotation.of(seen.branch)))
+
+
+@router.patch("/projects/{project_id}/branches/{branch_id}", response_model=BranchOperations)
+async def update_project_branch(
+    project: WritableProject, branch_id: BranchName, body: BranchUpdate, desk: DeskGiven
+) -> Response:
+    """Change a branch's name, its protection or when it expires; `expires_at: null` means never."""
+    return await _shown(desk, await Branches(desk).change(project, BranchId(branch_id), body.change()), [])
+
+
+@router.delete(
+    "/projects/{project_id}/branches/{branch_id}",
+    response_model=BranchOperations,
+    responses={204: {"description": "It was deleted already"}},
+)
+async def delete_project_branch(project: WritableProject, branch_id: BranchName, desk: DeskGiven) -> Response:
+    """Delete a branch, its endpoints and its data."""
+    gone = await Branches(desk).delete(project, BranchId(branch_id))
+    return Response(status_code=204) if gone is None else await _shown(desk, *gone)
+
+
+@router.post("/projects/{project_id}/branches/{branch_id}/set_as_default", response_model=BranchOperations)
+async def set_default_project_branch(project: WritableProject, branch_id: BranchName, desk: DeskGiven) -> Response:
+    """Make it the branch that is meant when none is named."""
+    return await _shown(desk, await Branches(desk).set_default(project, BranchId(branch_id)), [])
+
+
+@router.post(
+    "/projects/{project_id}/branches/{branch_id}/set_as_primary",
+    response_model=BranchOperations,
+    deprecated=True,
+)
+async def set_primary_project_branch(project: WritableProject, branch_id: BranchName, desk: DeskGiven) -> Response:
+    """The older name of `set_as_default`."""
+    return await _shown(desk, await Branches(desk).set_default(project, BranchId(branch_id)), [])
+
+
+@router.get("/projects/{project_id}/branches/{branch_id}/endpoints", response_model=EndpointsResponse)
+async def list_project_branch_endpoints(project: ReadableProject, branch_id: BranchName, given: PartsGiven) -> Response:
+    """The branch's endpoints, oldest first."""
+    async with given.store.read() as rows:
+        branch = await lookup.branch(rows, project, BranchId(branch_id))
+        found = await rows.endpoints.of_branch(branch.id)
+    shown = [EndpointView.of(endpoint, project.region_id, given.hosts) for endpoint in found]
+    return show(EndpointsResponse(endpoints=shown))
+
+
+async def _shown(desk: Desk, branch: Branch, operations: list[Operation]) -> Response:
+    async with desk.store.read() as rows:
+        seen = await rows.branch_pages.one(branch.project_id, branch.id)
+    view = BranchView.new(branch) if seen is None else BranchView.with_use(branch, seen.used, seen.creator)
+    return show(BranchOperations(branch=view, operations=[OperationView.of(each) for each in operations]))

@@ -1,70 +1,33 @@
-"""Endpoints: look at them, change, start, suspend and restart them."""
+"""Endpoints: look at them, create, change, delete, start, suspend and restart them."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Response
-from pydantic import Field, model_validator
 
 from bough import ids
 from bough.access import lookup
 from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
-from bough.api.shapes import Body, Flag, View, show
+from bough.api.shapes import View, show
+from bough.api.v2.endpoint_bodies import EndpointCreate, EndpointUpdate
 from bough.api.v2.operations import OperationView
-from bough.api.v2.project_settings import PoolerSettings
 from bough.control.desk import Desk
-from bough.control.endpoints import EndpointChange, Endpoints
+from bough.control.endpoints import Endpoints
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, Hosts
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.ids import EndpointId
+from bough.errors import Invalid
+from bough.ids import BranchId, EndpointId
 
 router = APIRouter(tags=["Endpoint"], route_class=OnceRoute)
 
 EndpointName = Annotated[str, Path(pattern=ids.PATTERN, alias="endpoint_id")]
 
 
-class _Change(Body):
-    """Passes over nothing: a field that cannot be changed yet is refused, with those that can."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_nothing_else(cls, value: Any) -> Any:
-        given = value if isinstance(value, dict) else {}
-        others = [repr(name[:63]) for name, said in given.items() if said is not None and name not in cls.model_fields]
-        if others:
-            raise ValueError(
-                f"{', '.join(others[:3])} cannot be changed here yet; what can be changed is "
-                "pooler_enabled, pooler_mode and settings.pgbouncer_settings"
-            )
-        return value
-
-
-class ChangedEndpointSettings(_Change):
-    pgbouncer_settings: PoolerSettings | None = None
-
-
-class ChangedEndpointBody(_Change):
-    pooler_enabled: Flag | None = None
-    pooler_mode: Annotated[str, Field(json_schema_extra={"enum": ["transaction"]})] | None = None
-    settings: ChangedEndpointSettings | None = None
-
-
-class EndpointUpdate(Body):
-    endpoint: ChangedEndpointBody
-
-    def change(self) -> EndpointChange:
-        asked = self.endpoint
-        return EndpointChange(
-            pooler_enabled=asked.pooler_enabled,
-            pooler_mode=asked.pooler_mode,
-            pgbouncer_settings=asked.settings.pgbouncer_settings if asked.settings else None,
-        )
-
-
 class EndpointView(View):
     host: str
     id: str
+    name: str | None
     project_id: str
     branch_id: str
     autoscaling_limit_min_cu: float
@@ -93,6 +56,7 @@ class EndpointView(View):
         return cls(
             host=hosts.direct(endpoint.id, region_id),
             id=endpoint.id,
+            name=endpoint.name,
             project_id=endpoint.project_id,
             branch_id=endpoint.branch_id,
             autoscaling_limit_min_cu=endpoint.min_cu,
@@ -148,14 +112,44 @@ async def get_project_endpoint(project: ReadableProject, endpoint_id: EndpointNa
     return show(EndpointResponse(endpoint=EndpointView.of(endpoint, project.region_id, given.hosts)))
 
 
+@router.post("/projects/{project_id}/endpoints", response_model=EndpointOperations, status_code=201)
+async def create_project_endpoint(project: WritableProject, body: EndpointCreate, desk: DeskGiven) -> Response:
+    """An endpoint for a branch, which starts at once: its one `read_write`, or one of any number of `read_only`."""
+    asked = body.endpoint
+    if asked.region_id not in (None, project.region_id):
+        raise Invalid(
+            f"The project is in the region {project.region_id}, and so are its endpoints: leave region_id out."
+        )
+    made = await Endpoints(desk).create(project, BranchId(asked.branch_id), asked.type, asked.wish())
+    return _shown(desk, project, *made, status=201)
+
+
 @router.patch("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointOperations)
 async def update_project_endpoint(
     project: WritableProject, endpoint_id: EndpointName, body: EndpointUpdate, desk: DeskGiven
 ) -> Response:
-    """Change how an endpoint pools. Its `-pooler` host always does, a transaction at a time; with `pooler_enabled` its
-    plain host does too. `settings.pgbouncer_settings` replaces what was set before. Nobody is cut off.
+    """Change an endpoint. Its size changes under its clients; a Postgres setting that needs a restart cuts them off,
+    and so does `disabled`. Each group of `settings` replaces what was set before. An endpoint's `-pooler` host always
+    pools, a transaction at a time; with `pooler_enabled` its plain host does too.
     """
-    return _shown(desk, project, await Endpoints(desk).change(project, EndpointId(endpoint_id), body.change()), [])
+    asked = body.endpoint
+    if asked.branch_id is not None:
+        async with desk.store.read() as rows:
+            endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
+        if endpoint.branch_id != asked.branch_id:
+            raise Invalid("An endpoint stays with its branch. Make another endpoint for the other branch instead.")
+    return _shown(desk, project, *await Endpoints(desk).change(project, EndpointId(endpoint_id), body.wish()))
+
+
+@router.delete(
+    "/projects/{project_id}/endpoints/{endpoint_id}",
+    response_model=EndpointOperations,
+    responses={204: {"description": "It was deleted already"}},
+)
+async def delete_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+    """Delete an endpoint and cut its connections. Its branch keeps its data."""
+    gone = await Endpoints(desk).delete(project, EndpointId(endpoint_id))
+    return Response(status_code=204) if gone is None else _shown(desk, project, *gone)
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/start", response_model=EndpointOperations)
@@ -176,10 +170,13 @@ async def restart_project_endpoint(project: WritableProject, endpoint_id: Endpoi
     return _shown(desk, project, *await Endpoints(desk).restart(project, EndpointId(endpoint_id)))
 
 
-def _shown(desk: Desk, project: Project, endpoint: Endpoint, operations: list[Operation]) -> Response:
+def _shown(
+    desk: Desk, project: Project, endpoint: Endpoint, operations: list[Operation], status: int = 200
+) -> Response:
     return show(
         EndpointOperations(
             endpoint=EndpointView.of(endpoint, project.region_id, desk.hosts),
             operations=[OperationView.of(operation) for operation in operations],
-        )
+        ),
+        status,
     )

@@ -86,7 +86,7 @@ class ProjectView(_Shared):
             **_shared(seen, plan, hosts),
             data_storage_bytes_hour=0,
             data_transfer_bytes=seen.used.bytes_out,
-            written_data_bytes=0,
+            written_data_bytes=seen.used.written_bytes,
             compute_time_seconds=seen.used.compute_seconds,
             active_time_seconds=seen.used.active_seconds,
             consumption_period_start=month_start(now),
@@ -132,6 +132,6 @@ def _shared(seen: SeenProject, plan: Plan, hosts: Hosts) -> dict[str, Any]:
         "owner_id": project.org_id,
         "compute_last_active_at": seen.last_active,
         "org_id": project.org_id,
-        "cpu_used_sec": seen.used.compute_seconds,
+        "cpu_used_sec": seen.used.cpu_seconds,
         "effective_project_permission": "ADMIN",
     }

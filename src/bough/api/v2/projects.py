@@ -19,7 +19,7 @@ from bough.api.given import (
 )
 from bough.api.paging import place_of
 from bough.api.shapes import Body, ComputeUnits, Flag, IdText, Name, Pagination, Text, View, pagination, show
-from bough.api.v2.branches import BranchView
+from bough.api.v2.branch_views import BranchView
 from bough.api.v2.connection_uris import ConnectionDetails
 from bough.api.v2.databases import DatabaseView
 from bough.api.v2.endpoints import EndpointView
@@ -39,7 +39,7 @@ SMALL_PAGE = 100  # projects that are read in less time than it takes to ask ano
 History = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_SECONDS)]
 
 
-class NewBranchBody(Body):
+class FirstBranchBody(Body):
     name: Name | None = None
     role_name: str | None = None
     database_name: str | None = None
@@ -49,7 +49,7 @@ class NewBranchBody(Body):
 class NewProjectBody(Body):
     settings: ProjectSettings = ProjectSettings()
     name: Name | None = None
-    branch: NewBranchBody = NewBranchBody()
+    branch: FirstBranchBody = FirstBranchBody()
     autoscaling_limit_min_cu: ComputeUnits | None = None
     autoscaling_limit_max_cu: ComputeUnits | None = None
     provisioner: Annotated[str, Field(min_length=1, max_length=60)] | None = None
@@ -155,7 +155,7 @@ class ProjectCreated(View):
             roles=[RoleView.of(made.role, made.password)],
             databases=[DatabaseView.of(made.database)],
             operations=[OperationView.of(operation) for operation in made.operations],
-            branch=BranchView.of(made.branch),
+            branch=BranchView.new(made.branch),
             endpoints=[EndpointView.of(made.endpoint, region_id, hosts)],
         )
 
@@ -221,7 +221,7 @@ async def delete_project(project: DeletableProject, desk: DeskGiven) -> Response
 async def recover_project(project: RecoverableProject, desk: DeskGiven) -> Response:
     """Bring a deleted project back whole."""
     recovered, branches = await Projects(desk).recover(project)
-    shown = [BranchView.of(branch) for branch in branches]
+    shown = [BranchView.new(branch) for branch in branches]
     return show(ProjectRecovered(project=await _shown(desk, recovered), branches=shown))
 
 

@@ -19,6 +19,7 @@ async def _stop(settings: Settings) -> int:
     from bough.engine.local.engine import LocalEngine  # noqa: PLC0415 - rarely needed, slow to import
 
     engine = LocalEngine(settings)
+    await engine.stop_private()
     seen = await engine.observe()
     await asyncio.gather(*(engine.ensure_suspended(endpoint) for endpoint in seen.running | seen.spare))
     await engine.close()

@@ -127,11 +127,6 @@ def remove_door(settings: Settings) -> None:
     (door_folder(settings) / DOOR_NAME).unlink(missing_ok=True)
 
 
-def gateway_folder(settings: Settings) -> Path:
-    """Where workers keep their locks and hear of one another's cancels."""
-    return settings.sockets / "gateway"
-
-
 def gateway_user_exists(settings: Settings) -> bool:
     """Control adds it at the first start as root; otherwise it is us."""
     if not running_as_root():
@@ -145,7 +140,7 @@ def gateway_user_exists(settings: Settings) -> bool:
 
 def ensure_gateway_folder(settings: Settings) -> None:
     """It is theirs alone."""
-    folder = gateway_folder(settings)
+    folder = settings.gateway_folder
     _ensure_folder(folder, 0o700)
     if running_as_root():
         account = pwd.getpwnam(settings.gateway_user)

@@ -19,16 +19,17 @@ from bough.domain import database as databases
 from bough.domain import role as roles
 from bough.errors import NotFound, PreconditionFailed
 
-NAMED_AT_MOST = 10  # projects in the sentence that asks for one
+NAMED_AT_MOST = 10  # projects or branches in the sentence that asks for one
 # Of the variables that libpq reads these do not say where and how to connect.
 _KEPT = {"PGAPPNAME", "PGCLIENTENCODING", "PGCONNECT_TIMEOUT", "PGDATESTYLE", "PGTZ", "PGGEQO", "PGLOCALEDIR"}
+_SECRETS = {"PGPASSWORD", "PGPASSFILE"}  # the user's own, where we give none
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     endpoint: str
     role: str
-    password: str
+    password: str | None  # None: the endpoint lets nobody in without asking for it
     database: str
 
 
@@ -47,7 +48,8 @@ def psql(
     """Open psql on a project of the running platform.
 
     It takes the operator's key and the platform's own socket, so it needs no password, port or
-    certificate. Options that are not listed here are psql's. Its exit status is passed on.
+    certificate; an endpoint with `passwordless_access` off asks for the password all the same. Options that are not
+    listed here are psql's. Its exit status is passed on.
     """
     words = list(arguments or ())
     if project is not None and project.startswith("-"):  # an option of psql's where no project was named
@@ -81,7 +83,9 @@ class _Finder:
                 "name others with --role and --database."
             ) from None
         endpoint = (uri.hostname or "").partition(".")[0]
-        return Target(endpoint, role, unquote(uri.password or ""), database)
+        shown = self._ask(f"/projects/{found['id']}/endpoints/{endpoint}")["endpoint"]
+        password = unquote(uri.password or "") if shown["passwordless_access"] else None
+        return Target(endpoint, role, password, database)
 
     def _project(self, wanted: str | None) -> dict[str, Any]:
         query: dict[str, str | int] = {"limit": 400} if wanted is None else {"limit": 400, "search": wanted}
@@ -98,35 +102,32 @@ class _Finder:
         raise PreconditionFailed(f"{which}. {_listed(found)}")
 
     def _branch_id(self, project_id: str, wanted: str) -> str:
-        if wanted.startswith("br-"):
-            return wanted
-        try:
-            listed = self._ask(f"/projects/{project_id}/branches", search=wanted)["branches"]
-        except NotFound:  # the project is there: it is the list that the API does not have yet
-            raise PreconditionFailed(
-                "This version finds branches by their id only: give --branch br-…, as the creation answered it, "
-                "or leave it out for the default branch."
-            ) from None
-        for one in listed:
-            if one["name"] == wanted:
-                return str(one["id"])
-        raise NotFound(f"There is no branch {wanted!r} in the project; the id of one works too.")
+        """A name first: an id may be one, too."""
+        listed = self._ask(f"/projects/{project_id}/branches", search=wanted)["branches"]
+        for key in ("name", "id"):
+            for one in listed:
+                if one[key] == wanted:
+                    return str(one["id"])
+        listed = self._ask(f"/projects/{project_id}/branches", limit=NAMED_AT_MOST + 1)["branches"]
+        raise NotFound(f"There is no branch {wanted!r} in the project. {_listed(listed)}")
 
     def _ask(self, path: str, **query: str | int) -> dict[str, Any]:
         return asking.ask(self._addresses, self._key, path, **query)
 
 
-def _listed(projects: list[dict[str, Any]]) -> str:
-    if not projects:
+def _listed(things: list[dict[str, Any]]) -> str:
+    if not things:
         return "There are none yet."
-    more = " and more" if len(projects) > NAMED_AT_MOST else ""
-    return "There are " + ", ".join(f"{one['name']} ({one['id']})" for one in projects[:NAMED_AT_MOST]) + more + "."
+    more = " and more" if len(things) > NAMED_AT_MOST else ""
+    return "There are " + ", ".join(f"{one['name']} ({one['id']})" for one in things[:NAMED_AT_MOST]) + more + "."
 
 
 def _become_psql(settings: config.Settings, target: Target, arguments: list[str]) -> None:
     program = _program()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name in _KEPT}
-    environment["PGPASSFILE"] = _passfile(target)
+    kept = _KEPT if target.password is not None else _KEPT | _SECRETS
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name in kept}
+    if target.password is not None:
+        environment["PGPASSFILE"] = _passfile(target.role, target.password)
     where = _connection_text(
         {
             "host": str(listeners.door_folder(settings)),
@@ -147,11 +148,11 @@ def _program() -> Path:
     return Path(str(package), "pginstall", "bin", "psql")
 
 
-def _passfile(target: Target) -> str:
+def _passfile(role: str, password: str) -> str:
     """A file without a name that only the process to come can open: the password is neither on disk nor in `ps`."""
     descriptor = os.memfd_create("passfile", 0)
     os.fchmod(descriptor, 0o600)  # or libpq ignores it
-    escaped = [text.replace("\\", "\\\\").replace(":", "\\:") for text in (target.role, target.password)]
+    escaped = [text.replace("\\", "\\\\").replace(":", "\\:") for text in (role, password)]
     os.write(descriptor, f"*:*:*:{':'.join(escaped)}\n".encode())
     return f"/proc/self/fd/{descriptor}"
 

@@ -88,7 +88,7 @@ class Watch:
             "door_fd": door,
             "domain": self._settings.domain,
             "plane": str(self._settings.plane),
-            "folder": str(listeners.gateway_folder(self._settings)),
+            "folder": str(self._settings.gateway_folder),
             "tls": str(self._tls),
             "log_level": self._settings.log_level,
         }

@@ -6,12 +6,16 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from bough.config import Settings
+from bough.domain.change import Change, Empty, MakeRole
 from bough.engine.local import space
 from bough.engine.local.branches import Branches
-from bough.engine.local.computes import session
+from bough.engine.local.computes import admitting, changes, emptying, session
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
+from bough.engine.local.computes.private import PrivateComputes
+from bough.engine.local.computes.sizing import Sizes
+from bough.engine.local.computes.standings import Standings
 from bough.engine.local.folders import Folders
 from bough.engine.local.installs import installs
 from bough.engine.local.installs.installs import Install
@@ -20,15 +24,28 @@ from bough.engine.local.isolation.sandbox import Sandbox
 from bough.engine.local.owners import Owners
 from bough.engine.local.progress import Progress, silent
 from bough.engine.local.refusals import machine_refusals
+from bough.engine.local.replicas import Replicas
 from bough.engine.local.template import Templates
 from bough.engine.local.threads import Locks, unbroken
 from bough.engine.local.volumes.detect import choose
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.local.warm.pool import Shape, WarmPool
 from bough.engine.local.warm.spares import Spares
-from bough.engine.port import Address, Capabilities, EngineError, Login, Observation, Readiness, Usage
+from bough.engine.port import (
+    Address,
+    Capabilities,
+    Contents,
+    EngineError,
+    Following,
+    Observation,
+    Origin,
+    Readiness,
+    Reading,
+    Usage,
+)
 from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
+from bough.postgres.hba import NAMES_EVERY_ROLE_BEFORE
 
 
 class LocalEngine:
@@ -49,9 +66,15 @@ class LocalEngine:
         entrants = self._sandbox.entrants
         self._living = Living(self._folders, self._volumes, entrants, self._groups)
         self._computes = Computes(self._living, self._folders, self._volumes, entrants, self._groups)
+        self._private = PrivateComputes(self._computes, self._living)
+        self._sizes = Sizes(self._living.runs, self._volumes, self._groups)
         self._owners = Owners(self._sandbox, self._volumes)
         self._locks = Locks()
         self._branches = Branches(self._volumes, self._templates, self._living, self._owners, self._locks)
+        self._replicas = Replicas(
+            self._branches, self._living, self._folders, self._volumes, self._locks, check=self._check_new
+        )
+        self._standings = Standings(self._living, self._volumes, self._replicas.primaries)
         self._warm = WarmPool(
             Spares(self._branches, self._computes, self._living, self._volumes, self._owners),
             size=settings.warm_pool if spare_cu else 0,
@@ -79,6 +102,10 @@ class LocalEngine:
             await self._warm.open(self._spare_shape(wished[0]))
             await self._owners.release_idle()
 
+    async def stop_private(self) -> None:
+        """Computes that a control which was killed started for itself; `prepare` does it too."""
+        await self._living.stop_private()
+
     async def close(self) -> None:
         await self._warm.close()
         await asyncio.to_thread(self._volumes.close)
@@ -93,20 +120,40 @@ class LocalEngine:
             refuses_new=space.refusal(self._folders, self._settings.free_space_floor),
         )
 
-    async def ensure_branch(self, spec: BranchSpec) -> None:
+    async def ensure_branch(self, spec: BranchSpec) -> Origin:
         install = await self._install(spec.install)
         async with self._served(spec.volume_id):
-            if await asyncio.to_thread(self._volumes.folder(spec.volume_id).path.exists):
-                return
+            known = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read)
+            if known is not None:
+                return known.origin
             await asyncio.to_thread(self._check_new)
             if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
+                return Origin()
+            return await self._branches.make(spec, install)
+
+    async def change(self, spec: BranchSpec, change: Change) -> None:
+        install = await self._install(spec.install)
+        async with self._served(spec.volume_id):
+            sockets = await self._living.settled(spec.volume_id)
+            if sockets is not None:
+                await changes.make(sockets, change, install.major)
+                if isinstance(change, MakeRole) and install.major < NAMES_EVERY_ROLE_BEFORE:
+                    folder = self._volumes.folder(spec.volume_id)
+                    await admitting.admit(change.name, folder, sockets, self._sandbox.entrants)
                 return
-            await self._branches.make(spec, install)
+            settings = emptying.SETTINGS if isinstance(change, Empty) else None
+            async with self._private.on(spec, install, settings) as own:
+                await changes.make(own, change, install.major)
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install(spec.install)
         async with self._served(spec.endpoint_id), self._locks.of(spec.volume_id):
-            return await self._computes.ensure(spec, install)
+            if spec.follows is not None:
+                return await self._computes.ensure(await self._replicas.prepared(spec, spec.follows, install), install)
+            readiness = await self._computes.ensure(spec, install)
+            if readiness is Readiness.READY:
+                await self._replicas.welcome(spec)
+            return readiness
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
         if is_spare(endpoint):  # whoever stops these stops the platform
@@ -116,9 +163,10 @@ class LocalEngine:
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):
-            await self._living.stop_spare(volume)
+            await self._living.stop_own(volume)
             if await self._living.serves(volume):
                 raise EngineError("A compute still runs on the branch; suspend it first.")
+            await self._replicas.forget(volume)
             await self._volumes.ensure_absent(volume)
             await self._owners.release_when_empty(project)
 
@@ -128,19 +176,36 @@ class LocalEngine:
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         sockets = await self._living.sockets(endpoint)
-        vitals = await self._living.vitals(endpoint)
-        if sockets is None or vitals is None:
+        if sockets is None:
             return None
         async with session.opened(sockets) as ours:
-            logical_bytes = await ours.logical_bytes()
-        return Usage(logical_bytes=logical_bytes, memory_bytes=vitals.memory_bytes, started_at=vitals.started_at)
+            logical_bytes, position = await ours.logical_bytes(), await ours.position()
+        # In this order: when it is restarted in between, what the new run took is less than what is known of the old.
+        # The other way round all that the old one took would count again, as the new one's.
+        vitals = await self._living.vitals(endpoint)
+        if vitals is None:
+            return None
+        lag = await self._standings.lag(endpoint)
+        return Usage(
+            logical_bytes=logical_bytes,
+            memory_bytes=vitals.memory_bytes,
+            cpu_seconds=vitals.cpu_seconds,
+            wal_position=position.wal,
+            started_at=position.started_at,
+            replica_lag_bytes=lag.bytes,
+            replica_lag_seconds=lag.seconds,
+            cu=await asyncio.to_thread(self._sizes.size, endpoint),
+        )
 
-    async def logins(self, endpoint: EndpointId) -> tuple[Login, ...] | None:
+    async def following(self, endpoint: EndpointId) -> Following | None:
+        return await self._standings.following(endpoint)
+
+    async def contents(self, endpoint: EndpointId) -> Contents | None:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return None
         async with session.opened(sockets) as ours:
-            return await ours.logins()
+            return await ours.contents()
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         sockets = await self._living.sockets(endpoint)
@@ -149,9 +214,17 @@ class LocalEngine:
         async with session.opened(sockets) as ours:
             return await ours.is_busy()
 
+    async def load(self, endpoint: EndpointId) -> Reading | None:
+        return await asyncio.to_thread(self._sizes.reading, endpoint)
+
+    async def resize(self, endpoint: EndpointId, cu: float) -> None:
+        async with self._alone(endpoint):
+            await unbroken(lambda: self._sizes.set(endpoint, cu))
+
     async def observe(self) -> Observation:
         await asyncio.to_thread(self._folders.check_storage)
-        running, volumes = await self._living.running(), await self._volumes.present()
+        runs, volumes = await self._living.alive(), await self._volumes.present()
+        running = frozenset(run.endpoint_id for run in runs)
         spare = frozenset(filter(is_spare, running))
         free, total = await asyncio.to_thread(space.room, self._folders)
         return Observation(
@@ -160,6 +233,7 @@ class LocalEngine:
             volumes=frozenset(each for each in volumes if not is_spare(each)),
             free_bytes=free,
             total_bytes=total,
+            sizes={run.endpoint_id: run.cu for run in runs if run.cu is not None},
         )
 
     def _wished_installs(self) -> list[Install]:

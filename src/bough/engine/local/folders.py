@@ -70,16 +70,25 @@ class Folders:
 
     def socket_folder(self, endpoint: EndpointId) -> Path:
         folder = self.sockets / endpoint
-        if len(os.fsencode(folder / SOCKET_NAME)) > LONGEST_SOCKET_PATH:
-            raise EngineError(
-                f"The socket folder {folder} is longer than Postgres allows: set XDG_RUNTIME_DIR or TMPDIR "
-                "to a shorter path and restart.",
-                transient=False,
-            )
+        check_fits(folder)
         return folder
+
+    def side_door(self, endpoint: EndpointId) -> Path:
+        """Where read replicas find the socket of the endpoint's compute; no endpoint's name has a dot."""
+        return self.sockets / f"{endpoint}.side"
 
     def log(self, endpoint: EndpointId) -> Path:
         return self.logs / f"{endpoint}.log"
+
+
+def check_fits(folder: Path) -> None:
+    """A socket in the folder has a path that Postgres takes."""
+    if len(os.fsencode(folder / SOCKET_NAME)) > LONGEST_SOCKET_PATH:
+        raise EngineError(
+            f"The socket folder {folder} is longer than Postgres allows: set XDG_RUNTIME_DIR or TMPDIR "
+            "to a shorter path and restart.",
+            transient=False,
+        )
 
 
 def check_traversable(path: Path) -> None:

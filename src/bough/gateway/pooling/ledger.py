@@ -55,6 +55,11 @@ class Ledger(Holdings):
         """That is the next thing it answers."""
         return bool(self.expected) and self.expected[0][0] is _PARSE_UNNAMED
 
+    @property
+    def makes_unnamed(self) -> bool:
+        """Another unnamed statement is on its way, and what uses one now will use that."""
+        return any(kind is _PARSE_UNNAMED for kind, _ in self.expected)
+
     def expect(self, entry: Entry) -> None:
         if not self.is_skipping:
             self.expected.append(entry)

@@ -174,7 +174,7 @@ class Translation:
         """What stands before that: it is made again where it is missing."""
         statement = self.unnamed.statement
         if ledger.has_unnamed:
-            if statement is not None and statement.look is not PLAIN:
+            if statement is not None and statement.look is not PLAIN and not ledger.makes_unnamed:
                 ledger.note(statement.look)
             return b""
         if ledger.is_skipping:

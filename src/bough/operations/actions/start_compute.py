@@ -1,7 +1,8 @@
 """Start an endpoint's compute: on creation, on wake, and after its own crash.
 
 The whole wish is computed from rows and handed to the engine; when Postgres accepts connections
-and has its roles and databases, the endpoint becomes active.
+and has its roles and databases, the endpoint becomes active. Of a read replica the engine makes the copy first,
+when it has none that can still follow.
 """
 
 from functools import partial
@@ -11,7 +12,7 @@ from bough.domain.endpoint import EndpointState, moved, stopped
 from bough.domain.operation import OperationAction
 from bough.engine.port import Readiness
 from bough.engine.spec import ComputeSpec
-from bough.operations import logins
+from bough.operations import contents
 from bough.operations.action import Action, step
 from bough.operations.context import Context, there
 from bough.operations.outcome import Done, Outcome, Sleep
@@ -30,23 +31,21 @@ class StartCompute(Action):
         if readiness is Readiness.STARTING:
             return Sleep(0.2, "Postgres is recovering")
         if ran:
-            return Done("the compute runs already", changed=False, writes=partial(self.tell, spec))
+            told = partial(contents.told, spec=spec)
+            return Done("the compute runs already", changed=False, writes=told)
         return Done("the compute accepts connections", writes=partial(self.publish, spec))
 
     async def stop(self, ctx: Context) -> None:
         await ctx.engine.ensure_suspended(self.endpoint_id)
-        endpoint = await ctx.endpoint(self.endpoint_id)
         async with ctx.transaction() as rows:
-            await rows.endpoints.save(stopped(endpoint, clock.now()))
-            await rows.usage.stop_counting(endpoint, clock.now())
+            endpoint = await rows.endpoints.get(self.endpoint_id)
+            if endpoint is not None:  # else its branch could not be made, and it went with it
+                await rows.endpoints.save(stopped(endpoint, clock.now()))
+                await rows.usage.stop_counting(endpoint, clock.now())
 
     async def publish(self, spec: ComputeSpec, rows: Rows) -> None:
         now = clock.now()
         endpoint = there(await rows.endpoints.get(self.endpoint_id), "endpoint")
         await rows.endpoints.save(moved(endpoint, EndpointState.ACTIVE, now))
         await rows.usage.start_counting(self.endpoint_id, now)
-        await self.tell(spec, rows)
-
-    async def tell(self, spec: ComputeSpec, rows: Rows) -> None:
-        """What Postgres knows by now is no longer a wish."""
-        await logins.told(rows, spec.branch_id, spec.wished_roles)
+        await contents.told(rows, spec)

@@ -241,4 +241,12 @@ STATEMENTS: dict[str, Script] = {
     "not discarded in a transaction": writes(
         parse("s", "select 1") + SYNC, query("begin; discard all"), query("rollback"), use("s") + SYNC
     ),
+    "set for the transaction, then for the session, without a name": writes(
+        query("begin"),
+        ask("set local timezone = 'Asia/Tokyo'") + SYNC,
+        ask("set work_mem = '5MB'") + SYNC,
+        query("commit"),
+        query("show work_mem"),
+        query("show timezone"),
+    ),
 }

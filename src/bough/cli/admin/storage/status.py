@@ -105,7 +105,7 @@ def _show_volumes(volumes: list[Taken]) -> None:
     own, shared = sum(each.own for each in volumes), sum(each.shared for each in volumes)
     count = f"{len(volumes)} volume{'' if len(volumes) == 1 else 's'}"
     rows = [
-        (_project(each), each.branch or "-", each.volume, each.endpoint or "-", *_sizes(each.own, each.shared))
+        (_project(each), _branch(each), each.volume, each.endpoint or "-", *_sizes(each.own, each.shared))
         for each in volumes
     ]
     output.table([COLUMNS, *rows, (count, "", "", "", *_sizes(own, shared))])
@@ -113,6 +113,10 @@ def _show_volumes(volumes: list[Taken]) -> None:
 
 def _project(each: Taken) -> str:
     return "(warm pool)" if each.spare else each.project or each.project_id or "-"
+
+
+def _branch(each: Taken) -> str:
+    return f"{each.branch} (replica)" if each.replica else each.branch or "-"
 
 
 def _sizes(own: int, shared: int) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ class Taken:
     branch_id: str | None
     branch: str | None
     endpoint: str | None
+    replica: bool  # it is the copy that a read replica of the branch serves
     own: int
     shared: int
 
@@ -60,6 +61,7 @@ def _one(path: Path, measured: Sizes, use: VolumeUse | None, endpoint: str | Non
         branch_id=use.branch_id if use else None,
         branch=use.branch_name if use else None,
         endpoint=endpoint,
+        replica=use is not None and use.replica_id is not None,
         own=measured.own,
         shared=measured.shared,
     )

@@ -18,6 +18,14 @@ _PASSING = (
     "is shutting down",
     "Cannot allocate memory",
     "could not fork",
+    "insufficient parameter settings",  # of a read replica, which knows by now what it needs
+)
+# A read replica whose primary sleeps says these all the time; they keep nobody from starting.
+_OF_ITS_RECEIVER = (
+    "could not connect to the primary",
+    "could not receive data",
+    "could not start WAL streaming",
+    "terminating walreceiver",
 )
 
 
@@ -33,7 +41,7 @@ def reason(log: Path, data: Path) -> EngineError:
 
 def _fatal(lines: list[str]) -> str | None:
     """The last fatal line; about files with errors, the line before, which names the setting."""
-    found = [match for match in map(_LINE.match, lines) if match]
+    found = [match for match in map(_LINE.match, lines) if match and not match["text"].startswith(_OF_ITS_RECEIVER)]
     fatal = [position for position, match in enumerate(found) if match["level"] in ("FATAL", "PANIC")]
     if not fatal:
         return None

@@ -6,19 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import metrics, postmaster, process, session
+from bough.engine.local.computes import metrics, postmaster, process, session, sizing
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
 from bough.engine.local.computes.metrics import Kind
 from bough.engine.local.computes.postmaster import STOPPING, PidFile, Postmaster
 from bough.engine.local.computes.process import Launch
-from bough.engine.local.computes.runs import Run
+from bough.engine.local.computes.runs import Run, is_private
 from bough.engine.local.computes.wish import Wish, wish
 from bough.engine.local.folders import Folders
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.local.isolation.cgroups import Cgroups
-from bough.engine.local.isolation.limits import Limits
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
@@ -81,11 +80,12 @@ class Computes:
             await unbroken(lambda: self._limit(spec, live.pid))
             if not await process.ready(live, launch, until):
                 return Readiness.STARTING
-            await unbroken(lambda: self._seal(launch))
+            await unbroken(lambda: self._settle(spec, launch))
             if await self._needs_restart(spec, launch, wished):
                 await process.stop(live)
                 return None
-        await self._apply(spec, launch, wished)
+        if not is_private(spec.endpoint_id):
+            await self._apply(spec, launch, wished)
         return Readiness.READY
 
     async def _live(self, spec: ComputeSpec, launch: Launch) -> Postmaster | None:
@@ -102,9 +102,10 @@ class Computes:
         if not file.socket_folder or _is_same(file.socket_folder, launch.sockets):
             return live
         live.close()
-        if not is_spare(Path(file.socket_folder).name):
+        name = Path(file.socket_folder).name
+        if not (is_spare(name) or is_private(name)):
             raise EngineError("Another endpoint's compute still runs on the branch.")
-        await self._living.stop_spare(spec.volume_id)  # a crash lost its run, and with it the way to its sockets
+        await self._living.stop_own(spec.volume_id)  # a crash lost a spare's run, and with it the way to its sockets
         return None
 
     async def _start(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> Postmaster:
@@ -119,31 +120,38 @@ class Computes:
         before = self._runs.get(spec.endpoint_id)
         if before is not None:
             self._living.forget(before)
-        self._write_files(spec.volume_id, launch, wished)
-        run = _run(spec, settings=wished.settings)
+        cu = sizing.size_of(before, spec)
+        self._write_files(spec.volume_id, launch, wished, cu)
+        run = replace(_run(spec, settings=wished.settings), cu=cu, max_cu=spec.cu)
         self._runs.put(run)
-        pid = process.start(launch, self._groups.born_into(run.group, _limits(spec)))
+        pid = process.start(launch, self._groups.born_into(run.group, sizing.limits(spec, spec.cu)))
         self._runs.put(replace(run, pid=pid))
         return pid
 
     def _limit(self, spec: ComputeSpec, pid: int) -> None:
+        """To the largest size: with the share of a small one a start on a busy machine takes five times as long."""
         run = self._runs.get(spec.endpoint_id) or _run(spec, settings="")
-        self._groups.place(run.group, pid, _limits(spec))
+        self._groups.place(run.group, pid, sizing.limits(spec, spec.cu))
 
-    def _seal(self, launch: Launch) -> None:
+    def _settle(self, spec: ComputeSpec, launch: Launch) -> None:
+        """It listens: from now on it has its own size, and nobody can replace its socket."""
+        run = self._runs.get(spec.endpoint_id) or _run(spec, settings="")
+        self._groups.resize(run.group, sizing.limits(spec, sizing.size_of(run, spec)))
         if not process.seal(launch.sockets, self._entrants.gateway_gid):
             raise EngineError("The compute replaced its socket by something else: suspend it.", transient=False)
 
     async def _needs_restart(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> bool:
         """Bring changed settings in by a reload. They count as in force only when that is done."""
         run = await asyncio.to_thread(self._runs.get, spec.endpoint_id) or _run(spec, settings="")
-        if run.settings == wished.settings:
+        cu = sizing.size_of(run, spec)
+        fitting = replace(run, settings=wished.settings, cu=cu, max_cu=spec.cu)
+        if run == fitting:
             return False
-        await unbroken(lambda: self._write_files(spec.volume_id, launch, wished))
+        await unbroken(lambda: self._write_files(spec.volume_id, launch, wished, cu))
         async with session.opened(launch.sockets) as ours:
             waiting = await ours.reload()
         if not waiting:
-            await asyncio.to_thread(self._runs.put, replace(run, settings=wished.settings))
+            await asyncio.to_thread(self._runs.put, fitting)
         return waiting
 
     async def _apply(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> None:
@@ -164,7 +172,7 @@ class Computes:
             await self._living.stop(spec.endpoint_id)
 
     def _prepared(self, spec: ComputeSpec, install: Install) -> tuple[Launch, Kind | None]:
-        """What to start with, and which kind of start it will be; None: it runs already."""
+        """What to start with, and which kind of start it will be; None: it runs already, or does not count."""
         folder = self._volumes.folder(spec.volume_id)
         record = self._checked_record(folder, install)
         launch = Launch(
@@ -175,7 +183,10 @@ class Computes:
             sockets=self._folders.socket_folder(spec.endpoint_id),
             log=self._folders.log(spec.endpoint_id),
             owner=folder.owner,
+            is_standby=spec.follows is not None,
         )
+        if is_private(spec.endpoint_id):
+            return launch, None
         if record.born is not None and self._living.handover.give_compute(record.born, spec):
             return launch, "warm"
         if postmaster.is_alive(folder.data):
@@ -192,7 +203,8 @@ class Computes:
             )
         return record
 
-    def _write_files(self, volume: VolumeId, launch: Launch, wished: Wish) -> None:
+    def _write_files(self, volume: VolumeId, launch: Launch, wished: Wish, cu: float) -> None:
+        sizing.write(self._volumes.folder(volume), cu)  # first, because another includes it
         for name, text in wished.files.items():
             self._volumes.folder(volume).write_conf(name, text, launch.owner)
 
@@ -201,10 +213,6 @@ def _first_database(spec: ComputeSpec) -> str:
     """Where nobody has been yet, the database that its owner enters first: our session fills its caches."""
     wished = {database.name for database in spec.databases}
     return SPARE_DATABASE if SPARE_DATABASE in wished else MAINTENANCE_DATABASE
-
-
-def _limits(spec: ComputeSpec) -> Limits:
-    return Limits.of(spec.cu, connections=int(spec.settings["max_connections"]))
 
 
 def _is_same(told: str, folder: Path) -> bool:

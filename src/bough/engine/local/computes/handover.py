@@ -85,10 +85,14 @@ class Handover:
     def forget(self, run: Run) -> None:
         """What is left in memory of a compute that ended: its sockets, and the links of its first name."""
         for name in {run.endpoint_id, run.born or run.endpoint_id}:
-            _remove(self._folders.sockets / name)
+            self.forget_sockets(EndpointId(name))
             link = self._volumes.folder(VolumeId(name)).path
             if link.is_symlink():
                 link.unlink()
+
+    def forget_sockets(self, name: EndpointId) -> None:
+        _remove(self._folders.sockets / name)
+        _remove(self._folders.side_door(name))
 
 
 def _move(old: Path, new: Path) -> None:

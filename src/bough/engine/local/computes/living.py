@@ -7,17 +7,22 @@ So a new control process finds every compute as the one before it left them.
 import asyncio
 from pathlib import Path
 
+from bough import clock
 from bough.engine.local.computes import postmaster, process
 from bough.engine.local.computes.handover import Handover, is_spare
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
-from bough.engine.local.computes.runs import Run, Runs
+from bough.engine.local.computes.runs import Run, Runs, is_private, private_name
 from bough.engine.local.computes.vitals import Vitals, vitals_of
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.local.isolation.cgroups import Cgroups
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.port import EngineError
 from bough.ids import EndpointId, VolumeId
+
+SETTLING_SECONDS = 10.0
+_LOOK = 0.02  # seconds between looks at a compute that is starting or stopping
 
 
 class Living:
@@ -30,18 +35,26 @@ class Living:
         self.handover = Handover(folders, volumes, self.runs)
 
     async def adopt(self) -> None:
-        """Forget computes that are gone; those that live need nothing more than their file."""
+        """Forget computes that are gone; those that live need nothing more than their file.
+
+        Private ones are stopped before anybody could meet them: whoever they were started for is gone.
+        """
+        await self.stop_private()
         await unbroken(self._forget_dead)
 
     async def running(self) -> frozenset[EndpointId]:
         """Endpoints whose compute lives, and spares."""
+        return frozenset(run.endpoint_id for run in await self.alive())
+
+    async def alive(self) -> list[Run]:
+        """Their runs."""
         return await asyncio.to_thread(
-            lambda: frozenset(run.endpoint_id for run in self.runs.all() if self._is_alive(run))
+            lambda: [run for run in self.runs.all() if not is_private(run.endpoint_id) and self._is_alive(run)]
         )
 
     async def serves(self, volume: VolumeId) -> bool:
         """Whether any compute lives on the volume, whoever started it."""
-        return await asyncio.to_thread(postmaster.is_alive, self._volumes.folder(volume).data)
+        return await asyncio.to_thread(self._is_served, volume)
 
     async def sockets(self, endpoint: EndpointId) -> Path | None:
         """Where the endpoint's compute accepts connections; None when it does not."""
@@ -50,6 +63,22 @@ class Living:
     async def sockets_of(self, volume: VolumeId) -> Path | None:
         """The same, for the compute that serves a volume."""
         return await asyncio.to_thread(self._sockets_of_now, volume)
+
+    async def settled(self, volume: VolumeId) -> Path | None:
+        """Where the compute that serves the volume accepts connections; None when none lives on it.
+
+        One that is just starting or stopping is waited for. Whoever asks holds the volume's lock, so that a
+        private compute on it was left by somebody who failed.
+        """
+        await self.stop(private_name(volume))
+        until = clock.monotonic() + SETTLING_SECONDS
+        while await asyncio.to_thread(self._is_served, volume):
+            if (sockets := await self.sockets_of(volume)) is not None:
+                return sockets
+            if clock.monotonic() >= until:
+                raise EngineError("The branch's compute is starting or stopping.")
+            await asyncio.sleep(_LOOK)
+        return None
 
     async def vitals(self, endpoint: EndpointId) -> Vitals | None:
         """How its processes are; None when it does not run."""
@@ -65,18 +94,31 @@ class Living:
                 await process.stop(live)
         await unbroken(lambda: self.forget(run))
 
-    async def stop_spare(self, volume: VolumeId) -> None:
-        """A compute from the warm pool on the volume, whose endpoint never came; known by a run or not, or dead."""
+    async def stop_private(self) -> None:
+        """Every private compute, as a control that was killed may leave them."""
+        for run in await asyncio.to_thread(lambda: list(self.runs.all())):
+            if is_private(run.endpoint_id):
+                await self.stop(run.endpoint_id)
+                await self.forget_log(run.endpoint_id)
+
+    async def stop_own(self, volume: VolumeId) -> None:
+        """A compute on the volume that is no endpoint's; known by a run or not, or dead.
+
+        It is private, or from the warm pool and its endpoint never came.
+        """
+        await self.stop(private_name(volume))
         data = self._volumes.folder(volume).data
         live = await asyncio.to_thread(postmaster.find, data)
         file = PidFile.read(data)
         if live is not None and file is not None:
             with live:
                 name = Path(file.socket_folder).name
-                if is_spare(name) and not (self._folders.sockets / name).is_symlink():  # a link: it is an endpoint's
+                is_handed_over = (self._folders.sockets / name).is_symlink()  # it is an endpoint's
+                if is_private(name) or (is_spare(name) and not is_handed_over):
                     await process.stop(live)
                     await self.forget_dead(EndpointId(name))
         await unbroken(lambda: self._forget_dead_spares(volume))
+        await unbroken(lambda: self._forget_private(private_name(volume)))
 
     async def stop_unknown(self, volume: VolumeId) -> None:
         """Whatever lives on the volume without a run, as a crash between two files may leave it."""
@@ -104,9 +146,15 @@ class Living:
         self.handover.ensure_tidy()
         self._groups.sweep({run.group for run in self.runs.all()})
 
+    def _forget_private(self, name: EndpointId) -> None:
+        """What one left whose run was lost, too."""
+        if self.runs.get(name) is None:
+            self._groups.remove(name)
+            self.handover.forget_sockets(name)
+
     def _forget_dead_spares(self, volume: VolumeId) -> None:
-        for run in list(self.runs.all()):
-            if run.volume_id == volume and is_spare(run.endpoint_id):
+        for run in self._runs_on(volume):
+            if is_spare(run.endpoint_id):
                 self._forget_when_dead(run.endpoint_id)
 
     def _forget_when_dead(self, endpoint: EndpointId) -> None:
@@ -125,8 +173,17 @@ class Living:
         return folder if process.seal(folder, self._entrants.gateway_gid) else None
 
     def _sockets_of_now(self, volume: VolumeId) -> Path | None:
-        endpoints = [run.endpoint_id for run in self.runs.all() if run.volume_id == volume]
+        runs = self._runs_on(volume)
+        endpoints = [run.endpoint_id for run in runs if not is_private(run.endpoint_id)]
         return next(filter(None, map(self._sockets_when_ready, endpoints)), None)
+
+    def _is_served(self, volume: VolumeId) -> bool:
+        """Whether any compute lives on the volume; one that was launched may not have said so yet."""
+        alive = postmaster.is_alive(self._volumes.folder(volume).data)
+        return alive or any(map(self._is_alive, self._runs_on(volume)))
+
+    def _runs_on(self, volume: VolumeId) -> list[Run]:
+        return [run for run in self.runs.all() if run.volume_id == volume]
 
     def _vitals_now(self, endpoint: EndpointId) -> Vitals | None:
         run = self.runs.get(endpoint)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import labels, postmaster
+from bough.engine.local.computes import labels, postmaster, standbys
 from bough.engine.local.computes.compute_log import MARK, reason
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.folders import SOCKET_NAME
@@ -43,6 +43,7 @@ class Launch:
     sockets: Path
     log: Path
     owner: Identity
+    is_standby: bool = False  # it follows another server
 
     @property
     def command(self) -> list[str]:
@@ -66,6 +67,8 @@ def start(launch: Launch, within: AbstractContextManager[None]) -> int:
     """
     try:
         clear_away(launch.data)
+        if launch.is_standby:
+            standbys.mark(launch.data, launch.owner)
         _ensure_sockets(launch.sockets, launch.owner)
         return _spawn(launch, within)
     except OSError as error:

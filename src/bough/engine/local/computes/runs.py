@@ -8,6 +8,8 @@ from pathlib import Path
 from bough.engine.local.durable import write_atomically
 from bough.ids import EndpointId, ProjectId, VolumeId
 
+_PRIVATE = "own-"  # computes that serve nobody but us, for a moment
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -18,11 +20,22 @@ class Run:
     settings: str  # digest of the settings in force
     pid: int | None  # as launched; the pid file in the volume is the truth
     born: str | None = None  # its name in the warm pool, if it came from there
+    cu: float | None = None  # its size now; None: as large as it may be
+    max_cu: float | None = None  # how large it may be; None: whoever started it did not note it
 
     @property
     def group(self) -> str:
         """Its control group. One from the warm pool stays in the group it was born in: moving takes time."""
         return self.born or self.endpoint_id
+
+
+def private_name(volume: VolumeId) -> EndpointId:
+    """What a compute of our own on the volume is called; no endpoint's name begins so."""
+    return EndpointId(_PRIVATE + volume)
+
+
+def is_private(name: str) -> bool:
+    return name.startswith(_PRIVATE)
 
 
 class Runs:
@@ -44,6 +57,8 @@ class Runs:
             settings=fields["settings"],
             pid=fields["pid"],
             born=fields.get("born"),
+            cu=fields.get("cu"),
+            max_cu=fields.get("max_cu"),
         )
 
     def put(self, run: Run) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import asyncpg
 
 from bough import clock
-from bough.engine.port import EngineError, Login
+from bough.engine.port import Contents, DatabaseNow, EngineError, RoleNow
 from bough.engine.spec import DatabaseSpec
-from bough.postgres import ADMIN, MAINTENANCE_DATABASE, activity, backup, databases, roles
+from bough.postgres import ADMIN, MAINTENANCE_DATABASE, activity, backup, databases, position, roles, subscriptions
 from bough.postgres.backup import BackupEnd
+from bough.postgres.position import Position
 from bough.postgres.template import SPARE_DATABASE, SPARE_ROLE
 
 _CONNECT_SECONDS = 10.0
@@ -26,9 +27,14 @@ _RELOAD_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
 _PASSING = ("08", "40", "53", "55", "57")  # SQLSTATE classes: connection, rollback, resources, locks, operator
 
-_WRONG_SETTINGS = "select name::text, error::text from pg_catalog.pg_file_settings where error is not null"
+# A setting that is no longer in the files and needs a restart is an error without a name there.
+_WRONG_SETTINGS = """
+    select name::text, error::text from pg_catalog.pg_file_settings
+     where error is not null and error not like '%cannot be changed without restarting the server'
+"""
 _WAITING_SETTINGS = "select name::text from pg_catalog.pg_settings where pending_restart"
 _CONTENTS = f"{roles.READ} union all {databases.READ}"  # in one question: a new project waits for each
+_NOW = f"{roles.NOW} union all {databases.NOW} order by 1, 2"
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
 _SETTINGS = {
@@ -37,9 +43,21 @@ _SETTINGS = {
     "log_min_error_statement": "panic",
     "log_statement": "none",
     "log_min_duration_statement": "-1",
+    "log_min_duration_sample": "-1",
+    "log_transaction_sample_rate": "0",
     "default_transaction_read_only": "off",
+    "default_transaction_isolation": "read committed",
+    "synchronous_commit": "on",
     "statement_timeout": "0",
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "10s",
+    # These the owner of a database can set for everyone who comes in.
+    "role": "none",
+    "local_preload_libraries": "",
 }
+
+_SETTINGS_OF_17 = {"transaction_timeout": "0"}  # before, nobody knows it and would let us in with it
 
 
 class Session:
@@ -87,16 +105,29 @@ class Session:
         return str(await self._connection.fetchval(backup.start(major), name))
 
     async def end_backup(self, major: int) -> BackupEnd:
-        row = await self._connection.fetchrow(backup.stop(major))
-        return BackupEnd(last_segment=row["last"], label=row["label"])
+        return BackupEnd(**await self._connection.fetchrow(backup.stop(major)))
 
-    async def logins(self) -> tuple[Login, ...]:
+    async def subscribes(self) -> bool:
+        return bool(await self._connection.fetchval(subscriptions.ANY))
+
+    async def run(self, *statements: str) -> None:
+        """All of them or none, in one transaction."""
+        await self._connection.execute(";\n".join(statements))
+
+    async def rows(self, question: str, *given: object) -> list[Any]:
+        found: list[Any] = await self._connection.fetch(question, *given)
+        return found
+
+    async def contents(self) -> Contents:
         """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
-        found = await self._connection.fetch(roles.LOGINS)
-        return tuple(
-            Login(name=name.decode(), verifier=verifier, valid_until=valid_until)
-            for name, verifier, valid_until in found
-            if _is_text(name)
+        found = [row for row in await self._connection.fetch(_NOW) if is_text(row["name"], row["owner"])]
+        return Contents(
+            roles=tuple(_role_now(row) for row in found if row["kind"] == "role"),
+            databases=tuple(
+                DatabaseNow(name=row["name"].decode(), owner=row["owner"].decode())
+                for row in found
+                if row["kind"] == "database"
+            ),
         )
 
     async def is_busy(self) -> bool:
@@ -105,13 +136,26 @@ class Session:
     async def logical_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.SIZE))
 
+    async def position(self) -> Position:
+        return Position(**await self._connection.fetchrow(position.READ))
 
-def _is_text(name: bytes) -> bool:
+
+def is_text(*names: bytes | None) -> bool:
     try:
-        name.decode()
+        for name in names:
+            (name or b"").decode()
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _role_now(row: Any) -> RoleNow:
+    return RoleNow(
+        name=row["name"].decode(),
+        can_login=row["can_login"],
+        verifier=row["verifier"],
+        valid_until=row["valid_until"],
+    )
 
 
 def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str]]:
@@ -122,23 +166,26 @@ def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str 
 
 
 @asynccontextmanager
-async def opened(sockets: Path, database: str = MAINTENANCE_DATABASE) -> AsyncIterator[Session]:
-    """A session for a few statements; whatever goes wrong in it is an EngineError."""
+async def opened(sockets: Path, database: str = MAINTENANCE_DATABASE, major: int = 0) -> AsyncIterator[Session]:
+    """A session for a few statements; whatever goes wrong in it is an EngineError.
+
+    In a database of a tenant the major version must be told.
+    """
     try:
-        connection = await _connect(sockets, database)
+        connection = await _connect(sockets, database, _SETTINGS | (_SETTINGS_OF_17 if major >= 17 else {}))
         try:
             yield Session(connection)
             await connection.close(timeout=_CLOSE_SECONDS)
         finally:
             connection.terminate()
     except asyncpg.PostgresError as error:
-        raise _refusal(error, transient=_is_passing(error)) from error
+        raise (_trouble(error) if _is_passing(error) else _refusal(error)) from error
     # The last is what the driver says when the server is killed between two of its own steps.
     except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise _refusal(error, transient=True) from error
+        raise _trouble(error) from error
 
 
-async def _connect(sockets: Path, database: str) -> Any:
+async def _connect(sockets: Path, database: str, settings: dict[str, str]) -> Any:
     return await asyncpg.connect(
         host=str(sockets),
         port=5432,
@@ -148,7 +195,7 @@ async def _connect(sockets: Path, database: str) -> Any:
         ssl=False,
         timeout=_CONNECT_SECONDS,
         command_timeout=_STATEMENT_SECONDS,
-        server_settings=_SETTINGS,
+        server_settings=settings,
     )
 
 
@@ -156,6 +203,14 @@ def _is_passing(error: asyncpg.PostgresError) -> bool:
     return (error.sqlstate or "")[:2] in _PASSING and not isinstance(error, asyncpg.DiskFullError)
 
 
-def _refusal(error: BaseException, *, transient: bool) -> EngineError:
-    words = str(error).splitlines() or [type(error).__name__]
-    return EngineError(f"The compute did not take our statements: {words[0].rstrip('.')}.", transient=transient)
+def _trouble(error: BaseException) -> EngineError:
+    return EngineError(f"The compute did not take our statements: {_first_line(error)}.")
+
+
+def _refusal(error: BaseException) -> EngineError:
+    return EngineError(f"Postgres refused: {_first_line(error)}.", transient=False)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")

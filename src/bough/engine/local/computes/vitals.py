@@ -1,50 +1,65 @@
-"""How a compute is, read off its processes: the memory they take and since when it runs.
+"""How a compute is, read off its processes: the memory they take and the processor time they took.
 
 Postgres's processes share most of their memory. The kernel's proportional figure (Pss) divides each
 shared page among those who map it, so the sum over all of them counts every page once.
+The time of a process that ended is in the figures of the one that forked it.
 """
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bough.engine.local.isolation import processes
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
-_BOOT = re.compile(r"^btime (\d+)$", re.MULTILINE)
+_TICKS = slice(11, 15)  # proc(5), utime to cstime: the 14th field to the 17th, of which two stand before the `)`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     memory_bytes: int
-    started_at: datetime
+    cpu_seconds: float  # since it was started
 
 
 def vitals_of(pid: int) -> Vitals | None:
     """Of a postmaster and all that it forked; None when it is gone."""
-    started_at = _started_at(pid)
-    return Vitals(memory_bytes=_memory_bytes(pid), started_at=started_at) if started_at else None
+    ticks = _ticks(pid)
+    if ticks is None:
+        return None
+    # The postmaster first: one that ends meanwhile is missed until the next look, and never counted twice.
+    forked = list(_forked(pid))
+    ticks += sum(_ticks(each) or 0 for each in forked)
+    memory_bytes = sum(map(_own_bytes, [pid, *forked]))
+    return Vitals(memory_bytes=memory_bytes, cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"))
 
 
-def _memory_bytes(pid: int) -> int:
-    waiting, total = [pid], 0
-    while waiting:
-        each = waiting.pop()
-        total += _own_bytes(each)
-        waiting += processes.children(each)
-    return total
+def load_of(pid: int) -> Vitals | None:
+    """The same, cheaply: of its memory only what its processes do not share."""
+    ticks = _ticks(pid)
+    if ticks is None:
+        return None
+    forked = list(_forked(pid))
+    ticks += sum(_ticks(each) or 0 for each in forked)
+    memory_bytes = sum(map(_unshared_bytes, [pid, *forked]))
+    return Vitals(memory_bytes=memory_bytes, cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"))
 
 
-def _started_at(pid: int) -> datetime | None:
+def _forked(pid: int) -> Iterator[int]:
+    """Its children and theirs; whoever forked comes before whom it forked."""
+    for child in processes.children(pid):
+        yield child
+        yield from _forked(child)
+
+
+def _ticks(pid: int) -> int | None:
+    """Its own, and those of its children that ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    boot = _BOOT.search(Path("/proc/stat").read_text())
-    ticks = int(fields[19])  # proc(5), starttime: the 22nd field, of which two stand before the `)`
-    return datetime.fromtimestamp(int(boot[1] if boot else 0) + ticks / os.sysconf("SC_CLK_TCK"), UTC)
+    return sum(map(int, fields[_TICKS]))
 
 
 def _own_bytes(pid: int) -> int:

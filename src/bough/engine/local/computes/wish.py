@@ -15,7 +15,7 @@ class Wish:
     files: Mapping[str, str]  # name in the volume's `conf/` → text
     settings: str  # digest of the files: when it is in force, nothing is to be reloaded
     roles: str  # digest of the roles that Postgres is to be told of; empty when there are none
-    databases: str  # digest of the databases
+    databases: str  # the same of databases
 
     @property
     def contents(self) -> str:
@@ -26,13 +26,13 @@ class Wish:
         if applied is None:
             return False
         roles, _, databases = applied.rpartition(" ")
-        return databases == self.databases and self.roles in ("", roles)
+        return self.databases in ("", databases) and self.roles in ("", roles)
 
 
 def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
     names = [role.name for role in spec.roles]
     files = {
-        "postgresql.conf": conf.text(spec.settings),
+        "postgresql.conf": conf.text_over_size(spec.settings),
         "pg_hba.conf": hba.hba_text(),
         "pg_ident.conf": hba.ident_text(
             major=major, control_user=entrants.control, gateway_user=entrants.gateway, roles=names
@@ -43,7 +43,7 @@ def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
         files=files,
         settings=_digest(files),
         roles=_digest(spec.wished_roles) if spec.wished_roles else "",
-        databases=_digest(databases),
+        databases=_digest(databases) if databases else "",
     )
 
 

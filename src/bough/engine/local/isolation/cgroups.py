@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from bough import clock, log
@@ -23,6 +24,8 @@ OWN_GROUP = "bough-control"  # where our own processes go when they stand in the
 _NO_SWAP_ACCOUNTING = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # files that some kernels lack
 _PROCESSES_OF_A_USER = 8192  # of all computes of a project, where groups cannot count
 _VACATE_SECONDS = 5.0
+_HEADROOM = 256 * 1024**2  # bytes above what a compute holds when its limit comes down
+_GIVEN_BACK = ("active_file", "inactive_file", "slab_reclaimable")  # of memory, when somebody needs it
 
 logger = log.get(room="engine")
 
@@ -108,6 +111,20 @@ class Cgroups:
             for each in left:
                 (each.own / "tasks").write_text("0")
 
+    def resize(self, name: str, limits: Limits) -> None:
+        """What is in the group has this share of memory and processors from now on; nothing without a group."""
+        if name in self._placed and self._placed[name][1] == limits:
+            return
+        with self._lock:
+            for each, controllers in self._hierarchies.items():
+                group = self._parent(each) / name
+                if group.exists():
+                    for controller in set(controllers) & {"memory", "cpu"}:
+                        self._write(each.version, group, controller, limits)
+            if name in self._placed:
+                pid, before = self._placed[name]
+                self._placed[name] = (pid, replace(limits, pids=before.pids))
+
     def remove(self, name: str) -> None:
         """The group is gone, and with it whatever a compute that ended left running."""
         self._placed.pop(name, None)
@@ -134,9 +151,17 @@ class Cgroups:
         """What the compute holds, with the files the kernel keeps for it."""
         for each, controllers in self._hierarchies.items():
             if "memory" in controllers:
-                file = "memory.current" if each.version == 2 else "memory.usage_in_bytes"
                 with suppress(OSError):
-                    return int((self._parent(each) / name / file).read_text())
+                    return _held(each.version, self._parent(each) / name)
+        return None
+
+    def needed_bytes(self, name: str) -> int | None:
+        """What it cannot give back."""
+        for each, controllers in self._hierarchies.items():
+            if "memory" in controllers:
+                group = self._parent(each) / name
+                with suppress(OSError):
+                    return max(0, _held(each.version, group) - _given_back(group))
         return None
 
     def _parent(self, hierarchy: Hierarchy) -> Path:
@@ -166,6 +191,9 @@ class Cgroups:
 
     def _write(self, version: int, group: Path, controller: str, limits: Limits) -> None:
         with self._complaints(controller):
+            if controller == "memory":
+                # A limit below what is held would kill; it comes down with what is.
+                limits = replace(limits, memory=max(limits.memory, _held(version, group) + _HEADROOM))
             for file, value in written(version, controller, limits):
                 if file not in _NO_SWAP_ACCOUNTING or (group / file).exists():
                     (group / file).write_text(value)
@@ -178,6 +206,15 @@ class Cgroups:
             if what not in self._refusals:
                 self._refusals[what] = f"{what} refused: {error.strerror}"
                 logger.warning("compute_not_limited", limit=what, error=str(error))
+
+
+def _held(version: int, group: Path) -> int:
+    return int((group / ("memory.current" if version == 2 else "memory.usage_in_bytes")).read_text())
+
+
+def _given_back(group: Path) -> int:
+    lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return sum(int(figure) for name, figure in lines if name in _GIVEN_BACK)
 
 
 def _move(pid: int, group: Path) -> None:

@@ -1,9 +1,11 @@
 """How much of the machine a compute may take, and how control groups are told so. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
-_GIB = 1024**3
+from bough.domain.scaling import memory_of
+
 _BESIDES_SESSIONS = 200  # processes: the server's own, parallel workers, programs that it starts
 
 Entry = tuple[str, str]  # file in a group, and what to write into it
@@ -11,20 +13,30 @@ Entry = tuple[str, str]  # file in a group, and what to write into it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    memory: int  # bytes; with the files it reads and writes, which the kernel drops first
+    """Memory is in bytes, with the files it reads and writes, which the kernel drops first."""
+
+    memory: int  # over which its processes are killed
+    soft_memory: int  # over which they are slowed down, and must give back first
     cpu: float  # in CUs
     pids: int
 
     @classmethod
-    def of(cls, cu: float, connections: int) -> "Limits":
-        """One CU stands for 4 GiB; with less than 1 GiB the smallest computes could not build an index."""
-        return cls(memory=max(_GIB, int(cu * 4 * _GIB)), cpu=cu, pids=connections + _BESIDES_SESSIONS)
+    def of(cls, cu: float, *, connections: int) -> Self:
+        """Of one that is as large as it may become."""
+        memory = memory_of(cu)
+        return cls(memory=memory, soft_memory=memory, cpu=cu, pids=connections + _BESIDES_SESSIONS)
+
+    def at(self, cu: float) -> Self:
+        """While it is smaller. It may have all memory of its largest size: what it needs between two looks, such as
+        for a thousand clients that come at once, shall slow it down and not kill it."""
+        return replace(self, soft_memory=min(self.memory, memory_of(cu)), cpu=cu)
 
 
 def written(version: int, controller: str, limits: Limits) -> Iterator[Entry]:
     """In the order in which they must be written."""
     if controller == "memory":
         yield from _memory(version, limits.memory)
+        yield _soft_memory(version, limits)
     elif controller == "cpu":
         yield cpu_weight(version, limits.cpu)
     elif controller == "pids":
@@ -37,6 +49,14 @@ def cpu_weight(version: int, cu: float) -> Entry:
     if version == 2:
         return ("cpu.weight", str(min(10_000, max(1, round(cu * 100)))))
     return ("cpu.shares", str(min(262_144, max(2, round(cu * 1024)))))
+
+
+def _soft_memory(version: int, limits: Limits) -> Entry:
+    """Version 1 minds it only when the whole machine is short of memory."""
+    unlimited = limits.soft_memory >= limits.memory
+    if version == 2:
+        return ("memory.high", "max" if unlimited else str(limits.soft_memory))
+    return ("memory.soft_limit_in_bytes", "-1" if unlimited else str(limits.soft_memory))
 
 
 def _memory(version: int, limit: int) -> Iterator[Entry]:

@@ -6,14 +6,15 @@ project's user can at most read them: code that runs as a tenant must not move w
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bough.engine.local.durable import write_atomically
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.port import EngineError
-from bough.ids import ProjectId
+from bough.engine.port import EngineError, Origin
+from bough.ids import ProjectId, VolumeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,24 @@ class VolumeRecord:
     parent: str | None = None  # the volume it was cloned from; None: its install's template
     wal_apart: bool = False  # whether its WAL lives outside, on another file system
     born: str | None = None  # its name while it waited in the warm pool
+    lsn: str | None = None  # how it began: see `Origin`
+    at: str | None = None  # ISO 8601
+    subscribes: bool = False
+    is_replica: bool = False  # it follows its parent; `lsn` is how far it was given its parent's WAL
+
+    @property
+    def follows(self) -> VolumeId | None:
+        """The volume whose WAL it reads on; None when it is no replica's."""
+        return VolumeId(self.parent) if self.is_replica and self.parent else None
+
+    @property
+    def origin(self) -> Origin:
+        at = datetime.fromisoformat(self.at) if self.at else None
+        return Origin(lsn=self.lsn, at=at, subscribes=self.subscribes)
+
+    def begun(self, origin: Origin) -> Self:
+        at = origin.at.isoformat() if origin.at else None
+        return replace(self, lsn=origin.lsn, at=at, subscribes=origin.subscribes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,7 @@ class VolumeFolder:
         """All but the data; closed to everyone, so that nobody moves what is being made."""
         self.path.mkdir(mode=0o700)
         self.conf.mkdir(mode=0o700)
-        write_atomically(self._record, json.dumps(asdict(record)))
+        self.write(record, durable=False)
 
     def open_to(self, owner: Identity) -> None:
         """The owner may pass and read, and only we may write."""
@@ -77,10 +96,14 @@ class VolumeFolder:
             parent=fields.get("parent"),
             wal_apart=fields.get("wal_apart", False),
             born=fields.get("born"),
+            lsn=fields.get("lsn"),
+            at=fields.get("at"),
+            subscribes=fields.get("subscribes", False),
+            is_replica=fields.get("is_replica", False),
         )
 
-    def write(self, record: VolumeRecord) -> None:
-        write_atomically(self._record, json.dumps(asdict(record)), durable=True)
+    def write(self, record: VolumeRecord, *, durable: bool = True) -> None:
+        write_atomically(self._record, json.dumps(asdict(record)), durable=durable)
 
     def applied(self) -> str | None:
         """Digest of the roles and databases that were last made so; None when that is not known."""

@@ -19,7 +19,7 @@ from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.making import begun, drop, leftovers
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.port import Driver
-from bough.engine.port import EngineError
+from bough.engine.port import EngineError, Origin
 from bough.ids import VolumeId
 from bough.postgres import wal
 from bough.postgres.control_file import PATH as CONTROL_FILE
@@ -126,6 +126,16 @@ class NewVolume:
         self._apart = apart
         self._making = VolumeFolder(begun(place.path), place.wal_apart)
 
+    @property
+    def data(self) -> Path:
+        return self._making.data
+
+    def note(self, origin: Origin) -> None:
+        """How it begins, into its record; synced with all the rest."""
+        record = self._making.read()
+        if record is not None:
+            self._making.write(record.begun(origin), durable=False)
+
     def begin(self, record: VolumeRecord) -> None:
         self.discard()
         if self._place.path.exists():
@@ -148,13 +158,14 @@ class NewVolume:
         finally:
             os.close(descriptor)
 
-    def clone_needed_wal(self, source: Path) -> None:
+    def clone_needed_wal(self, source: Path) -> ControlFile:
         """What the clone of a stopped server's data needs, found out from the clone itself."""
         control = ControlFile.parse((self._making.data / CONTROL_FILE).read_bytes())
         if control.shut_down:
             self.clone_wal(source, [control.first_segment])
         else:
             self.clone_wal(source, wal.needed_from(control.first_segment, (path.name for path in source.iterdir())))
+        return control
 
     def write(self, name: str, text: str) -> None:
         """A small file of the data folder."""

@@ -1,4 +1,4 @@
-"""What was changed about logins with SQL is read from the computes that were in use, a moment later.
+"""What was changed in roles and databases with SQL is read from the computes that were in use, a moment later.
 
 One that was not seen running before is read too: it may have crashed before it could be read.
 """
@@ -12,9 +12,9 @@ from bough.domain.operation import OperationAction
 from bough.engine.port import Engine, EngineError
 from bough.errors import Busy
 from bough.ids import EndpointId
-from bough.operations import logins
+from bough.operations import contents
 from bough.operations.action import Wish
-from bough.operations.logins import Look
+from bough.operations.contents import Look
 from bough.operations.queue import Queue
 from bough.postgres.hba import NAMES_EVERY_ROLE_BEFORE
 from bough.store.store import Store
@@ -26,7 +26,7 @@ MOST = 50  # in one go: each is a session of its own
 logger = log.get(room="tasks")
 
 
-class ReadLogins:
+class ReadContents:
     every = 2.0
 
     def __init__(self, store: Store, engine: Engine, queue: Queue, activity: Activity) -> None:
@@ -53,7 +53,7 @@ class ReadLogins:
 
         changed = sum(await asyncio.gather(*map(read, due)))
         self._read = {endpoint_id: at for endpoint_id, at in self._read.items() if endpoint_id in active}
-        return f"the logins of {changed} endpoints changed" if changed else ""
+        return f"roles or databases of {changed} endpoints changed" if changed else ""
 
     def _read_at(self, endpoint_id: EndpointId) -> float:
         """When it was read last: those that wait longest come first."""
@@ -66,31 +66,36 @@ class ReadLogins:
         if endpoint is None:
             return False
         try:
-            seen = await logins.look(self._store, self._engine, endpoint)
+            seen = await contents.look(self._store, self._engine, endpoint)
         except EngineError as error:
-            logger.warning("logins_not_read", endpoint_id=endpoint_id, reason=error.public)
+            logger.warning("contents_not_read", endpoint_id=endpoint_id, reason=error.public)
             self._patience.lose(endpoint_id)
             seen = None
         if seen is None:
             self._activity.unread([endpoint_id])  # until it can be asked, or sleeps
             return False
-        if not seen.changes:
+        if not seen.differs:
             return False
         async with self._store.transaction() as rows:
-            await logins.follow(rows, seen)
-        self._activity.changed(endpoint_id)
-        await self._let_in(endpoint, seen)
+            is_written = await contents.follow(rows, seen)
+            replicas = [each for each in await rows.endpoints.of_branch(endpoint.branch_id) if each.is_running_replica]
+        if not is_written:
+            self._activity.unread([endpoint_id])
+            return False
+        for each in (endpoint, *replicas):
+            self._activity.changed(each.id)
+            await self._let_in(each, seen)
         return True
 
     async def _let_in(self, endpoint: Endpoint, seen: Look) -> None:
         """Where the server's files name every role, new ones cannot enter before they are written anew."""
         async with self._store.read() as rows:
             project = await rows.projects.get(endpoint.project_id)
-        if project is None or project.pg_version >= NAMES_EVERY_ROLE_BEFORE or not seen.names_change:
+        if project is None or project.pg_version >= NAMES_EVERY_ROLE_BEFORE or not seen.role_names_differ:
             return
         wish = Wish(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.turn(wish.touch, patient=False) as rows:
-                await self._queue.enqueue(rows, [wish], request_id="read-logins")
+                await self._queue.enqueue(rows, [wish], request_id="read-contents")
         except Busy:
             return  # whatever is under way writes the files, or the next start does

@@ -1,4 +1,4 @@
-"""Which computes are asked for their logins, how many at a time, and what one that does not answer costs."""
+"""Which computes are asked for what is in them, how many at a time, and what one that does not answer costs."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,29 +9,29 @@ import pytest
 from bough import clock
 from bough.control.activity import Activity
 from bough.domain.endpoint import EndpointState
-from bough.engine.port import Engine, EngineError, Login
+from bough.engine.port import Contents, Engine, EngineError
 from bough.ids import EndpointId
 from bough.operations.actions import EVERY
 from bough.operations.events import Events
 from bough.operations.queue import Queue
 from bough.store.sqlite import SqliteStore
-from bough.tasks import read_logins
-from bough.tasks.read_logins import ReadLogins
+from bough.tasks import read_contents
+from bough.tasks.read_contents import ReadContents
 from stores import a_project, add_project, an_endpoint
 
 
 class Computes:
-    """An engine that only tells logins, and remembers who was asked."""
+    """An engine that only tells contents, and remembers who was asked."""
 
     def __init__(self) -> None:
         self.asked: list[EndpointId] = []
         self.mute: set[EndpointId] = set()
 
-    async def logins(self, endpoint: EndpointId) -> tuple[Login, ...]:
+    async def contents(self, endpoint: EndpointId) -> Contents:
         self.asked.append(endpoint)
         if endpoint in self.mute:
             raise EngineError("The compute did not take our statements.")
-        return ()
+        return Contents(roles=(), databases=())
 
     def take(self) -> list[EndpointId]:
         asked, self.asked = self.asked, []
@@ -44,7 +44,7 @@ class World:
         self.computes = Computes()
         self.activity = Activity(store)
         queue = Queue(store, Events(), EVERY, 0)
-        self.task = ReadLogins(store, cast(Engine, self.computes), queue, self.activity)
+        self.task = ReadContents(store, cast(Engine, self.computes), queue, self.activity)
 
     async def endpoints(self, count: int) -> list[EndpointId]:
         project = a_project()
@@ -85,7 +85,7 @@ async def test_those_that_sleep_are_not_asked(world: World) -> None:
 async def test_many_are_read_a_few_at_a_time_and_none_is_forgotten(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_logins, "MOST", 2)
+    monkeypatch.setattr(read_contents, "MOST", 2)
     everyone = await world.endpoints(5)
     asked: list[EndpointId] = []
     for _ in range(3):

@@ -1,0 +1,75 @@
+"""A compute of our own on a branch that nobody serves, for the moment in which something in it is changed.
+
+It has a run like any other, under a name that is no endpoint's: after a crash the next control finds it and
+stops it. Nobody is told where it listens, and it follows no publisher.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bough import clock
+from bough.engine.local.computes.computes import Computes
+from bough.engine.local.computes.living import Living
+from bough.engine.local.computes.runs import private_name
+from bough.engine.local.installs.installs import Install
+from bough.engine.port import EngineError, Readiness
+from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
+from bough.ids import BranchId
+from bough.postgres.tenant_settings.table import MOST_PREPARED
+
+_CU = 0.25
+# With less than `logical` a branch that has logical slots does not start, nor one with more prepared transactions
+# than there is room for.
+_SETTINGS = {
+    **compute_settings(_CU, logical_replication=True),
+    "max_logical_replication_workers": "0",
+    "max_prepared_transactions": str(MOST_PREPARED),
+    "max_replication_slots": "100",  # the most that a tenant may have, and with fewer than there are it does not start
+}
+_LONGEST_RECOVERY = 600.0  # seconds; to give up earlier would begin it anew with the next try
+
+
+class PrivateComputes:
+    def __init__(self, computes: Computes, living: Living) -> None:
+        self._computes = computes
+        self._living = living
+
+    @asynccontextmanager
+    async def on(
+        self, branch: BranchSpec, install: Install, settings: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Path]:
+        """Where it accepts connections. Whoever asks holds the volume's lock, and knows that nobody serves it.
+
+        `settings` are over those that such a compute has.
+        """
+        spec = _spec(branch, settings or {})
+        try:
+            yield await self._started(spec, install)
+        finally:
+            await self._living.stop(spec.endpoint_id)
+        await self._living.forget_log(spec.endpoint_id)  # after a failure it says why
+
+    async def _started(self, spec: ComputeSpec, install: Install) -> Path:
+        until = clock.monotonic() + _LONGEST_RECOVERY
+        while await self._computes.ensure(spec, install) is not Readiness.READY:
+            if clock.monotonic() >= until:
+                raise EngineError("The branch recovers from a crash, and takes long: try again later.")
+        sockets = await self._living.sockets(spec.endpoint_id)
+        if sockets is None:
+            raise EngineError("The compute ended as soon as it was started.")
+        return sockets
+
+
+def _spec(branch: BranchSpec, settings: Mapping[str, str]) -> ComputeSpec:
+    return ComputeSpec(
+        project_id=branch.project_id,
+        branch_id=BranchId(branch.volume_id),
+        endpoint_id=private_name(branch.volume_id),
+        volume_id=branch.volume_id,
+        install=branch.install,
+        cu=_CU,
+        settings={**_SETTINGS, **settings},
+        roles=(),
+        databases=(),
+    )

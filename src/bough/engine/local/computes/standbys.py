@@ -1,0 +1,38 @@
+"""What makes a server follow another: a file in its data folder, and the password in a file that only it can read."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from bough.engine.local.durable import write_atomically
+from bough.engine.local.isolation.sandbox import Identity
+from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.volumes.folder import VolumeFolder
+from bough.postgres import replication
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def mark(data: Path, owner: Identity) -> None:
+    """The next server of the data folder is a standby."""
+    with opened_folder(data) as here, suppress(FileExistsError):
+        descriptor = os.open(replication.SIGNAL_FILE, _NEW, 0o600, dir_fd=here)
+        try:
+            if not owner.is_ours:
+                os.fchown(descriptor, owner.uid, owner.gid)
+        finally:
+            os.close(descriptor)
+
+
+def passfile(folder: VolumeFolder) -> Path:
+    return folder.conf / "replication.pass"
+
+
+def write_passfile(folder: VolumeFolder, password: str) -> None:
+    """Postgres reads it only when it is the server's own and closed to all others. The folder around it is ours."""
+    path, text, owner = passfile(folder), replication.passfile(password), folder.owner
+    if path.exists() and path.read_text(errors="replace") == text and path.stat().st_uid == owner.uid:
+        return
+    write_atomically(path, text)
+    if not owner.is_ours:
+        os.chown(path, owner.uid, owner.gid)

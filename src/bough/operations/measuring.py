@@ -1,0 +1,43 @@
+"""What a compute used is measured now and then while it runs, and once more before it stops.
+
+A figure never shrinks, whoever measures: of one run only what is new since the last measure is added.
+"""
+
+from bough import log
+from bough.domain.endpoint import Endpoint
+from bough.engine.port import Engine, EngineError, Usage
+from bough.store.store import Rows
+
+logger = log.get(room="operations")
+
+
+async def measure(engine: Engine, endpoint: Endpoint) -> Usage | None:
+    """None when its compute does not run. One that cannot be asked keeps nobody from going on."""
+    try:
+        return await engine.usage(endpoint.id)
+    except EngineError as error:
+        logger.warning("compute_not_measured", endpoint_id=endpoint.id, reason=error.public)
+        return None
+
+
+async def is_news(rows: Rows, endpoint: Endpoint, usage: Usage) -> bool:
+    known = await rows.usage.get(endpoint.id)
+    branch = await rows.branches.get(endpoint.project_id, endpoint.branch_id)
+    if known is None or branch is None:
+        return False
+    if (known.cpu_run, known.cpu_run_seconds) != (usage.started_at, usage.cpu_seconds):
+        return True
+    if usage.wal_position is None:
+        return False
+    return (branch.logical_size, branch.wal_position) != (usage.logical_bytes, usage.wal_position)
+
+
+async def note(rows: Rows, endpoint: Endpoint, usage: Usage) -> None:
+    """Write it down, unless a later measure of the run was: then its position in the WAL is no longer true.
+
+    Of a branch only the compute that writes it tells; a read replica may lag behind.
+    """
+    is_latest = await rows.usage.add_cpu(endpoint.id, usage.started_at, usage.cpu_seconds)
+    if is_latest and usage.wal_position is not None:
+        await rows.branches.note_written(endpoint.branch_id, usage.wal_position)
+        await rows.branches.set_size(endpoint.branch_id, usage.logical_bytes)

@@ -1,0 +1,111 @@
+"""How a read replica follows the server that writes its branch: names, settings and statements. Pure.
+
+One role for all replicas of a branch, and a slot for each: the slot keeps the WAL that its replica has not
+read yet, up to `max_slot_wal_keep_size`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bough.postgres import REPLICA, RESERVED_PREFIX
+from bough.postgres.conf import EVERY_COMPUTE
+from bough.postgres.quoting import literal
+
+SIGNAL_FILE = "standby.signal"  # a server that finds it in its data folder follows another
+SLOTS_FOLDER = "pg_replslot"  # a folder in the data folder for each slot, of its name
+SLOT_PREFIX = f"{RESERVED_PREFIX}replica_"
+
+# What a standby must have at least as much of as the server it follows, and Postgres's own defaults.
+LIMITS = {
+    "max_connections": 100,
+    "max_worker_processes": 8,
+    "max_wal_senders": 10,
+    "max_prepared_transactions": 0,
+    "max_locks_per_transaction": 64,
+}
+
+ROLE_EXISTS = f"select exists (select from pg_catalog.pg_authid where rolname = '{REPLICA}')"
+OUR_SLOTS = f"""
+    select slot_name::text, active from pg_catalog.pg_replication_slots
+     where slot_type = 'physical' and pg_catalog.starts_with(slot_name::text, '{SLOT_PREFIX}')
+"""
+HAS_FREE_SLOT = """
+    select count(*) < pg_catalog.current_setting('max_replication_slots')::pg_catalog.int4
+      from pg_catalog.pg_replication_slots
+"""
+MAKE_SLOT = "select pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true)"
+DROP_SLOT = "select pg_catalog.pg_drop_replication_slot($1)"
+
+# Of a replica. What came in last may be before what was replayed: each connection begins with a whole segment.
+STANDING = """
+    select pg_catalog.pg_is_in_recovery() as follows,
+           pg_catalog.pg_is_in_recovery() and pg_catalog.pg_is_wal_replay_paused() as is_paused,
+           exists (select from pg_catalog.pg_stat_wal_receiver where status = 'streaming') as streams,
+           (greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn())
+            - '0/0'::pg_catalog.pg_lsn)::bigint as has,
+           (pg_catalog.pg_last_wal_replay_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint as replayed,
+           extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::float8 as age
+"""
+# Of whom it follows: what is on its disk, for nothing else is sent.
+WRITTEN = "select (pg_catalog.pg_current_wal_flush_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a replica has come."""
+
+    follows: bool  # False: it has become a server of its own, which none of us asked for
+    is_paused: bool  # it has less of something than it must: see `LIMITS`
+    streams: bool
+    has: int | None  # the LSN, in bytes, up to which it has WAL; None: nobody knows
+    replayed: int | None
+    age: float | None  # seconds since the last commit that it replayed; None: there was none
+
+
+def slot_name(volume: str) -> str:
+    """The slot of the replica that has this volume."""
+    return SLOT_PREFIX + volume.replace("-", "_")
+
+
+def role(verifier: str, *, exists: bool) -> str:
+    verb = "alter" if exists else "create"
+    return f"{verb} role {REPLICA} with login replication password {literal(verifier)}"
+
+
+def passfile(password: str) -> str:
+    return f"*:*:*:{REPLICA}:{password}\n"
+
+
+def following(host: str, passfile: str, slot: str) -> dict[str, str]:
+    """Settings of a standby that reads from the server whose socket is in the folder `host`.
+
+    A server does not end before those who follow it have all; for one that hangs it shall not wait long.
+    """
+    words = {
+        "host": host,
+        "port": "5432",
+        "user": REPLICA,
+        "passfile": passfile,
+        "application_name": slot,
+        "options": "-c wal_sender_timeout=20s",
+    }
+    return {
+        "primary_conninfo": " ".join(f"{name}={_quoted(value)}" for name, value in words.items()),
+        "primary_slot_name": slot,
+        "wal_retrieve_retry_interval": "2s",
+    }
+
+
+def raised(settings: Mapping[str, str], least: Mapping[str, str | int]) -> dict[str, str]:
+    """The settings with nothing in `LIMITS` below what `least` has of it."""
+    needed = {name: number(least, name) for name in LIMITS}
+    return {**settings, **{name: str(value) for name, value in needed.items() if value > number(settings, name)}}
+
+
+def number(settings: Mapping[str, str | int], name: str) -> int:
+    """What a compute with these settings has of a limit, rounded as Postgres does."""
+    return round(float(settings.get(name, EVERY_COMPUTE.get(name, LIMITS[name]))))
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,125 @@
+"""Branches as they are listed: in an order of the caller's, with what was measured of each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from bough.domain.branch import Branch
+from bough.ids import BranchId, ProjectId
+from bough.store.queries import Queries
+from bough.store.rebuild import rebuild
+from bough.store.search import containing
+from bough.store.tables import branches, endpoints, usage, users
+
+SortBy = Literal["name", "created_at", "updated_at"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchUse:
+    """What the endpoints of a branch used since they were made, those that are gone too."""
+
+    bytes_out: int = 0
+    active_seconds: int = 0
+    compute_seconds: int = 0
+    cpu_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenBranch:
+    """A branch with what was measured of it, and who made it."""
+
+    branch: Branch
+    creator: str
+    used: BranchUse
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPlace:
+    """The last row of a page in its order."""
+
+    value: str | datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOrder:
+    by: SortBy
+    falls: bool  # the largest first
+
+    def place(self, branch: Branch) -> BranchPlace:
+        return BranchPlace(getattr(branch, self.by), branch.id)
+
+
+def _used(column: str) -> sa.ScalarSelect[Any]:
+    return (
+        sa.select(sa.func.sum(usage.c[column]))
+        .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
+        .where(endpoints.c.branch_id == branches.c.id)
+        .scalar_subquery()
+    )
+
+
+_USED = ("bytes_out", "active_seconds", "compute_seconds", "cpu_seconds")
+_SEEN = sa.select(branches, users.c.name.label("creator"), *(_used(name).label(name) for name in _USED)).join(
+    users, users.c.id == branches.c.created_by
+)
+_OWN = branches.c.project_id == sa.bindparam("project_id")
+_ONE = _SEEN.where(_OWN, branches.c.id == sa.bindparam("id"))
+_FOUND = branches.c.search_key.like(sa.bindparam("search"), escape="\\")
+_LIVE = branches.c.deleted_at.is_(None)
+_COUNT = sa.select(sa.func.count()).select_from(branches).where(_OWN, _LIVE, _FOUND)
+
+
+@cache
+def _page(order: BranchOrder, *, deleted_too: bool, search: bool, later: bool) -> sa.Select[Any]:
+    column = branches.c[order.by]
+    statement = _SEEN.where(_OWN)
+    if not deleted_too:
+        statement = statement.where(_LIVE)
+    if search:
+        statement = statement.where(_FOUND)
+    if later:
+        here = sa.tuple_(column, branches.c.id)
+        place = sa.tuple_(sa.bindparam("after_value", type_=column.type), sa.bindparam("after_id", type_=sa.Text()))
+        statement = statement.where(here < place if order.falls else here > place)
+    in_order = (column.desc(), branches.c.id.desc()) if order.falls else (column, branches.c.id)
+    return statement.order_by(*in_order).limit(sa.bindparam("row_limit", type_=sa.Integer()))
+
+
+class BranchPages(Queries):
+    async def one(self, project_id: ProjectId, branch_id: BranchId) -> SeenBranch | None:
+        row = await self._one(_ONE, project_id=project_id, id=branch_id)
+        return _seen(row) if row else None
+
+    async def page(
+        self,
+        project_id: ProjectId,
+        order: BranchOrder,
+        *,
+        search: str,
+        deleted_too: bool,
+        limit: int,
+        after: BranchPlace | None,
+    ) -> tuple[list[SeenBranch], BranchPlace | None]:
+        """One page, and where it ended when another follows."""
+        statement = _page(order, deleted_too=deleted_too, search=bool(search), later=after is not None)
+        values: dict[str, Any] = {"project_id": project_id, "row_limit": limit + 1}
+        if search:
+            values["search"] = containing(search)
+        if after is not None:
+            values |= {"after_value": after.value, "after_id": after.id}
+        found = [_seen(row) for row in await self._all(statement, **values)]
+        more = order.place(found[limit - 1].branch) if len(found) > limit else None
+        return found[:limit], more
+
+    async def count(self, project_id: ProjectId, search: str) -> int:
+        return int(await self._value(_COUNT, project_id=project_id, search=containing(search)))
+
+
+def _seen(row: Mapping[str, Any]) -> SeenBranch:
+    used = BranchUse(**{name: int(row[name] or 0) for name in _USED})
+    return SeenBranch(branch=rebuild(Branch, row), creator=row["creator"], used=used)

@@ -1,0 +1,47 @@
+"""Branches whose time is over are deleted, as their owner would delete them."""
+
+from bough import clock, log
+from bough.control import branches
+from bough.control.activity import Activity
+from bough.domain.branch import Branch
+from bough.domain.operation import Reach, Touch
+from bough.errors import Busy, RuleBroken
+from bough.operations.queue import Queue
+from bough.store.store import Store
+
+AT_ONCE = 50
+
+logger = log.get(room="tasks")
+
+
+class ExpireBranches:
+    every = 1.0
+
+    def __init__(self, store: Store, queue: Queue, activity: Activity) -> None:
+        self._store = store
+        self._queue = queue
+        self._activity = activity
+
+    async def run(self) -> str:
+        async with self._store.read() as rows:
+            due = await rows.branches.expired(clock.now(), AT_ONCE)
+        count = sum([await self._expire(branch) for branch in due])
+        return f"deleting {count} branches that expired" if count else ""
+
+    async def _expire(self, branch: Branch) -> bool:
+        touch = Touch(reach=Reach.BRANCH, project_id=branch.project_id, branch_id=branch.id)
+        try:
+            async with self._queue.turn(touch, patient=False) as rows:
+                fresh = await rows.branches.get(branch.project_id, branch.id)
+                if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
+                    return False  # somebody gave it more time
+                gone = await branches.remove(rows, fresh, method="ttl")
+                await self._queue.enqueue(rows, [gone.wish], request_id="expire-branches")
+        except Busy:
+            return False  # the next beat tries again
+        except RuleBroken as error:
+            logger.error("branch_not_expired", branch_id=branch.id, reason=error.public)
+            return False
+        for endpoint in gone.endpoints:
+            self._activity.changed(endpoint.id)
+        return True

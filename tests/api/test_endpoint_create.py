@@ -1,0 +1,237 @@
+"""New endpoints, and those that go: one that writes and any number that read, on any branch."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from api.callers import Caller, Json
+from api.front import Front
+from api.trees import READ_ONLY, READ_WRITE, Tree, actions, plant, statuses
+from bough.domain.api_key import KeyKind
+from bough.ids import BranchId, EndpointId
+
+DEFAULTS = {"suspend_timeout_seconds": 600, "autoscaling_limit_min_cu": 0.5, "autoscaling_limit_max_cu": 1}
+
+
+async def _answer(tree: Tree, status: int, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
+    asked = {"branch_id": branch_id or tree.main, **kind, **fields}
+    return await tree.ask("POST", f"{tree.path}/endpoints", {"endpoint": asked}, status=status)
+
+
+async def _created(tree: Tree, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
+    made = await _answer(tree, 201, kind, branch_id, **fields)
+    await tree.settles()
+    return made
+
+
+async def _refused(tree: Tree, status: int, kind: Json, **fields: Any) -> str:
+    asked = {"branch_id": tree.main, **kind, **fields}
+    return await tree.refused(status, "POST", f"{tree.path}/endpoints", {"endpoint": asked})
+
+
+async def _listed(tree: Tree, branch_id: str | None = None) -> list[str]:
+    path = tree.of(branch_id) if branch_id else tree.path
+    return [each["id"] for each in (await tree.ask("GET", f"{path}/endpoints"))["endpoints"]]
+
+
+@pytest.mark.parametrize("kind", [READ_WRITE, READ_ONLY])
+async def test_one_starts_at_once_with_the_projects_defaults(caller: Caller, kind: Json) -> None:
+    tree = await plant(caller, default_endpoint_settings=DEFAULTS)
+    branch_id = (await tree.grows())["branch"]["id"]
+    made = await _created(tree, kind, branch_id)
+    endpoint = made["endpoint"]
+    assert endpoint | kind | DEFAULTS == endpoint
+    assert (endpoint["branch_id"], endpoint["project_id"]) == (branch_id, tree.id)
+    assert (endpoint["current_state"], endpoint["pending_state"]) == ("init", "active")
+    assert (endpoint["disabled"], endpoint["passwordless_access"], endpoint["pooler_enabled"]) == (False, True, False)
+    assert endpoint["host"] == f"{endpoint['id']}.{endpoint['proxy_host']}"
+    assert (endpoint["settings"], "name" in endpoint) == ({}, False)
+    assert (actions(made), statuses(made)) == (["start_compute"], ["running"])
+    assert (made["operations"][0]["endpoint_id"], made["operations"][0]["branch_id"]) == (endpoint["id"], branch_id)
+    assert (await tree.ask("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
+    assert await _listed(tree, branch_id) == [endpoint["id"]]
+    assert await _listed(tree) == [tree.endpoint, endpoint["id"]]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "reports 🌿"},
+        {"autoscaling_limit_min_cu": 0.25, "autoscaling_limit_max_cu": 4},
+        {"suspend_timeout_seconds": -1},
+        {"suspend_timeout_seconds": 604_800},
+        {"passwordless_access": False},
+        {"pooler_enabled": True, "pooler_mode": "transaction"},
+        {"provisioner": "k8s-pod"},
+        {"settings": {"pg_settings": {"work_mem": "9MB"}, "pgbouncer_settings": {"default_pool_size": "5"}}},
+        {"region_id": "aws-us-east-2"},
+    ],
+)
+async def test_what_is_asked_for_is_kept_and_shown(caller: Caller, fields: Json) -> None:
+    tree = await plant(caller)
+    endpoint = (await _created(tree, READ_ONLY, **fields))["endpoint"]
+    assert endpoint | fields == endpoint
+    assert (await tree.ask("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
+
+
+async def test_the_projects_settings_are_taken_over_a_group_at_a_time(caller: Caller) -> None:
+    given = {"pg_settings": {"work_mem": "8MB"}, "pgbouncer_settings": {"default_pool_size": "7"}}
+    tree = await plant(caller, default_endpoint_settings=given)
+    own = {"pg_settings": {"statement_timeout": "5s"}}
+    assert (await _created(tree, READ_ONLY))["endpoint"]["settings"] == given
+    assert (await _created(tree, READ_ONLY, settings=own))["endpoint"]["settings"] == {**given, **own}
+
+
+async def test_a_disabled_one_does_not_start(caller: Caller) -> None:
+    tree = await plant(caller)
+    made = await _answer(tree, 201, READ_ONLY, disabled=True)
+    endpoint = made["endpoint"]
+    assert (endpoint["disabled"], endpoint["current_state"], "pending_state" in endpoint) == (True, "init", False)
+    assert made["operations"] == []
+    path = f"{tree.path}/endpoints/{endpoint['id']}"
+    assert "is disabled. Enable it first" in await tree.refused(412, "POST", f"{path}/start")
+    await tree.ask("PATCH", path, {"endpoint": {"disabled": False}})
+    assert actions(await tree.ask("POST", f"{path}/start")) == ["start_compute"]
+
+
+async def test_a_branch_has_one_that_writes_and_many_that_read(caller: Caller) -> None:
+    tree = await plant(caller)
+    sentence = await _refused(tree, 422, READ_WRITE)
+    assert "has a read_write endpoint already" in sentence
+    assert "Make a read_only one, or delete the one that is there" in sentence
+    readers = [(await _created(tree, READ_ONLY))["endpoint"]["id"] for _ in range(3)]
+    assert await _listed(tree) == [tree.endpoint, *readers]
+    await tree.does("DELETE", f"{tree.path}/endpoints/{tree.endpoint}")
+    writer = (await _created(tree, READ_WRITE))["endpoint"]["id"]
+    assert await _listed(tree) == [*readers, writer]
+
+
+async def test_of_two_that_want_to_write_at_once_one_does(caller: Caller) -> None:
+    tree = await plant(caller)
+    branch_id = (await tree.grows())["branch"]["id"]
+    asked = {"endpoint": {"branch_id": branch_id, **READ_WRITE}}
+    answers = await asyncio.gather(*(tree.answer("POST", f"{tree.path}/endpoints", asked) for _ in range(3)))
+    assert sorted(answer.status_code for answer in answers) == [201, 422, 422]
+
+
+async def test_several_readers_are_made_at_once(caller: Caller) -> None:
+    tree = await plant(caller)
+    asked = {"endpoint": {"branch_id": tree.main, **READ_ONLY}}
+    answers = await asyncio.gather(*(tree.answer("POST", f"{tree.path}/endpoints", asked) for _ in range(4)))
+    assert [answer.status_code for answer in answers] == [201] * 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"region_id": "aws-eu-central-1"}, "is in the region aws-us-east-2, and so are its endpoints"),
+        ({"region_id": ""}, "leave region_id out"),
+        ({"type": "write_only"}, "endpoint.type"),
+        ({"type": None}, "endpoint.type"),
+        ({"branch_id": "Not An Id"}, "endpoint.branch_id"),
+        ({"branch_id": None}, "endpoint.branch_id"),
+        ({"autoscaling_limit_min_cu": 0.1}, "autoscaling_limit_min_cu"),
+        ({"autoscaling_limit_min_cu": 4, "autoscaling_limit_max_cu": 2}, "is larger than autoscaling_limit_max_cu"),
+        ({"autoscaling_limit_max_cu": 1024}, "over the 64 CU that the plan allows"),
+        ({"autoscaling_limit_max_cu": "2"}, "endpoint.autoscaling_limit_max_cu"),
+        ({"suspend_timeout_seconds": 59}, "use 0 for the default, -1 for never, or 60 to 604800"),
+        ({"suspend_timeout_seconds": -2}, "suspend_timeout_seconds"),
+        ({"suspend_timeout_seconds": 604_801}, "suspend_timeout_seconds"),
+        ({"settings": {"pg_settings": {"fsync": "off"}}}, "fsync"),
+        ({"settings": {"pg_settings": {"work_mem": "a lot"}}}, "work_mem"),
+        ({"settings": {"pgbouncer_settings": {"max_client_conn": "9"}}}, "is not honoured here"),
+        ({"settings": {"preload_libraries": {"enabled_libraries": ["x"]}}}, "cannot be preloaded"),
+        ({"pooler_mode": "session"}, "only transaction is possible here"),
+        ({"passwordless_access": "no"}, "endpoint.passwordless_access"),
+        ({"disabled": 0}, "endpoint.disabled"),
+        ({"provisioner": ""}, "endpoint.provisioner"),
+        ({"name": ""}, "endpoint.name"),
+        ({"name": "x" * 65}, "endpoint.name"),
+        ({"name": "a\0b"}, "NUL"),
+    ],
+)
+async def test_a_bad_wish_is_refused_with_a_reason(caller: Caller, fields: Json, sentence: str) -> None:
+    assert sentence in await _refused(await plant(caller), 400, READ_ONLY, **fields)
+
+
+@pytest.mark.parametrize("body", [None, {}, {"endpoint": {}}, {"endpoint": {"type": "read_only"}}, {"endpoint": []}])
+async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
+    tree = await plant(caller)
+    assert await tree.refused(400, "POST", f"{tree.path}/endpoints", body)
+
+
+async def test_the_branch_is_one_of_the_project(caller: Caller) -> None:
+    tree, other = await plant(caller), await plant(caller)
+    gone = (await tree.grows())["branch"]["id"]
+    await tree.does("DELETE", tree.of(gone))
+    for branch_id in (str(BranchId.new()), other.main, gone):
+        assert "branch could not be found" in await _refused(tree, 404, READ_ONLY, branch_id=branch_id)
+    for branch_id in (str(BranchId.new()), other.main, gone):
+        await tree.ask("GET", f"{tree.of(branch_id)}/endpoints", status=404)
+
+
+async def test_a_deletion_stops_it_and_again_finds_nothing_to_do(caller: Caller) -> None:
+    tree = await plant(caller)
+    reader = (await _created(tree, READ_ONLY))["endpoint"]["id"]
+    path, activity = f"{tree.path}/endpoints/{reader}", caller.front.parts.activity
+    await activity.report("endpoints", 1, [])
+    gone = await tree.ask("DELETE", path)
+    assert (gone["endpoint"]["id"], "pending_state" in gone["endpoint"]) == (reader, False)
+    assert (actions(gone), gone["operations"][0]["endpoint_id"]) == (["suspend_compute"], reader)
+    assert reader in await activity.report("endpoints", 2, [])
+    assert await _listed(tree) == [tree.endpoint]
+    assert await _listed(tree, tree.main) == [tree.endpoint]
+    assert await tree.ask("DELETE", path, status=204) == {}
+    await tree.settles()
+    assert await tree.ask("DELETE", path, status=204) == {}
+    for method, verb in (("GET", ""), ("POST", "/start"), ("POST", "/suspend"), ("POST", "/restart")):
+        await tree.ask(method, path + verb, status=404)
+    await tree.ask("PATCH", path, {"endpoint": {"name": "back"}}, status=404)
+    assert (await tree.branch(tree.main))["name"] == "main"
+
+
+async def test_what_is_not_there_cannot_be_deleted(caller: Caller) -> None:
+    tree, other = await plant(caller), await plant(caller)
+    for endpoint_id in (EndpointId.new(), other.endpoint):
+        sentence = await tree.refused(404, "DELETE", f"{tree.path}/endpoints/{endpoint_id}")
+        assert "endpoint could not be found" in sentence
+    assert await _listed(other) == [other.endpoint]
+
+
+async def test_work_in_the_way_is_423(caller: Caller) -> None:
+    tree = await plant(caller)
+    branch_id = (await tree.begins())["branch"]["id"]
+    asked = {"endpoint": {"branch_id": branch_id, **READ_ONLY}}
+    busy = await tree.answer("POST", f"{tree.path}/endpoints", asked)
+    assert (busy.status_code, busy.headers["retry-after"]) == (423, "1")
+    await tree.settles()
+    made = await _answer(tree, 201, READ_ONLY, branch_id)
+    path = f"{tree.path}/endpoints/{made['endpoint']['id']}"
+    await tree.ask("DELETE", path, status=423)
+    await tree.ask("PATCH", path, {"endpoint": {"name": "new"}}, status=423)
+    await _answer(tree, 201, READ_WRITE, branch_id)  # each endpoint is a matter of its own
+
+
+async def test_an_idempotency_key_makes_one(caller: Caller) -> None:
+    tree = await plant(caller)
+    body, headers = {"endpoint": {"branch_id": tree.main, **READ_ONLY}}, {"Idempotency-Key": "once"}
+    path = f"{tree.path}/endpoints"
+    first, second = [await caller.client.post(path, json=body, headers=headers) for _ in range(2)]
+    assert (first.status_code, first.json()) == (201, second.json())
+    assert len(await _listed(tree)) == 2
+
+
+async def test_strangers_make_none_and_a_project_key_its_own(front: Front, caller: Caller, stranger: Caller) -> None:
+    tree, other = await plant(caller), await plant(caller)
+    outside = replace(tree, caller=stranger)
+    await _answer(outside, 404, READ_ONLY)
+    await outside.ask("DELETE", f"{tree.path}/endpoints/{tree.endpoint}", status=404)
+    async with front.client(await caller.gets_key(KeyKind.PROJECT, tree.id)) as client:
+        inside = replace(tree, caller=replace(caller, client=client))
+        made = await _created(inside, READ_ONLY)
+        await inside.does("DELETE", f"{tree.path}/endpoints/{made['endpoint']['id']}")
+        await _answer(inside, 404, READ_ONLY, other.main)
+        await inside.ask("DELETE", f"{other.path}/endpoints/{other.endpoint}", status=404)
+    assert await _listed(tree) == [tree.endpoint]

@@ -1,0 +1,190 @@
+"""The same beneath a project: bodies for branches, endpoints, roles and databases that nobody would write."""
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from api.callers import Caller
+from api.test_fuzz_bodies import BOUNDED, anything, as_bytes, check, pooler_settings, text
+from api.trees import Tree, plant
+from bough import clock
+
+REFUSED = (404, 409)  # beside 400 and 422
+Fields = dict[str, Any]
+
+good_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60)
+identifiers = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=15)
+days = st.integers(-1, 31)  # until a branch expires
+on_a_new_branch: Fields = {
+    "type": st.sampled_from(["read_only", "read_only", "read_only", "read_write"]),
+    "autoscaling_limit_min_cu": st.floats(0.25, 1),
+    "autoscaling_limit_max_cu": st.floats(1, 8),
+    "suspend_timeout_seconds": st.sampled_from([-1, 0, 60, 60, 604_800]),
+    "settings": st.fixed_dictionaries({}, optional={"pg_settings": st.just({"work_mem": "9MB"})}),
+    "provisioner": identifiers,
+}
+branches: Fields = {
+    "name": good_text,
+    "protected": st.booleans(),
+    "init_source": st.sampled_from(["parent-data", "schema-only"]),
+    "expires_at": days,
+}
+roles: Fields = {"name": identifiers, "no_login": st.booleans()}
+databases: Fields = {"name": identifiers, "owner_name": st.just("neondb_owner")}
+endpoints: Fields = {
+    **on_a_new_branch,
+    "settings": st.fixed_dictionaries({}, optional={"pgbouncer_settings": pooler_settings}),
+    "disabled": st.booleans(),
+    "passwordless_access": st.booleans(),
+    "region_id": st.just("aws-us-east-2"),
+    "name": identifiers,
+}
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, fields: Fields, *required: str) -> Fields:
+    """Fields that mostly pass, often with one of them spoiled."""
+    needed = {name: fields[name] for name in required}
+    others = {name: each for name, each in fields.items() if name not in required}
+    asked: Fields = draw(st.fixed_dictionaries(needed, optional=others))
+    if draw(st.booleans()):
+        asked[draw(st.sampled_from(sorted(fields)) | text)] = draw(anything)
+    return asked
+
+
+def _dated(asked: Fields) -> Fields:
+    """With its days as a moment."""
+    if type(asked.get("expires_at")) is not int or not -1 <= asked["expires_at"] <= 31:
+        return asked
+    return {**asked, "expires_at": (clock.now() + timedelta(days=asked["expires_at"])).isoformat()}
+
+
+async def _tree(caller: Caller) -> Tree:
+    """The one project of the caller, whose work is over."""
+    projects = (await caller.client.get("/projects")).json()["projects"]
+    if not projects:
+        return await plant(caller)
+    path = f"/projects/{projects[0]['id']}"
+    *_, branch = (await caller.client.get(f"{path}/branches", params={"sort_by": "created_at"})).json()["branches"]
+    found = (await caller.client.get(f"{path}/endpoints")).json()["endpoints"]
+    return Tree(caller, {"project": projects[0], "branch": branch, "endpoints": found})
+
+
+@BOUNDED
+@given(body=anything)
+async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
+    tree = await _tree(caller)
+    for method, path in (
+        ("POST", tree.branches),
+        ("PATCH", tree.of(tree.main)),
+        ("POST", f"{tree.path}/endpoints"),
+        ("PATCH", f"{tree.path}/endpoints/{tree.endpoint}"),
+        ("POST", f"{tree.of(tree.main)}/roles"),
+        ("POST", f"{tree.of(tree.main)}/databases"),
+        ("PATCH", tree.database("neondb")),
+    ):
+        await check(caller, method, path, as_bytes(body), {200, 201}, *REFUSED)
+        await tree.settles()
+
+
+@BOUNDED
+@given(
+    asked=spoiled(branches),
+    wanted=st.lists(spoiled(on_a_new_branch, "type"), max_size=2),
+    notes=st.dictionaries(good_text, good_text, max_size=2),
+)
+async def test_almost_good_branches(caller: Caller, asked: Fields, wanted: list[Fields], notes: Fields) -> None:
+    tree = await _tree(caller)
+    body = as_bytes({"branch": _dated(asked), "endpoints": wanted, "annotation_value": notes})
+    made = await check(caller, "POST", tree.branches, body, {201}, *REFUSED)
+    await tree.settles()
+    if made is not None:
+        event("created")
+        shown = await tree.ask("GET", tree.of(made["branch"]["id"]))
+        assert shown["branch"] == made["branch"]
+        assert shown["branch"]["name"] == (asked.get("name") or made["branch"]["id"])
+        assert shown["annotation"]["value"] == notes
+
+
+@BOUNDED
+@given(asked=spoiled({name: branches[name] for name in ("name", "protected", "expires_at")}))
+async def test_almost_good_changes_of_a_branch(caller: Caller, asked: Fields) -> None:
+    tree = await _tree(caller)
+    found = (await tree.ask("GET", tree.branches, sort_by="created_at"))["branches"]
+    before = found[0] if len(found) > 1 else (await tree.grows())["branch"]
+    path = tree.of(before["id"])
+    changed = await check(caller, "PATCH", path, as_bytes({"branch": _dated(asked)}), {200}, *REFUSED)
+    if changed is not None:
+        event("changed")
+    assert await tree.branch(before["id"]) == (changed["branch"] if changed else before)
+
+
+@BOUNDED
+@given(role=spoiled(roles, "name"), database=spoiled(databases, "name", "owner_name"))
+async def test_almost_good_roles_and_databases(caller: Caller, role: Fields, database: Fields) -> None:
+    tree = await _tree(caller)
+    for noun, asked, one in (("role", role, tree.role), ("database", database, tree.database)):
+        path = f"{tree.of(tree.main)}/{noun}s"
+        made = await check(caller, "POST", path, as_bytes({noun: asked}), {201}, *REFUSED)
+        await tree.settles()
+        if made is not None:
+            event(f"{noun} created")
+            made[noun].pop("password", None)
+            assert (await tree.ask("GET", one(asked["name"])))[noun] == made[noun]
+
+
+@BOUNDED
+@given(change=spoiled(databases))
+async def test_almost_good_changes_of_a_database(caller: Caller, change: Fields) -> None:
+    tree = await _tree(caller)
+    path = f"{tree.of(tree.main)}/databases"
+    (before,) = (await tree.ask("GET", path))["databases"]
+    body = as_bytes({"database": change})
+    changed = await check(caller, "PATCH", tree.database(before["name"]), body, {200}, *REFUSED)
+    await tree.settles()
+    if changed is not None and changed["operations"]:
+        event("changed")
+    (after,) = (await tree.ask("GET", path))["databases"]
+    assert after == (changed["database"] if changed else before)
+
+
+@BOUNDED
+@given(asked=spoiled(endpoints, "type"))
+async def test_almost_good_endpoints(caller: Caller, asked: Fields) -> None:
+    tree = await _tree(caller)
+    body = as_bytes({"endpoint": {"branch_id": tree.main, **asked}})
+    made = await check(caller, "POST", f"{tree.path}/endpoints", body, {201}, *REFUSED)
+    await tree.settles()
+    if made is not None:
+        event("created")
+        shown = await tree.ask("GET", f"{tree.path}/endpoints/{made['endpoint']['id']}")
+        assert shown["endpoint"] == made["endpoint"]
+
+
+@BOUNDED
+@given(
+    query=st.dictionaries(
+        st.sampled_from(["cursor", "limit", "search", "sort_by", "sort_order", "include_deleted"]),
+        text | st.sampled_from(["1", "name", "asc", "true"]),
+    )
+)
+async def test_any_query(caller: Caller, query: dict[str, str]) -> None:
+    tree = await _tree(caller)
+    for path in (tree.branches, f"{tree.branches}/count"):
+        answer = await tree.answer("GET", path, **query)
+        assert answer.status_code in (200, 400), answer.text
+
+
+@BOUNDED
+@given(name=text.filter(bool) | identifiers)
+async def test_any_name_in_a_path(caller: Caller, name: str) -> None:
+    tree = await _tree(caller)
+    for one in (tree.role(name), tree.database(name)):
+        assert (await tree.answer("GET", one)).status_code in (400, 404, 405)
+        answer = await tree.answer("DELETE", one)
+        assert answer.status_code in (204, 400, 405), answer.text
+    assert (await tree.answer("POST", f"{tree.role(name)}/reset_password")).status_code in (400, 404)
+    change = {"database": {"name": "other"}}
+    assert (await tree.answer("PATCH", tree.database(name), change)).status_code in (400, 404)

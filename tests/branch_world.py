@@ -1,0 +1,58 @@
+"""Branches of a platform in this process: made, asked, and what their rows say."""
+
+from typing import Any
+
+from bough.ids import BranchId, ProjectId
+from engine.homes import kill
+from world import API, Platform
+
+Json = dict[str, Any]
+
+
+def path_of(made: Json) -> str:
+    """The project that an answer is about."""
+    project_id = made["project"]["id"] if "project" in made else made["branch"]["project_id"]
+    return f"{API}/projects/{project_id}"
+
+
+async def ask(platform: Platform, method: str, path: str, *, status: int = 200, body: Json | None = None) -> Json:
+    """One request with the answer it must have."""
+    answer = await platform.client.request(method, path, json=body)
+    assert answer.status_code == status, f"{method} {path}: {answer.text}"
+    return answer.json() if answer.content else {}
+
+
+async def create_branch(platform: Platform, parent: Json, *, endpoint: bool = True, **fields: Any) -> Json:
+    """A branch of the branch in an answer, made to the end, with a read-write endpoint or without."""
+    made = await begin_branch(platform, parent, endpoint=endpoint, **fields)
+    await platform.settle()
+    return made
+
+
+async def begin_branch(platform: Platform, parent: Json, *, endpoint: bool = True, **fields: Any) -> Json:
+    """The same, with its work still to be done."""
+    asked: Json = {"branch": {"parent_id": parent["branch"]["id"], **fields}}
+    if endpoint:
+        asked["endpoints"] = [{"type": "read_write"}]
+    return await ask(platform, "POST", f"{path_of(parent)}/branches", status=201, body=asked)
+
+
+async def query(platform: Platform, made: Json, sql: str, role: str = "neondb_owner", database: str = "neondb") -> Any:
+    """One value, from the first endpoint in an answer."""
+    async with platform.connect(made["endpoints"][0]["id"], role, database) as client:
+        return await client.fetchval(sql)
+
+
+async def suspend(platform: Platform, made: Json) -> None:
+    await ask(platform, "POST", f"{path_of(made)}/endpoints/{made['endpoints'][0]['id']}/suspend")
+    await platform.settle()
+
+
+async def kill_compute(platform: Platform, made: Json) -> None:
+    """The server of the branch in an answer dies without a word."""
+    branch = made["branch"]
+    async with platform.store.read() as rows:
+        found = await rows.branches.get(ProjectId(branch["project_id"]), BranchId(branch["id"]))
+    assert found is not None
+    pid_file = platform.settings.home / "volumes" / found.volume_id / "data" / "postmaster.pid"
+    await kill(int(pid_file.read_text().split()[0]))

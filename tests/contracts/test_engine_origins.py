@@ -1,0 +1,83 @@
+"""Where a branch begins: what an engine tells of it, told with its port alone, on every driver of volumes."""
+
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+
+from bough import clock
+from bough.engine.port import Engine, Origin, Readiness
+from bough.engine.spec import ComputeSpec
+from contracts.engines import begin_child, ensure_ready, session
+from engine.homes import branch_of, kill_postmaster_of
+
+
+async def position(db: Any) -> int:
+    return int(await db.fetchval("select pg_current_wal_lsn() - '0/0'::pg_lsn"))
+
+
+async def test_a_branch_of_nothing_began_at_no_moment(engine: Engine, spec: ComputeSpec) -> None:
+    assert await engine.ensure_branch(branch_of(spec)) == Origin()
+    assert await engine.ensure_branch(branch_of(spec)) == Origin()
+
+
+async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept ()")
+        before, began = await position(db), clock.now()
+        child, origin = await begin_child(engine, spec)
+        ended = clock.now()
+        await db.execute("create table later ()")
+        after = await position(db)
+    assert origin.position is not None
+    assert before <= origin.position <= after
+    assert origin.at is not None
+    assert began <= origin.at <= ended
+    assert not origin.subscribes
+    assert await engine.ensure_branch(branch_of(child)) == origin
+    assert await engine.ensure_running(child) is Readiness.READY
+    async with await session(engine, child) as db:
+        assert await position(db) >= origin.position
+    assert await engine.ensure_branch(branch_of(child)) == origin, "its own life changes nothing about its origin"
+
+
+async def test_a_child_of_a_sleeping_parent_began_where_that_ended(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    async with await session(engine, spec) as db:
+        await db.execute("create table kept ()")
+        before = await position(db)
+    await engine.ensure_suspended(spec.endpoint_id)
+    asleep = clock.now()
+    child, origin = await begin_child(engine, spec)
+    _, again = await begin_child(engine, spec)
+    assert await engine.ensure_running(spec) is Readiness.READY
+    async with await session(engine, spec) as db:
+        after = await position(db)
+    assert origin.position is not None
+    assert before <= origin.position <= after
+    assert again.lsn == origin.lsn, "nothing was written between the two"
+    assert origin.at is not None
+    assert origin.at >= asleep
+    assert not origin.subscribes
+    assert await engine.ensure_branch(branch_of(child)) == origin
+
+
+async def test_a_child_of_a_child_that_never_ran_began_where_that_did(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    child, origin = await begin_child(engine, spec)
+    _, next_origin = await begin_child(engine, child)
+    assert next_origin.lsn == origin.lsn is not None
+    assert not next_origin.subscribes
+
+
+async def test_of_a_parent_that_was_killed_only_the_moment_is_known(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
+        async with await session(engine, spec) as db:
+            await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
+    child, origin = await begin_child(engine, spec)
+    assert origin.lsn is None
+    assert origin.at is not None
+    assert origin.subscribes, "somebody must look"
+    assert await engine.ensure_branch(branch_of(child)) == origin

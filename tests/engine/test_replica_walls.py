@@ -1,0 +1,135 @@
+"""Read replicas and those who must not profit by them: a tenant's own code, its neighbours, an ordinary user."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bough.config import default_cache
+from engine.followers import (
+    replica_of,
+    shows,
+    streams,
+    write,
+)
+from engine.homes import Compute, Home
+from engine.intruder import Intruder
+from requires import require_root
+from world import short_folder
+
+
+@pytest.fixture
+async def primary(home: Home) -> Compute:
+    compute = await home.compute()
+    await write(compute, 1)
+    return compute
+
+
+LOGIN = """
+import struct
+def login(path, **words):
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(path + '/.s.PGSQL.5432')
+        text = b''.join(word.encode() + bytes(1) for pair in words.items() for word in pair) + bytes(1)
+        caller.sendall(struct.pack('>II', len(text) + 8, 196608) + text)
+        answer = caller.recv(4096)
+        if answer[:1] == b'E':
+            raise PermissionError(answer)
+        kind = struct.unpack('>I', answer[5:9])[0]
+        if kind != 10:
+            raise RuntimeError(f'let in by {kind}')
+"""
+
+
+async def test_by_the_side_door_a_tenants_code_can_do_nothing_but_ask_for_the_password(
+    primary: Compute, home: Home
+) -> None:
+    require_root()
+    replica = await replica_of(primary)
+    await streams(replica)
+    stranger = await home.compute()
+    door = home.settings.sockets / f"{primary.spec.endpoint_id}.side"
+    own = home.settings.sockets / primary.spec.endpoint_id
+    attempts = {
+        "list it": "os.listdir(door)",
+        "bind a socket in it": "bind(door + '/evil')",
+        "put a link into it": "os.symlink('/tmp', door + '/evil')",
+        "take the socket away": "os.unlink(door + '/.s.PGSQL.5432')",
+        "replace the socket": "os.rename(door + '/.s.PGSQL.5432', door + '/old')",
+        "replace the folder": "os.rename(door, door + '.old')",
+        "open it to all": "os.chmod(door, 0o777)",
+        "use the front door": "connect(own + '/.s.PGSQL.5432')",
+        "list the front": "os.listdir(own)",
+        "enter as us": LOGIN + "login(door, user='bough_admin', database='postgres')",
+        "enter as a tenant": LOGIN + "login(door, user='neondb_owner', database='neondb')",
+        "enter as the replica": LOGIN + "login(door, user='bough_replica', database='neondb')",
+        "stream as a tenant": LOGIN + "login(door, user='neondb_owner', replication='true')",
+        "stream as us": LOGIN + "login(door, user='bough_admin', replication='true')",
+        "decode as the replica": LOGIN + "login(door, user='bough_replica', replication='database', database='neondb')",
+        "read our copy of the password": "open(volume + '/replication.json')",
+        "change our copy of the password": "open(volume + '/replication.json', 'a')",
+        "put another file in the replica's place": "os.rename(conf + '/replication.pass', conf + '/old')",
+        "change the replica's settings": "open(conf + '/postgresql.conf', 'a')",
+    }
+    names = {"door": door, "own": own, "volume": primary.volume, "conf": replica.volume / "conf"}
+    outcomes = await Intruder(primary).tries(attempts, **names)
+    assert {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"} == {}
+    asked = {"stream as the replica": LOGIN + "login(door, user='bough_replica', replication='true')"}
+    assert set((await Intruder(primary).tries(asked, door=door)).values()) == {"done"}
+    attempts = {
+        "reach a stranger's side door": "connect(door + '/.s.PGSQL.5432')",
+        "read a stranger's password": "open(conf + '/replication.pass')",
+    }
+    outcomes = await Intruder(stranger).tries(attempts, **names)
+    assert set(outcomes.values()) == {"refused"}
+
+
+async def test_the_password_is_in_no_setting(primary: Compute) -> None:
+    replica = await replica_of(primary)
+    password = json.loads((primary.volume / "replication.json").read_text())["password"]
+    async with replica.connect() as tenant:
+        shown = [
+            *await tenant.fetch("select setting from pg_settings"),
+            *await tenant.fetch("table pg_stat_wal_receiver"),
+        ]
+    assert len(password) > 30
+    assert password not in repr(shown)
+    assert password not in (replica.volume / "conf" / "postgresql.conf").read_text()
+    mode = (replica.volume / "conf" / "replication.pass").stat()
+    assert (mode.st_uid, mode.st_mode & 0o777) == (replica.data.stat().st_uid, 0o600)
+
+
+async def test_a_link_in_the_place_of_its_signal_or_its_wal_is_not_followed(
+    primary: Compute, open_folder: Path
+) -> None:
+    """What a tenant's code left in the copy does not make us write elsewhere."""
+    require_root()
+    replica = await replica_of(primary)
+    await replica.suspend()
+    await write(primary, 2)
+    await primary.suspend()
+    target = open_folder / "target"
+    target.write_text("ours")
+    (replica.data / "standby.signal").unlink()
+    (replica.data / "standby.signal").symlink_to(target)
+    for segment in (replica.data / "pg_wal").glob("0000*"):
+        (replica.data / "pg_wal" / f"{segment.name}.handed").symlink_to(target)
+    await replica.run()
+    await shows(replica, 1, 2)
+    assert target.read_text() == "ours"
+
+
+async def test_an_ordinary_user_has_replicas_too() -> None:
+    require_root()
+    with short_folder(0o777) as folder:
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        script = Path(__file__).with_name("ordinary_replica.py")
+        command = [sys.executable, str(script), str(folder / "home"), str(default_cache())]
+        done = await asyncio.to_thread(
+            subprocess.run, command, env=environment, capture_output=True, text=True, timeout=200, check=False
+        )
+    assert (done.returncode, done.stdout.split()) == (0, ["made", "followed", "woken", "gone"]), done.stderr

@@ -1,0 +1,109 @@
+"""Branches made while clients write: each has all that was committed before it was asked for, and nobody fails."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import pgbench
+
+import storages
+import world
+from bough.ids import EndpointId
+from branch_world import begin_branch, query
+from engine.soundness import unsound
+from world import Platform
+
+WRITERS = 4
+
+
+class Writer:
+    """A client that writes numbers one by one, and knows which of them are committed."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.committed = 0
+
+    async def write(self, platform: Platform, made: dict[str, Any]) -> None:
+        async with platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
+            for n in itertools.count(1):
+                await client.execute("insert into written values ($1, $2)", self.number, n)
+                self.committed = n
+
+
+async def _pgbench(address: str) -> asyncio.subprocess.Process:
+    """Until it is ended; it gives up at the first error."""
+    load = ["--no-vacuum", "--client", "2", "--jobs", "1", "--time", "3600", "--failures-detailed"]
+    where = ["--host", address, "--username", "neondb_owner", "neondb"]
+    return await asyncio.create_subprocess_exec(
+        pgbench.program(), *load, *where, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+
+
+@contextmanager
+def _folder(driver: str) -> Iterator[Path]:
+    """Where a home can be whose volumes are cloned by that driver."""
+    if driver == "plain":
+        with world.short_folder() as folder:
+            yield folder
+    else:
+        with storages.bare_home() as home:
+            storages.with_image(home, "xfs" if driver == "reflink" else "btrfs")
+            yield home.parent
+
+
+@pytest.mark.parametrize("driver", ["reflink", "btrfs", "plain"])
+async def test_branches_of_a_parent_under_load(driver: str, long: bool) -> None:
+    count = 50 if long else 2
+    with _folder(driver) as folder:
+        async with world.platform_in(folder, storage=driver) as platform:
+            assert platform.engine.capabilities().driver == driver
+            made = await platform.ready_project()
+            await platform.query(made, "create table written (writer int, n int, primary key (writer, n))")
+            address = await platform.engine.address(EndpointId(made["endpoints"][0]["id"]))
+            assert address is not None
+            pgbench.fill(pgbench.Target(Path(address.host), "neondb_owner", "neondb"), scale=2)
+            load = await _pgbench(address.host)
+            writers = [Writer(number) for number in range(WRITERS)]
+            work = [asyncio.create_task(writer.write(platform, made)) for writer in writers]
+            try:
+                async with platform.working():
+                    for _ in range(count):
+                        await _check_branch(platform, made, writers)
+                        assert load.returncode is None, "pgbench failed"
+                        assert not any(task.done() for task in work), "a writer failed"
+            finally:
+                for task in work:
+                    task.cancel()
+                await asyncio.gather(*work, return_exceptions=True)
+                load.terminate()
+                _, said = await load.communicate()
+            assert b"error" not in said.lower(), said
+            assert await unsound(address) == []
+
+
+async def _check_branch(platform: Platform, made: dict[str, Any], writers: list[Writer]) -> None:
+    before = {writer.number: writer.committed for writer in writers}
+    branch = await begin_branch(platform, made)
+    endpoint = EndpointId(branch["endpoints"][0]["id"])
+    await platform.inner.plane.wakes.wake(endpoint)
+    address = await platform.engine.address(endpoint)
+    assert address is not None
+    async with platform.connect(endpoint, "neondb_owner", "neondb") as client:
+        found = {row[0]: (row[1], row[2]) for row in await client.fetch(_FOUND)}
+        assert await client.fetchval(_BALANCED)
+    for number, committed in before.items():
+        highest, rows = found.get(number, (0, 0))
+        assert highest >= committed, f"writer {number} had committed {committed}, the branch has {highest}"
+        assert rows == highest, f"of {highest} numbers of writer {number} the branch has {rows}"
+    assert await unsound(address) == []
+    await query(platform, branch, "insert into written values (99, 1)")
+    answer = await platform.client.delete(f"/api/v2/projects/{made['project']['id']}/branches/{branch['branch']['id']}")
+    assert answer.status_code == 200, answer.text
+
+
+_BALANCED = "select sum(abalance) = (select sum(bbalance) from pgbench_branches) from pgbench_accounts"
+_FOUND = "select writer, max(n), count(*) from written group by writer"

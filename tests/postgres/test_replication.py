@@ -1,0 +1,54 @@
+"""How a replica follows, as text: names, settings, and segments known by how they begin."""
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.ids import VolumeId
+from bough.postgres import replication, wal
+from bough.postgres.conf import SEGMENT_MB
+
+SEGMENT = SEGMENT_MB * 1024**2
+
+
+def head(position: int) -> bytes:
+    return struct.pack("<HHIQ", 0xD116, 2, 1, position) + bytes(24)
+
+
+def test_a_slot_is_named_as_postgres_wants_it() -> None:
+    name = replication.slot_name(VolumeId.new())
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_") and len(name) < 64
+    assert name.startswith(replication.SLOT_PREFIX)
+
+
+def test_a_limit_is_raised_and_never_lowered() -> None:
+    own = {"max_connections": "200", "work_mem": "4MB"}
+    raised = replication.raised(own, {"max_connections": "100", "max_worker_processes": "12", "max_wal_senders": 3})
+    assert raised == {**own, "max_worker_processes": "12"}
+    assert replication.raised(own, {}) == own
+
+
+def test_a_limit_is_read_as_postgres_reads_it() -> None:
+    assert replication.number({"max_worker_processes": " 1.6e1 "}, "max_worker_processes") == 16
+    assert replication.number({}, "max_worker_processes") == 8
+    assert replication.number({}, "max_wal_senders") == 20  # what every compute has
+
+
+def test_a_path_cannot_end_its_quotes() -> None:
+    settings = replication.following("/it's \\ here", "/pass", "slot")
+    assert settings["primary_conninfo"].startswith(r"host='/it\'s \\ here' port='5432' user='bough_replica'")
+
+
+@given(st.integers(min_value=0, max_value=2**40), st.integers(min_value=1, max_value=2**31))
+def test_a_segment_is_followed_by_the_next(number: int, timeline: int) -> None:
+    name = wal.segment_name(timeline, number * SEGMENT)
+    assert wal.next_segment(name) == wal.segment_name(timeline, (number + 1) * SEGMENT)
+    assert wal.is_begun(name, head(number * SEGMENT))
+    assert not wal.is_begun(wal.next_segment(name), head(number * SEGMENT))  # kept for later use
+    assert not wal.is_begun(name, b"")
+
+
+@given(st.integers(min_value=0, max_value=2**64 - 1))
+def test_a_position_is_a_number_and_a_text(position: int) -> None:
+    assert wal.position_number(wal.position_text(position)) == position

@@ -1,0 +1,343 @@
+"""What a tenant may set: the table against real servers, values against how they read them, and the sentences."""
+
+import random
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bough.config import default_cache
+from bough.engine.local.installs import fetch, installs
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.isolation.sandbox import initdb_identity, start_options
+from bough.engine.spec import compute_settings, size_settings
+from bough.errors import Invalid
+from bough.postgres import conf, tenant_settings
+from bough.postgres.tenant_settings import zones
+from bough.postgres.tenant_settings.kinds import Choice, Flag, Kind, Number, OneOf, Whole
+from bough.postgres.tenant_settings.table import EVERY, NEWEST, OLDEST, TEXT_SEARCHES, TOPICS, Setting, offered
+from bough.postgres.tenant_settings.withheld import WITHHELD
+from world import short_folder
+
+COLUMNS = "name, vartype, coalesce(unit, ''), min_val, max_val, array_to_string(enumvals, ','), context"
+OF_THE_BUILD = {"lz4", "zstd", "io_uring"}  # values that some builds have and others lack
+WITHOUT_DEBUG = {"log_min_error_statement"}  # not every value is offered
+ROUNDS = 12
+SIZES = ("B", "kB", "MB", "GB", "TB")
+TIMES = ("us", "ms", "s", "min", "h", "d")
+MAJORS = sorted({17} | {install.major for install in installs.found(default_cache()).values()})
+
+
+@dataclass(frozen=True)
+class Row:
+    vartype: str
+    unit: str
+    least: str
+    most: str
+    values: str
+    context: str
+
+
+@dataclass(frozen=True)
+class Server:
+    """A data folder that nobody serves, and the program that would."""
+
+    install: Install
+    data: Path
+
+    @property
+    def major(self) -> int:
+        return self.install.major
+
+    def takes(self, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Whether the server would start with them: it reads all, and tells one."""
+        options = [word for name, text in settings.items() for word in ("-c", f"{name}={text}")]
+        return self._run(["postgres", "-D", str(self.data), *options, "-C", next(iter(settings))])
+
+    def told(self, sql: str) -> list[list[str]]:
+        command = ["postgres", "--single", "-j", "-D", str(self.data), "postgres"]
+        done = self._run(command, f"copy ({sql}) to stdout\n")
+        assert done.returncode == 0, done.stderr
+        lines = (line.removeprefix("backend> ") for line in done.stdout.splitlines())
+        return [line.split("\t") for line in lines if "\t" in line]
+
+    def rows(self) -> dict[str, Row]:
+        return {name.lower(): Row(*rest) for name, *rest in self.told(f"select {COLUMNS} from pg_settings")}
+
+    def initdb(self) -> None:
+        done = self._run(["initdb", "-N", "-E", "UTF8", "--locale=C", "-A", "trust", "-D", str(self.data)])
+        assert done.returncode == 0, done.stderr
+
+    def _run(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+        options = start_options(initdb_identity())
+        del options["stdin"]
+        program = self.install.program(command[0])
+        return subprocess.run(
+            [program, *command[1:]], input=text, capture_output=True, text=True, check=False, **options
+        )
+
+
+@pytest.fixture(scope="module", params=MAJORS, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    fetch.fetch(17, default_cache())
+    install = installs.preferred(installs.found(default_cache()).values())[request.param]
+    with short_folder(0o777) as folder:
+        made = Server(install, folder / "data")
+        made.initdb()
+        yield made
+
+
+# The table says what the servers say.
+
+
+def test_the_table_is_what_the_server_says(server: Server) -> None:
+    rows = server.rows()
+    wrong = [
+        (name, difference)
+        for name, setting in offered(server.major).items()
+        for difference in differences(setting, rows[name])
+    ]
+    assert wrong == []
+    assert len(offered(server.major)) > 140
+
+
+def differences(setting: Setting, row: Row) -> Iterator[str]:
+    kind = setting.kind
+    if kind.vartype != row.vartype:
+        yield f"is a {row.vartype}"
+    if setting.restart != (row.context == "postmaster"):
+        yield f"has the context {row.context}"
+    if isinstance(kind, Choice):
+        values = set(row.values.split(",")) - OF_THE_BUILD
+        if not set(kind.values) <= values or (set(kind.values) != values and setting.name not in WITHOUT_DEBUG):
+            yield f"has the values {row.values}"
+    if isinstance(kind, Number):
+        if (kind.unit, float(f"{kind.least:g}"), float(f"{kind.most:.5e}")) != (
+            row.unit,
+            float(f"{float(row.least):g}"),
+            float(f"{float(row.most):.5e}"),
+        ):
+            yield f"goes from {row.least} to {row.most} {row.unit}"
+        if kind.bounds and not kind.least <= kind.bounds[0] <= kind.bounds[1] <= kind.most:
+            yield "has bounds outside of its range"
+
+
+def test_every_setting_of_the_server_is_offered_or_withheld(server: Server) -> None:
+    known = server.rows().keys()
+    assert known - offered(server.major).keys() - WITHHELD.keys() == set()
+    with pytest.raises(Invalid, match="belongs to the platform"):
+        tenant_settings.check({"fsync": "off"}, server.major)
+
+
+def test_the_server_knows_the_time_zones(server: Server) -> None:
+    known = {name for name, _ in server.told("select name, abbrev from pg_timezone_names")}
+    assert zones.NAMES - known == set()
+
+
+def test_the_server_knows_the_text_search_configurations(server: Server) -> None:
+    known = {name for name, _ in server.told("select cfgname, cfgowner from pg_ts_config")}
+    assert set(TEXT_SEARCHES) - known == set()
+
+
+@pytest.mark.parametrize("major", range(OLDEST, NEWEST + 1))
+def test_a_name_means_one_thing(major: int) -> None:
+    names = [setting.name for setting in EVERY if setting.since <= major <= setting.until]
+    assert len(names) == len(set(names))
+    assert all(name == name.lower() for name in names)
+    assert not WITHHELD.keys() & names
+
+
+# Values are read as the servers read them.
+
+
+def number(kind: Number, dice: random.Random) -> str:
+    units = SIZES if kind.unit in ("B", "kB", "8kB", "MB") else TIMES if kind.unit else ()
+    least, most = kind.bounds or (kind.least, kind.most)
+    edge = dice.choice((least, most, kind.least, kind.most, 0, 1, kind.off or 0))
+    number = dice.choice((edge, edge + 1, edge - 1, dice.uniform(-2, 2), 10 ** dice.uniform(0, 11)))
+    text: str = dice.choice((f"{number:.0f}", f"{number:.3f}", f"{number:.2e}", f"{number:g}", f"+{abs(number):.1f}"))
+    unit: str = dice.choice((*units, "", ""))
+    return "".join(dice.choice(("", "", " ")) + part for part in (text, unit, ""))
+
+
+def some_text(kind: Kind, dice: random.Random) -> str:
+    if isinstance(kind, Number):
+        return number(kind, dice)
+    if isinstance(kind, Choice):
+        return dice.choice((*kind.values, kind.values[0].upper()))
+    if isinstance(kind, OneOf):
+        return dice.choice((*sorted(kind.values), sorted(kind.values)[0].upper()))
+    if isinstance(kind, Flag):
+        word = dice.choice(("on", "off", "true", "false", "yes", "no", "1", "0", "ON", "False", ""))
+        return word[: dice.randint(0, 6)]
+    words = ("iso", "DMY", "german", "public", '"$user"', '"a b"', "pg_catalog.english", "simple", "_x$1", "é", '"é"')
+    return dice.choice((", ", ",", " , ")).join(dice.choices(words, k=dice.randint(0, 3)))
+
+
+def is_taken(name: str, text: str, major: int) -> bool:
+    try:
+        tenant_settings.check({name: text}, major)
+    except Invalid:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_the_server_takes_what_is_taken(server: Server, seed: int) -> None:
+    dice = random.Random(seed)
+    taken: dict[str, str] = {}
+    for name, setting in offered(server.major).items():
+        tries = (some_text(setting.kind, dice) for _ in range(40))
+        text = next((text for text in tries if is_taken(name, text, server.major)), None)
+        if text is not None:
+            taken[name] = text
+    assert len(taken) > 130
+    done = server.takes(taken)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_out_of_range_the_server_refuses(server: Server) -> None:
+    dice = random.Random(1)
+    tried = 0
+    for name, setting in offered(server.major).items():
+        kind = setting.kind
+        texts = [some_text(kind, dice) for _ in range(60)] if isinstance(kind, Number) else []
+        outside = [text for text in texts if is_outside(kind, text)]
+        for text in outside[:2]:
+            done = server.takes({name: text})
+            assert done.returncode != 0, f"{name} = {text!r} gives {done.stdout}"
+            tried += 1
+    assert tried > 60
+
+
+def is_outside(kind: Kind, text: str) -> bool:
+    value = kind.read(text) if isinstance(kind, Number) else None
+    return isinstance(kind, Number) and value is not None and not kind.least <= value <= kind.most
+
+
+def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
+    """It tells a number without its unit when it is asked for its own."""
+    dice = random.Random(2)
+    kinds = {name: setting.kind for name, setting in offered(server.major).items() if isinstance(setting.kind, Whole)}
+    for name in dice.sample(sorted(kinds), 25):
+        kind = kinds[name]
+        assert isinstance(kind, Whole)
+        text = next(text for _ in range(400) if is_taken(name, text := number(kind, dice), server.major))
+        done = server.takes({name: text})
+        assert done.returncode == 0, done.stderr
+        assert kind.read(done.stdout.strip()) == kind.read(text), f"{name} = {text!r}"
+
+
+# The sentences.
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"work_memm": "4MB"}, "has 'work_memm', which is no setting of Postgres 17. Did you mean 'work_mem'?"),
+        ({"shared_bufers": "4MB"}, "Did you mean 'shared_buffers'?"),
+        ({"quux": "1"}, "has 'quux', which is no setting of Postgres 17. The page on computes lists those"),
+        ({"Shared_Buffers": "1GB"}, "'Shared_Buffers', which follows from the size of the compute: change autoscaling"),
+        ({"effective_cache_size": "1GB"}, "follows from the size"),
+        ({"max_connections": "1000"}, "follows from the size"),
+        ({"archive_command": "cp %p /x"}, "has 'archive_command', which belongs to the platform and cannot be set."),
+        ({"shared_preload_libraries": "x"}, "belongs to the platform"),
+        ({"session_replication_role": "replica"}, "belongs to the platform"),
+        ({"standard_conforming_strings": "off"}, "belongs to the platform"),
+        ({"wal_level": "logical"}, "follows from the project's setting enable_logical_replication"),
+        ({"autovacuum": "off"}, "stays on: tune it with the other autovacuum settings"),
+        ({"application_name": "x"}, "use ALTER ROLE … SET or ALTER DATABASE … SET."),
+        ({"pg_stat_statements.track": "all"}, "is of an extension: use ALTER ROLE … SET"),
+        ({"vacuum_truncate": "off"}, "has 'vacuum_truncate', which Postgres 17 does not have; it came with 18."),
+        ({"work_mem": "4XB"}, "pg_settings.work_mem is '4XB': use a size in B, kB, MB, GB or TB, from 64kB to"),
+        ({"work_mem": "32kB"}, "from 64kB to 2147483647kB."),
+        ({"statement_timeout": "-1"}, "use a time in us, ms, s, min, h or d, from 0ms to 2147483647ms."),
+        ({"idle_session_timeout": "5ms"}, "use 0 or a time in us, ms, s, min, h or d, from 1000ms to"),
+        ({"geqo_effort": "11"}, "is '11': use a whole number from 1 to 10."),
+        ({"random_page_cost": "cheap"}, "use a number from 0 to 1.79769e+308."),
+        ({"enable_seqscan": "o"}, "pg_settings.enable_seqscan is 'o': use on or off."),
+        ({"log_statement": "some"}, "use one of none, ddl, mod, all."),
+        ({"timezone": "Mars/Phobos"}, "use a time zone by its present name, such as Europe/Berlin."),
+        ({"work_mem": "4MB", "WORK_MEM": "8MB"}, "has 'work_mem' more than once: give it once, in small letters."),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_what_is_possible(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        tenant_settings.check(given, 17)
+    assert sentence in refused.value.public
+
+
+@pytest.mark.parametrize(
+    "text", ["4MB\nfsync=off", "4MB\0", "4MB\r", "4\tMB", "010", "0x10", "1e400", "inf", "nan", "", " "]
+)
+def test_odd_texts_are_refused(text: str) -> None:
+    assert not is_taken("work_mem", text, 17)
+    assert not is_taken("search_path", text, 17) or text in ("", "inf", "nan")
+
+
+def test_texts_cannot_end_their_line() -> None:
+    assert not is_taken("search_path", "public\nfsync = off", 17)
+    assert not is_taken("search_path", "a" * 3000, 17)
+    assert is_taken("search_path", '"it\'s; \\", public', 17)
+
+
+def test_names_are_taken_in_any_case() -> None:
+    tenant_settings.check({"TimeZone": "europe/BERLIN", "DateStyle": "ISO, DMY", "IntervalStyle": "iso_8601"}, 17)
+    assert tenant_settings.accepted({"TimeZone": "UTC"}, 17) == {"timezone": "UTC"}
+
+
+# What is accepted never reaches what is the platform's.
+
+
+def test_only_what_may_be_set_is_accepted() -> None:
+    stored = {"work_mem": "8MB", "fsync": "off", "FSYNC": "off", "geqo_effort": "77", "transaction_timeout": "5s"}
+    assert tenant_settings.accepted(stored, 17) == {"work_mem": "8MB", "transaction_timeout": "5s"}
+    assert tenant_settings.accepted(stored, 16) == {"work_mem": "8MB"}
+    assert tenant_settings.accepted(None, 16) == {}
+
+
+def test_the_tenant_may_say_otherwise_only_where_the_platform_does_not_mind() -> None:
+    names = {setting.name for setting in EVERY}
+    assert names & compute_settings(1, logical_replication=True).keys() == set()
+    assert names & size_settings(1).keys() == {"work_mem", "maintenance_work_mem"}
+    assert names & conf.EVERY_COMPUTE.keys() == {
+        "timezone",
+        "datestyle",
+        "jit",
+        "default_text_search_config",
+        "autovacuum_naptime",
+        "max_locks_per_transaction",
+        "max_wal_senders",
+        "max_replication_slots",
+        "max_slot_wal_keep_size",
+    }
+
+
+# The page lists them.
+
+PAGE = Path(__file__).parents[2] / "docs" / "computes.md"
+
+
+def listed() -> str:
+    parts = []
+    for topic, settings in TOPICS.items():
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for setting in settings:
+            what = (setting.kind.use, versions(setting), "restart" if setting.restart else "")
+            alike.setdefault(what, []).append(f"`{setting.name}`")
+        rows = [f"| {', '.join(names)} | {' | '.join(what)} |" for what, names in alike.items()]
+        parts.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def versions(setting: Setting) -> str:
+    if (setting.since, setting.until) == (OLDEST, NEWEST):
+        return ""
+    return f"from {setting.since}" if setting.until == NEWEST else f"until {setting.until}"
+
+
+def test_the_page_on_computes_lists_them_all() -> None:
+    _, _, after = PAGE.read_text().partition("## The list\n\n")
+    assert after == listed(), f"put this there:\n{listed()}"

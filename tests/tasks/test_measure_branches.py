@@ -1,0 +1,201 @@
+"""What computes used: processor time and WAL, measured as they run, over restarts, and before they stop."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bough.control.figures import Figures
+from bough.control.resting import rest
+from bough.domain.branch import Branch
+from bough.domain.operation import OperationAction
+from bough.domain.usage import Usage
+from bough.engine.port import EngineError
+from bough.ids import BranchId, EndpointId, ProjectId
+from bough.operations import measuring
+from bough.operations.action import Wish
+from bough.tasks.measure_branches import MeasureBranches
+from world import API, Platform
+
+BURN = "select count(*) from generate_series(1, 3000000)"
+WRITE = "create table {} as select repeat('x', 1000) from generate_series(1, 3000)"
+WRITTEN = 3_000_000  # bytes at least
+
+
+async def measure(platform: Platform) -> None:
+    await MeasureBranches(platform.store, platform.engine, platform.parts.figures).run()
+
+
+async def use(platform: Platform, made: dict[str, Any], table: str) -> None:
+    await platform.query(made, BURN)
+    await platform.query(made, WRITE.format(table))
+
+
+async def used(platform: Platform, made: dict[str, Any]) -> tuple[Usage, Branch]:
+    async with platform.store.read() as rows:
+        usage = await rows.usage.get(EndpointId(made["endpoints"][0]["id"]))
+        branch = await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
+    assert usage is not None
+    assert branch is not None
+    return usage, branch
+
+
+async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
+    endpoint = made["endpoints"][0]
+    path = f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{verb}"
+    assert (await platform.client.post(path)).status_code == 200
+    await platform.settle()
+
+
+async def test_what_a_branch_used_is_measured_while_it_runs(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await measure(platform)
+    first, before = await used(platform, made)
+    assert before.logical_size is not None
+    await use(platform, made, "one")
+    await measure(platform)
+    second, after = await used(platform, made)
+    assert second.cpu_seconds > first.cpu_seconds
+    assert second.cpu_seconds == pytest.approx(second.cpu_run_seconds)
+    assert after.written_bytes > before.written_bytes + WRITTEN
+    assert after.logical_size is not None
+    assert after.logical_size > before.logical_size + WRITTEN
+
+
+async def test_another_measure_adds_only_the_difference(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await measure(platform)
+    _, before = await used(platform, made)
+    await use(platform, made, "one")
+    for _ in range(3):
+        await measure(platform)
+    usage, after = await used(platform, made)
+    assert usage.cpu_seconds == pytest.approx(usage.cpu_run_seconds)
+    assert before.wal_position is not None
+    assert after.wal_position is not None
+    assert after.written_bytes == after.wal_position - before.wal_position
+
+
+async def test_what_is_known_already_is_no_news(platform: Platform) -> None:
+    made = await platform.ready_project()
+    endpoint = await platform.endpoint(made)
+    usage = await measuring.measure(platform.engine, endpoint)
+    assert usage is not None
+    assert usage.wal_position is not None
+    async with platform.store.transaction() as rows:
+        assert await measuring.is_news(rows, endpoint, usage)
+        await measuring.note(rows, endpoint, usage)
+        assert not await measuring.is_news(rows, endpoint, usage)
+        assert not await measuring.is_news(rows, endpoint, replace(usage, memory_bytes=1))
+        for change in (
+            {"cpu_seconds": usage.cpu_seconds + 1},
+            {"wal_position": usage.wal_position + 1},
+            {"logical_bytes": usage.logical_bytes + 1},
+        ):
+            assert await measuring.is_news(rows, endpoint, replace(usage, **change))
+
+
+async def test_a_measure_that_comes_late_changes_nothing(platform: Platform) -> None:
+    made = await platform.ready_project()
+    endpoint = await platform.endpoint(made)
+    early = await measuring.measure(platform.engine, endpoint)
+    await use(platform, made, "one")
+    await measure(platform)
+    before = await used(platform, made)
+    assert early is not None
+    async with platform.store.transaction() as rows:
+        await measuring.note(rows, endpoint, early)
+    assert await used(platform, made) == before
+
+
+async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await measure(platform)
+    first, before = await used(platform, made)
+    endpoint = await platform.endpoint(made)
+    usage = await measuring.measure(platform.engine, endpoint)
+    assert usage is not None
+    behind = replace(usage, cpu_seconds=usage.cpu_seconds + 5, wal_position=None, logical_bytes=1)
+    async with platform.store.transaction() as rows:
+        assert await measuring.is_news(rows, endpoint, behind)
+        await measuring.note(rows, endpoint, behind)
+        assert not await measuring.is_news(rows, endpoint, behind)
+    second, after = await used(platform, made)
+    assert second.cpu_seconds >= first.cpu_seconds + 5
+    assert after == before
+
+
+async def test_the_last_of_a_run_is_measured_before_it_stops_and_another_run_adds_to_it(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await measure(platform)
+    first, before = await used(platform, made)
+    await use(platform, made, "one")
+    await call(platform, made, "suspend")
+    asleep, written = await used(platform, made)
+    assert asleep.cpu_seconds > first.cpu_seconds
+    assert written.written_bytes > before.written_bytes + WRITTEN
+
+    await measure(platform)
+    assert await used(platform, made) == (asleep, written)
+    await call(platform, made, "start")
+    await use(platform, made, "two")
+    await measure(platform)
+    again, more = await used(platform, made)
+    assert again.cpu_run != asleep.cpu_run
+    assert again.cpu_run_seconds > 0
+    assert again.cpu_seconds == pytest.approx(asleep.cpu_seconds + again.cpu_run_seconds)
+    assert more.written_bytes > written.written_bytes + WRITTEN
+
+
+async def test_all_that_rest_are_measured_before(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await measure(platform)
+    first, before = await used(platform, made)
+    await use(platform, made, "one")
+    await rest(platform.store, platform.engine)
+    asleep, after = await used(platform, made)
+    assert asleep.cpu_seconds > first.cpu_seconds
+    assert after.written_bytes > before.written_bytes + WRITTEN
+
+
+async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await measure(platform)
+    first, before = await used(platform, made)
+    await use(platform, made, "one")
+    project_id, branch_id = ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"])
+    wish = Wish(OperationAction.DELETE_TIMELINE, project_id, branch_id)
+    async with platform.parts.queue.turn(wish.touch) as rows:
+        await platform.parts.queue.enqueue(rows, [wish], "test")
+    await platform.settle()
+    gone, after = await used(platform, made)
+    assert not (await platform.engine.observe()).running
+    assert gone.cpu_seconds > first.cpu_seconds
+    assert after.written_bytes > before.written_bytes + WRITTEN
+    shown = (await platform.client.get(f"{API}/projects/{project_id}")).json()["project"]
+    assert (shown["cpu_used_sec"], shown["written_data_bytes"]) == (int(gone.cpu_seconds), after.written_bytes)
+
+
+async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent, other = await platform.ready_project(), await platform.ready_project()
+    usage_of = platform.engine.usage
+
+    async def refuse(endpoint_id: EndpointId) -> Any:
+        if endpoint_id == silent["endpoints"][0]["id"]:
+            raise EngineError("The compute did not take our statements.")
+        return await usage_of(endpoint_id)
+
+    for each in (silent, other):
+        await platform.query(each, BURN)
+    monkeypatch.setattr(platform.engine, "usage", refuse)
+    figures = Figures()
+    await MeasureBranches(platform.store, platform.engine, figures).run()
+    assert figures.of(EndpointId(silent["endpoints"][0]["id"])) is None
+    assert figures.of(EndpointId(other["endpoints"][0]["id"])) is not None
+    assert (await used(platform, silent))[0].cpu_seconds == 0
+    assert (await used(platform, other))[0].cpu_seconds > 0
+    await call(platform, silent, "suspend")
+    await rest(platform.store, platform.engine)
+    assert not (await platform.engine.observe()).running
