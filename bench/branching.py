@@ -1,192 +1,175 @@
-"""A branch of a running database is there at once, whatever the database's size, and its clients hardly notice.
+"""A branch of a running database gives its first row at once, whatever the database's size.
 
-Clone and start are timed while the parent rests. A second branch, in the same round, is made while a
-reader and a writer ask the parent a thousand times a second: its stall is the longest that either had
-to wait from the begin of the clone until the branch is ready, beside the longest wait before it.
+The time is its owner's: `POST /projects/{id}/branches` with an endpoint, then a connection through the
+gateway with the answer's connection string, made at once, and a row of the parent's. Parents of every
+kind are projects of one platform, so each round has all of them. The waits of the parents' own clients
+come after, with what they write: see `branch_waits`.
 """
 
 import asyncio
 import os
-import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from bench import by_hand, copies, homes, parents, places
-from bench.homes import Compute, Home
-from bench.parents import FILLING, Kind
+import httpx2
+
+from bench import branch_waits, by_hand, copies, parents, places, program, projects
+from bench.branch_waits import Clients
+from bench.by_hand import Postgres
+from bench.parents import Kind
 from bench.places import COPY_ON_WRITE, DRIVERS
+from bench.program import Program
+from bench.projects import Made, Project
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS, note, turns
 from bench.sizes import Sizes
-from bench.stalls import Probes
 from bench.stopwatch import TOTAL, Stopwatch, Times, figures
 
-STALL_LIMIT = 100.0  # milliseconds, on reflink
-GROWTH_LIMIT = 2.0  # how many times as long the largest parent's branch may take
-COPY_LIMIT_MB = 1024  # from here on a branch is ready sooner than a copy of a database at rest
-QUIET = 1.5  # seconds of reading and writing before the clone
-
-CLONE, START = "the clone", "its start"
-_STALLS = "longest {} while it is made", "longest {} before"
-READ, READ_BEFORE = (words.format("read") for words in _STALLS)
-WRITE, WRITE_BEFORE = (words.format("write") for words in _STALLS)
+GROWTH_LIMIT = 1.5  # how many times as long as the small parent's the largest parent's branch may take
+COPY_LIMIT_MB = 1024  # from here on a branch answers sooner than a copy of a database at rest
+ANSWERED, FIRST_ROW = "POST is answered", "connect and read a row"
 
 
 @dataclass(slots=True)
 class Parent:
-    """One of a kind on one driver, and what was measured of its branches."""
+    """One of a kind, on the platform and by hand, and how long its branches and copies took."""
 
-    home: Home
-    compute: Compute
     kind: Kind
+    project: Project
+    by_hand: Postgres
     times: Times = field(default_factory=lambda: defaultdict(list))
-    waits: Times = field(default_factory=lambda: defaultdict(list))
+    copying: Times = field(default_factory=lambda: defaultdict(list))
 
-    async def branch(self) -> None:
+    def branch(self) -> None:
         """While it rests: what others have left unwritten is not ours to pay for."""
-        await self.compute.checkpoint()
+        self.project.command("checkpoint")
         os.sync()
         watch = Stopwatch(self.times)
-        child = await self.home.child(self.compute)
-        watch.mark(CLONE)
-        await child.run()
-        watch.mark(START)
+        made = self.project.branch()
+        watch.mark(ANSWERED)
+        made.first_row(self.kind.rows)
+        watch.mark(FIRST_ROW)
         watch.stop()
-        await child.drop()
+        made.until_done()
+        self._note(made)
+        made.delete()
 
-    async def branch_busy(self) -> None:
-        """While it is read and written."""
-        probes = Probes.asking(self.compute.target, self.kind.rows)
-        try:
-            await asyncio.sleep(QUIET)
-            begin = time.perf_counter()
-            child = await self.home.child(self.compute)
-            await child.run()
-            end = time.perf_counter()
-        finally:
-            reads, writes = probes.end()
-        before = max(begin - QUIET, begin - (end - begin))
-        self.waits[READ].append(reads.longest(begin, end))
-        self.waits[READ_BEFORE].append(reads.longest(before, begin))
-        self.waits[WRITE].append(writes.longest(begin, end))
-        self.waits[WRITE_BEFORE].append(writes.longest(before, begin))
-        await child.drop()
+    def copy(self) -> None:
+        os.sync()
+        copies.copy_and_ask(self.by_hand, self.kind, self.copying)
+
+    def _note(self, made: Made) -> None:
+        """What the operations themselves say."""
+        paths = [f"{self.project.path}/operations/{each['id']}" for each in made.answer["operations"]]
+        clone, start = (self.project.request("GET", path)["operation"] for path in paths)
+        self.times["… from POST until the volume is there"].append(_between(clone["created_at"], clone["updated_at"]))
+        self.times["… until its compute runs"].append(_between(clone["updated_at"], start["updated_at"]))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    """A promise for each kind of parent, as soon as it is measured, and one over all of them."""
+    """Two promises for each driver, as soon as they are measured."""
     kinds = parents.kinds(sizes)
-    places.check(DRIVERS, max(map(_needed_gb, kinds)))
-    seen: dict[str, list[Parent]] = {}
-    for kind in kinds:
-        hands: Times = defaultdict(list)
-        seen[kind.name] = asyncio.run(_measure(kind, DRIVERS if kind.plain else COPY_ON_WRITE, hands))
-        yield _promise(kind, seen[kind.name], hands)
-    largest = max((kind for kind in kinds if not kind.age), key=lambda kind: kind.megabytes)
-    yield _growth(largest.name, seen[kinds[0].name], seen[largest.name])
+    places.check(DRIVERS, _needed_gb(kinds))
+    with by_hand.workplace() as place, ExitStack() as stack:
+        servers = {}
+        for kind in kinds:
+            note(f"{kind.name}: filling the one that is copied by hand")
+            servers[kind.name] = stack.enter_context(copies.filled(place, kind))
+        for driver in DRIVERS:
+            yield from _measure(driver, [kind for kind in kinds if _is_for(driver, kind)], servers, sizes)
 
 
-async def _measure(kind: Kind, drivers: tuple[str, ...], hands: Times) -> list[Parent]:
-    async with AsyncExitStack() as stack:
-        place = stack.enter_context(by_hand.workplace())
-        note(f"{kind.name}: filling the one that is copied by hand")
-        source = await stack.enter_async_context(copies.filled(place, kind.fill))
-        made = [await _parent(stack, driver, kind) for driver in drivers]
-        for parent in made:
-            await _branch_once(parent)
+def _measure(driver: str, kinds: list[Kind], servers: dict[str, Postgres], sizes: Sizes) -> Iterator[Promise]:
+    image_gb = sum(4 + (2 + kind.clones) * kind.megabytes // 1024 for kind in kinds)
+    with program.running(driver, projects.VARIABLES, image_gb) as platform, platform.client() as client:
+        made = [_parent(platform, client, kind, servers[kind.name]) for kind in kinds]
+        for parent in made:  # once each without counting: files come into the page cache
+            parent.branch()
+            parent.times.clear()
         for turn in turns(made):
             for parent in turn:
-                await parent.branch()
-                await parent.branch_busy()
-            copies.copy_and_start(place, source, hands)
-    return made
+                parent.branch()
+                parent.copy()
+        yield _promise(driver, made, platform.place.description)
+        clients = [Clients(parent.project, parent.kind, sizes.waits_seconds) for parent in made]
+        for turn_of_clients in turns(clients):
+            for each in turn_of_clients:
+                each.round()
+        yield branch_waits.promise(driver, clients, platform.place.description)
 
 
-async def _parent(stack: AsyncExitStack, driver: str, kind: Kind) -> Parent:
-    note(f"{kind.name}: filling the parent on {driver}")
-    home = await stack.enter_async_context(homes.opened(driver, _image_gb(kind)))
-    compute = await home.compute()
-    await compute.run(homes.SETTINGS | FILLING)
-    await kind.fill(compute.target)
-    await compute.run()
+def _parent(platform: Program, client: httpx2.Client, kind: Kind, server: Postgres) -> Parent:
+    note(f"{kind.name}: filling the parent on {platform.place.driver}")
+    project = Project(platform, client, kind.name)
+    asyncio.run(kind.fill(project.target))
     if kind.age:
-        note(f"{kind.name}: ageing the parent on {driver}")
-        await kind.age(home, compute)
-    return Parent(home, compute, kind)
+        note(f"{kind.name}: ageing the parent on {platform.place.driver}")
+        kind.age(lambda: project.branch(endpoint=False).until_done(), project.target)
+    return Parent(kind, project, server)
 
 
-async def _branch_once(parent: Parent) -> None:
-    """Without counting: files come into the page cache."""
-    child = await parent.home.child(parent.compute)
-    await child.run()
-    await child.drop()
+def _is_for(driver: str, kind: Kind) -> bool:
+    """Whoever copies whole files does not mind how they lie on the disk."""
+    return driver in COPY_ON_WRITE or not kind.age
 
 
-def _image_gb(kind: Kind) -> int:
-    return 4 + (2 + kind.clones) * kind.megabytes // 1024
+def _needed_gb(kinds: list[Kind]) -> float:
+    """By hand and on one driver, with the WAL that each keeps, the clones that stay, and copies of both kinds."""
+    gigabytes = [kind.megabytes / 1024 for kind in kinds]
+    clones = sum(kind.clones * kind.megabytes / 1024 for kind in kinds)
+    return sum(2 * (1.1 * each + 1) for each in gigabytes) + 2 * max(gigabytes) + clones
 
 
-def _needed_gb(kind: Kind) -> float:
-    """On every driver, by hand and as a copy, with the WAL that each keeps and the clones that stay."""
-    gigabytes = kind.megabytes / 1024
-    return (len(DRIVERS) + 2) * (1.2 * gigabytes + 1) + len(COPY_ON_WRITE) * kind.clones * gigabytes
+def _between(first: str, last: str) -> float:
+    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(kind: Kind, made: list[Parent], hands: Times) -> Promise:
-    copied = figures("by hand", hands)
-    limit = 1.0 if kind.megabytes >= COPY_LIMIT_MB and not kind.age else None
-    branched = {parent.home.driver: figures(parent.home.driver, parent.times) for parent in made}
+def _promise(driver: str, made: list[Parent], place: str) -> Promise:
+    small, largest = made[0], max((each for each in made if each.kind.is_fresh), key=lambda each: each.kind.megabytes)
+    is_limited = driver in COPY_ON_WRITE
+    times = f"in less than {GROWTH_LIMIT:g} times what one of {small.kind.name} takes"
     return Promise(
-        name=f"branching {kind.name}",
-        sentence=f"While a branch of a running database ({kind.name}) is made, its clients wait for less than "
-        f"{STALL_LIMIT:g} ms on reflink{'' if limit is None else ', and it is ready sooner than a copy'}.",
-        figures=(
-            *(figure for times in branched.values() for figure in times.values()),
-            *copied.values(),
-            *(figure for parent in made for figure in _waits(parent)),
+        name=f"branching {driver}",
+        sentence=f"On {driver} a branch of {largest.kind.name}, asked for by the API, gives its first row through the "
+        f"gateway {times if is_limited else 'when the whole parent is copied'}.",
+        figures=tuple(figure for parent in made for figure in _figures(parent)),
+        ratios=(
+            *(
+                ratio(
+                    f"{parent.kind.name} to {small.kind.name}",
+                    _total(parent),
+                    _total(small),
+                    below=GROWTH_LIMIT if is_limited and parent is largest else None,
+                )
+                for parent in made[1:]
+            ),
+            *(_to_copy(parent, is_limited=is_limited) for parent in made),
         ),
-        ratios=tuple(
-            ratio(
-                f"{driver} to a copy by hand", times[TOTAL], copied[TOTAL], limit if driver in COPY_ON_WRITE else None
-            )
-            for driver, times in branched.items()
+        how=(
+            projects.CONFIGURATION,
+            'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, its parent running; then at once '
+            f"psycopg: connect with the answer's connection_uri, read a row; {ROUNDS} rounds of all parents",
+            "after a checkpoint and a sync; both operations end before the branch is deleted",
+            place,
         ),
-        how=_how(made),
-        baseline=copies.configuration(),
+        baseline=(f"the same of a parent of {small.kind.name}; and by hand:", *copies.configuration()),
     )
 
 
-def _waits(parent: Parent) -> Iterator[Figure]:
-    driver = parent.home.driver
-    for what, samples in parent.waits.items():
-        limit = STALL_LIMIT if driver == "reflink" and what in (READ, WRITE) else None
-        yield Figure(name=f"{driver}: {what}", unit="ms", samples=tuple(samples), below=limit)
+def _figures(parent: Parent) -> Iterator[Figure]:
+    yield from figures(parent.kind.name, parent.times).values()
+    yield figures(f"{parent.kind.name}, by hand", parent.copying)[TOTAL]
 
 
-def _how(made: list[Parent]) -> tuple[str, ...]:
-    return (
-        f"the engine's ensure_branch and ensure_running on a running parent, until the branch runs; {ROUNDS} rounds",
-        "timed after a checkpoint and a sync; the waits are those of a second branch, made while one process reads and "
-        "one writes rows at random, and before it for as long",
-        *(parent.home.place.description for parent in made),
-    )
+def _total(parent: Parent) -> Figure:
+    return figures(parent.kind.name, parent.times)[TOTAL]
 
 
-def _growth(largest: str, fresh: list[Parent], large: list[Parent]) -> Promise:
-    small = {parent.home.driver: figures(parent.home.driver, parent.times)[TOTAL] for parent in fresh}
-    big = {parent.home.driver: figures(parent.home.driver, parent.times)[TOTAL] for parent in large}
-    first = fresh[0].kind.name
-    return Promise(
-        name="branching growth",
-        sentence=f"With copy-on-write a branch of {largest} takes no more than {GROWTH_LIMIT:g} times what one of "
-        f"{first} takes.",
-        figures=tuple(big[driver] for driver in COPY_ON_WRITE),
-        ratios=tuple(
-            ratio(f"{driver}: {largest} to {first}", big[driver], small[driver], below=GROWTH_LIMIT)
-            for driver in COPY_ON_WRITE
-        ),
-        how=("the rounds of both kinds from above, the first with the first and so on",),
-        baseline=(f"the same of a parent of {first}",),
-    )
+def _to_copy(parent: Parent, *, is_limited: bool) -> Figure:
+    is_large = parent.kind.is_fresh and parent.kind.megabytes >= COPY_LIMIT_MB
+    copied = figures("by hand", parent.copying)[TOTAL]
+    limit = 1.0 if is_limited and is_large else None
+    return ratio(f"{parent.kind.name} to a copy by hand", _total(parent), copied, below=limit)

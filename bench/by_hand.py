@@ -21,11 +21,11 @@ from bough.control.defaults import MAX_CU
 from bough.engine.local.computes.postmaster import READY, PidFile
 from bough.engine.local.installs import installs
 from bough.engine.local.isolation.sandbox import initdb_identity, start_options
-from bough.engine.spec import compute_settings
+from bough.engine.spec import compute_settings, size_settings
 from bough.postgres import ADMIN, MAINTENANCE_DATABASE, conf, template
 
 MAJOR = 17
-SETTINGS = conf.text(compute_settings(MAX_CU, logical_replication=False))
+SETTINGS = conf.text({**size_settings(MAX_CU), **compute_settings(MAX_CU, logical_replication=False)})
 _CHOICES = [word for word in template.initdb_arguments(MAJOR) if not word.startswith("--auth")]
 LOOK = 0.001  # seconds between two looks at the pid file
 
@@ -65,6 +65,10 @@ class Postgres:
             if self._process.poll() is not None:
                 raise RuntimeError("the Postgres that was made by hand ended")
             time.sleep(LOOK)
+
+    def run(self, *command: str) -> None:
+        """A program, as the user whose server this is."""
+        subprocess.run(command, check=True, **self._options)
 
     async def connect(self) -> Any:
         return await asyncpg.connect(

@@ -1,30 +1,31 @@
-"""A clone takes little of the disk: only what is written after it.
+"""A branch takes little of the disk: only what is written after it.
 
-What is taken is asked of the image's own file system, synced, before the clone, after it, and when its
-compute has started and answered. What is outside an image is counted file by file, because others
-write to that disk too.
+What is taken is asked of the image's own file system, synced, before the branch is made by the API,
+when it is there without an endpoint, and when it has one that was asked through the gateway. What is
+outside an image is counted file by file, because others write to that disk too.
 """
 
 import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import homes, places
-from bench.homes import Compute, Home, connected
-from bench.parents import FILLING, Kind, of_rows
-from bench.places import COPY_ON_WRITE, DRIVERS
+import psycopg
+
+from bench import parents, places, program, projects
+from bench.parents import Kind
+from bench.places import COPY_ON_WRITE, DRIVERS, Place
+from bench.projects import ADDRESS, READ_WRITE, Project
 from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, note, turns
+from bench.rounds import ROUNDS, note
 from bench.sizes import Sizes
 from bough.engine.local.durable import sync_filesystem
 
 LIMIT = 0.05  # of the parent, with copy-on-write
-PARENT, CLONED, STARTED = "its parent", "a clone", "… started, and asked a little"
-SEGMENTS = 64  # more of WAL than a server keeps that was just filled
+PARENT, CLONED, STARTED = "its parent", "a branch", "… started, and asked a little"
+SEGMENTS = 300  # more of WAL than a server keeps: max_wal_size is 1 GB, a segment 4 MB
 _QUESTIONS = (
     "select count(*) from rows_of_a_kb where id < 1000",
     "create table if not exists notes (id bigint primary key, words text)",
@@ -36,61 +37,58 @@ _BLOCK = 512  # what st_blocks counts
 
 @dataclass(slots=True)
 class Parent:
-    home: Home
-    compute: Compute
+    place: Place
+    project: Project
+    volume: str
     taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # megabytes
 
-    async def round(self) -> None:
-        """The clone stays, for the room of a removed one comes back when the file system likes."""
-        await self.compute.checkpoint()
+    def round(self) -> None:
+        """The branch stays, for the room of a removed one comes back when the file system likes."""
+        self.project.command("checkpoint")
         before = self._used()
-        child = await self.home.child(self.compute)
+        branch = self.project.branch(endpoint=False)
+        branch.until_done()
         self.taken[CLONED].append((self._used() - before) / 1024**2)
-        await child.run()
-        async with connected(child.target) as session:
+        endpoint = self.project.endpoint(READ_WRITE, branch.id)
+        with psycopg.connect(f"{endpoint.uri}&hostaddr={ADDRESS}", autocommit=True) as session:
             for question in _QUESTIONS:
-                await session.execute(question)
-        await child.checkpoint()
+                session.execute(question.encode())
+        self.project.command("checkpoint", endpoint=endpoint.id)
         self.taken[STARTED].append((self._used() - before) / 1024**2)
-        self.taken[PARENT].append(_bytes_in(self.compute.data) / 1024**2)
-        await child.suspend()
+        self.taken[PARENT].append(_bytes_in(self.place.volumes / self.volume / "data") / 1024**2)
+        endpoint.delete()
 
     def _used(self) -> int:
-        sync_filesystem(self.home.place.volumes)
-        if self.home.driver == "plain":
-            return _bytes_in(self.home.place.volumes)
-        seen = os.statvfs(self.home.place.volumes)
-        return (seen.f_blocks - seen.f_bfree) * seen.f_frsize + _bytes_in(self.home.place.home / "pg_wal")
+        sync_filesystem(self.place.volumes)
+        if self.place.driver == "plain":
+            return _bytes_in(self.place.volumes)
+        seen = os.statvfs(self.place.volumes)
+        return (seen.f_blocks - seen.f_bfree) * seen.f_frsize + _bytes_in(self.place.home / "pg_wal")
 
     def figure(self, what: str) -> Figure:
-        return Figure(name=f"{self.home.driver}: {what}", unit="MB", samples=tuple(self.taken[what]))
+        return Figure(name=f"{self.place.driver}: {what}", unit="MB", samples=tuple(self.taken[what]))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    places.check(DRIVERS, (len(DRIVERS) + ROUNDS) * (1.2 * sizes.cloned_mb / 1024 + 1))
-    kind = of_rows(sizes.cloned_mb)
-    yield _promise(kind, asyncio.run(_measure(kind)))
+    places.check(DRIVERS, (1 + ROUNDS) * (1.2 * sizes.cloned_mb / 1024 + 1))
+    kind = parents.of_rows(sizes.cloned_mb)
+    yield _promise(kind, [_measure(driver, kind) for driver in DRIVERS])
 
 
-async def _measure(kind: Kind) -> list[Parent]:
-    async with AsyncExitStack() as stack:
-        made = [await _parent(stack, driver, kind) for driver in DRIVERS]
-        for turn in turns(made):
-            for parent in turn:
-                await parent.round()
-    return made
-
-
-async def _parent(stack: AsyncExitStack, driver: str, kind: Kind) -> Parent:
+def _measure(driver: str, kind: Kind) -> Parent:
     note(f"filling the parent on {driver}")
-    home = await stack.enter_async_context(homes.opened(driver, 4 + 2 * kind.megabytes // 1024))
-    compute = await home.compute()
-    await compute.run(homes.SETTINGS | FILLING)
-    await kind.fill(compute.target)
-    await compute.run()
-    # Segments that filling left for reuse would go one by one, with every clone, and hide what it takes.
-    await compute.command(*("checkpoint", "select pg_switch_wal()") * SEGMENTS)
-    return Parent(home, compute)
+    image_gb = 4 + 2 * kind.megabytes // 1024
+    with program.running(driver, projects.VARIABLES, image_gb) as platform, platform.client() as client:
+        project = Project(platform, client, kind.name)
+        (volume,) = platform.postmasters()
+        parent = Parent(platform.place, project, volume)
+        asyncio.run(kind.fill(project.target))
+        # Segments that filling left for reuse would go one by one, with every branch, and hide what it takes.
+        project.command(*("checkpoint", "select pg_switch_wal()") * SEGMENTS)
+        for number in range(ROUNDS):
+            note(f"round {number + 1} of {ROUNDS}")
+            parent.round()
+    return parent
 
 
 def _bytes_in(folder: Path) -> int:
@@ -108,23 +106,25 @@ def _bytes_in(folder: Path) -> int:
 def _promise(kind: Kind, made: list[Parent]) -> Promise:
     return Promise(
         name="clone_size",
-        sentence=f"With copy-on-write a clone takes less than {LIMIT:g} of its parent's room on disk.",
+        sentence=f"With copy-on-write a branch takes less than {LIMIT:g} of its parent's room on disk.",
         figures=tuple(parent.figure(what) for parent in made for what in (PARENT, CLONED, STARTED)),
         ratios=tuple(
             ratio(
-                f"{parent.home.driver}: {what} to its parent",
+                f"{parent.place.driver}: {what} to its parent",
                 parent.figure(what),
                 parent.figure(PARENT),
-                below=LIMIT if parent.home.driver in COPY_ON_WRITE else None,
+                below=LIMIT if parent.place.driver in COPY_ON_WRITE else None,
             )
             for parent in made
             for what in (CLONED, STARTED)
         ),
         how=(
-            f"statvfs of the image after syncfs, {ROUNDS} clones of one running parent of {kind.name}",
+            projects.CONFIGURATION,
+            f"statvfs of the image after syncfs; {ROUNDS} times POST /projects/{{id}}/branches, of a running parent of "
+            f"{kind.name}, then POST /projects/{{id}}/endpoints",
             "outside an image the blocks of all files",
             "asked: " + "; ".join(_QUESTIONS),
-            *(parent.home.place.description for parent in made),
+            *(parent.place.description for parent in made),
         ),
         baseline=("the parent's own data folder: the blocks of all its files",),
     )

@@ -100,7 +100,7 @@ def _measure(driver: str) -> Promise:
 
 def _newcomers(stack: ExitStack, driver: str, kind: str) -> Newcomers:
     variables = {} if kind == WARM else {"BOUGH_WARM_POOL": "0"}
-    platform = stack.enter_context(program.running(driver, **variables))
+    platform = stack.enter_context(program.running(driver, variables))
     return Newcomers(kind, platform, stack.enter_context(platform.client()))
 
 

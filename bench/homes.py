@@ -15,13 +15,14 @@ from bench.places import Place
 from bough.control.defaults import MAX_CU
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import Readiness
-from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
+from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings, size_settings
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres import ADMIN, MAINTENANCE_DATABASE
 from bough.postgres.secret import scram_verifier
 
 ROLE, DATABASE = "neondb_owner", "neondb"
-SETTINGS = compute_settings(MAX_CU, logical_replication=False)
+# Those of its size too, so that they can be shown; a compute has them in a file of their own.
+SETTINGS = {**size_settings(MAX_CU), **compute_settings(MAX_CU, logical_replication=False)}
 _VERIFIER = scram_verifier("npg_abcdefghijklmnopqrstuvwx")
 
 

@@ -59,7 +59,7 @@ def memory() -> dict[str, int]:
 def memory_of(pid: int) -> int:
     """Bytes of a process and its children: what they share with others is counted in parts."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(_share(each) for each in (pid, *map(int, children)))
+    return sum(share_of(each) for each in (pid, *map(int, children)))
 
 
 def private_kib(pids: Iterable[int]) -> int:
@@ -68,7 +68,8 @@ def private_kib(pids: Iterable[int]) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
-def _share(pid: int) -> int:
+def share_of(pid: int) -> int:
+    """Bytes of one process: what it shares with others is counted in parts."""
     with suppress(FileNotFoundError, ProcessLookupError):  # a worker that ended meanwhile
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -3,12 +3,13 @@
 Each is filled by statements that any server takes, so that the baseline's server holds the same.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from bench import pgbench
-from bench.homes import Compute, Home, connected
+from bench.homes import connected
 from bench.pgbench import TPC_B, Target
 from bench.sizes import Sizes, in_words
 from bench.stalls import Rows
@@ -24,8 +25,9 @@ _ROWS = "create table if not exists rows_of_a_kb (id bigint primary key, filling
 _FILL = "insert into rows_of_a_kb select n, repeat(md5(n::text), 30) from generate_series({first}, {last}) n"
 _TABLE = "create table table_{number} (id bigint primary key, words text)"
 
-Fill = Callable[[Target], Awaitable[None]]
-Age = Callable[[Home, Compute], Awaitable[None]]
+Fill = Callable[[Target], Coroutine[Any, Any, None]]
+Clone = Callable[[], None]  # makes one that stays
+Age = Callable[[Clone, Target], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +38,25 @@ class Kind:
     fill: Fill
     age: Age | None = None
     clones: int = 0  # that its ageing leaves; random writes between them may part each from the next wholly
-    plain: bool = False  # whether it is also cloned by copying
+    is_fresh: bool = False  # filled once and never written since: only its size tells it from others
 
 
 def kinds(sizes: Sizes) -> list[Kind]:
-    fresh = replace(of_rows(1), name=in_words(FRESH_MB), megabytes=FRESH_MB, plain=True)
-    large = [replace(of_rows(size), plain=size <= sizes.plain_up_to_mb) for size in sizes.parents_mb]
-    return [fresh, *large, _aged(sizes), _many_tables(sizes)]
+    """The small one first."""
+    return [small(), *map(of_rows, sizes.parents_mb), _aged(sizes), _many_tables(sizes)]
+
+
+def small() -> Kind:
+    return replace(of_rows(1), name=in_words(FRESH_MB), megabytes=FRESH_MB)
 
 
 def of_rows(megabytes: int) -> Kind:
     return Kind(
-        name=in_words(megabytes), megabytes=megabytes, rows=_rows(megabytes), fill=partial(_fill_rows, megabytes)
+        name=in_words(megabytes),
+        megabytes=megabytes,
+        rows=_rows(megabytes),
+        fill=partial(_fill_rows, megabytes),
+        is_fresh=True,
     )
 
 
@@ -107,8 +116,8 @@ async def _fill_tables(count: int, target: Target) -> None:
             await session.execute(";\n".join(_TABLE.format(number=number) for number in numbers))
 
 
-async def _age(rounds: int, seconds: int, home: Home, parent: Compute) -> None:
+def _age(rounds: int, seconds: int, clone: Clone, target: Target) -> None:
     """Clones that stay, and random writes between them: few blocks that lie together are still shared alike."""
     for _ in range(rounds):
-        await home.child(parent)
-        pgbench.per_second(parent.target, TPC_B, seconds)
+        clone()
+        pgbench.per_second(target, TPC_B, seconds)

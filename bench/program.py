@@ -22,6 +22,7 @@ from bough.config import Settings
 ENDED = {"finished", "failed", "cancelled", "skipped"}
 IMAGE_GB = 8
 PATIENCE = 60.0  # seconds
+PATIENCE_WITH_WORK = 600.0  # a large database is copied where nothing better is at hand
 _LOOK = 0.001  # seconds between two looks at the store
 _SETTLED, _LOOK_AT_STATE = 0.5, 0.05  # seconds
 
@@ -93,14 +94,17 @@ class Program:
         return found
 
     def until_ended(self, made: dict[str, Any]) -> None:
-        """The operations that the creation began, seen in the store: to be asked would cost control time."""
+        """The operations that a request began, seen in the store: to be asked would cost control time."""
         last = made["operations"][-1]["id"]
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_WITH_WORK
         with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
-            while store.execute("select ended_at from operations where id = ?", (last,)).fetchone() in (None, (None,)):
+            while (seen := _ended(store, last)) is None:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"a new project did not come within {PATIENCE:g} s")
+                    raise RuntimeError(f"the operation {last} did not end within {PATIENCE_WITH_WORK:g} s")
                 time.sleep(_LOOK)
+        action, status, error = seen
+        if status != "finished":
+            raise RuntimeError(f"{action} is {status}: {error}")
 
     def until_settled(self, client: httpx2.Client, spares: int) -> None:
         """No compute runs but so many spares, and nothing is under way, for a moment already."""
@@ -126,10 +130,12 @@ class Program:
 
 
 @contextmanager
-def running(driver: str = "plain", **variables: str) -> Iterator[Program]:
+def running(
+    driver: str = "plain", variables: dict[str, str] | None = None, image_gb: int = IMAGE_GB
+) -> Iterator[Program]:
     """A platform that runs; at the end nothing of it is left."""
-    with places.made(driver, IMAGE_GB) as place, ExitStack() as stack:
-        made = Program(place, variables)
+    with places.made(driver, image_gb) as place, ExitStack() as stack:
+        made = Program(place, variables or {})
         stack.callback(made.command, "down")
         made.up()
         yield made
@@ -160,6 +166,13 @@ def finished(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[
         if operation["status"] != "finished":
             raise RuntimeError(f"{operation['action']} is {operation['status']}: {operation.get('error')}")
     return operations[::-1]
+
+
+def _ended(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
+    """Its action, status and error; None while it is under way."""
+    asked = "select action, status, error from operations where id = ? and ended_at is not null"
+    seen: tuple[str, str, str] | None = store.execute(asked, (operation,)).fetchone()
+    return seen
 
 
 def free_port() -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.homes import connected
 from bench.pgbench import Target
+from bench.promise import percentile
 
 PAUSE = 0.001  # seconds; the machine has other things to do
 
@@ -63,7 +64,14 @@ class Waits:
 
     def longest(self, begin: float, end: float) -> float:
         """Milliseconds, of the statements that were under way between two moments."""
-        return max((took for began, took in self.statements if began < end and began + took > begin), default=0) * 1e3
+        return max(self._between(begin, end), default=0) * 1e3
+
+    def p99(self, begin: float, end: float) -> float:
+        """Milliseconds that 99 in a hundred of them did not exceed."""
+        return percentile(self._between(begin, end), 0.99) * 1e3
+
+    def _between(self, begin: float, end: float) -> list[float]:
+        return [took for began, took in self.statements if began < end and began + took > begin]
 
 
 @dataclass(frozen=True, slots=True)
