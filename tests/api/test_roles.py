@@ -123,6 +123,19 @@ async def test_lists_are_by_name(caller: Caller) -> None:
     assert [role["name"] for role in (await tree.ask("GET", roles_of(tree)))["roles"]] == ["app", "neondb_owner", "zoe"]
 
 
+@pytest.mark.parametrize("name", ["app\n", "\napp", "a\npp", "\n", "app\r"])
+async def test_a_line_end_makes_another_name(caller: Caller, name: str) -> None:
+    tree = await plant(caller)
+    await _created(tree, "app")
+    before = await tree.picture()
+    for kind in (tree.role, tree.database):
+        await tree.ask("GET", kind(name), status=404)
+        await tree.ask("DELETE", kind(name), status=204)
+    await tree.ask("POST", f"{tree.role(name)}/reset_password", status=404)
+    await tree.ask("PATCH", tree.database(name), {"database": {"name": "other"}}, status=404)
+    assert await tree.picture() == before
+
+
 @pytest.mark.parametrize("name", ODD_NAMES)
 async def test_any_name_that_postgres_takes_works_on_every_route(caller: Caller, name: str) -> None:
     tree = await plant(caller)

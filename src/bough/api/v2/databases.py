@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Response
 
 from bough.access import lookup
 from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.names import in_path
 from bough.api.shapes import Body, BranchName, PathText, View, show
 from bough.api.v2.operations import OperationView
 from bough.control.databases import Databases
@@ -18,7 +19,7 @@ from bough.ids import BranchId
 router = APIRouter(tags=["Branch"], route_class=OnceRoute)
 
 PLACE = "/projects/{project_id}/branches/{branch_id}/databases"
-ONE = PLACE + "/{database_name:path}"  # a name may hold a slash
+ONE = f"{PLACE}/{in_path('database_name')}"
 
 DatabaseName = Annotated[PathText, Path(alias="database_name")]
 

@@ -8,6 +8,7 @@ from pydantic import AfterValidator
 
 from bough.access import lookup
 from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.names import in_path
 from bough.api.shapes import Body, BranchName, Flag, PathText, View, show
 from bough.api.v2.operations import OperationView
 from bough.control.roles import Roles
@@ -19,7 +20,7 @@ from bough.ids import BranchId
 router = APIRouter(tags=["Branch"], route_class=OnceRoute)
 
 PLACE = "/projects/{project_id}/branches/{branch_id}/roles"
-ONE = PLACE + "/{role_name:path}"  # a name may hold a slash
+ONE = f"{PLACE}/{in_path('role_name')}"
 
 
 def _without_verb(name: str) -> str:
