@@ -39,11 +39,13 @@ async def test_recovery_brings_all_of_it_back(caller: Caller) -> None:
     project_id = made["project"]["id"]
     await caller.sees_work_end(project_id)
     before = await caller.project(project_id)
+    branches = (await caller.client.get(f"/projects/{project_id}/branches")).json()["branches"]
+    assert branches[0]["created_by"] == made["branch"]["created_by"]
     await caller.client.delete(f"/projects/{project_id}")
     await caller.sees_work_end(project_id)
     answer = await caller.client.post(f"/projects/{project_id}/recover")
     assert answer.status_code == 200, answer.text
-    assert [branch["id"] for branch in answer.json()["branches"]] == [made["branch"]["id"]]
+    assert answer.json()["branches"] == branches
     after = await caller.project(project_id)
     assert {**after, "updated_at": None} == {**before, "updated_at": None}
     assert await caller.names() == ["precious"]

@@ -70,6 +70,7 @@ class CreatedProject:
     password: str
     database: Database
     operations: list[Operation]
+    creator: str | None  # the name of who made it
 
 
 class Projects:
@@ -104,6 +105,7 @@ class Projects:
             vault = self._desk.vault if project.store_passwords else None
             role = await seeding.first_role(rows, branch, wish.role_name, await secret, vault)
             database = await seeding.first_database(rows, branch, wish.database_name, role)
+            creator = await rows.users.get(project.created_by)
             operations = await self._desk.enqueue(
                 rows,
                 Wish(OperationAction.CREATE_TIMELINE, project.id, branch.id),
@@ -118,6 +120,7 @@ class Projects:
             password=(await secret).password,
             database=database,
             operations=operations,
+            creator=creator.name if creator else None,
         )
 
     async def change(self, held: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
@@ -146,7 +149,7 @@ class Projects:
                 await self._desk.enqueue(rows, _wish(OperationAction.SUSPEND_COMPUTE, endpoint))
         return deleted
 
-    async def recover(self, held: Project) -> tuple[Project, list[Branch]]:
+    async def recover(self, held: Project) -> Project:
         """The project comes back whole, and the endpoint of its default branch starts."""
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=held.id)) as rows:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.DELETE, deleted=True)
@@ -156,14 +159,14 @@ class Projects:
             await self._check_room(rows, organization)
             recovered = replace(project, deleted_at=None, recoverable_until=None, updated_at=now)
             await rows.projects.save(recovered)
-            every = await rows.branches.of_project(held.id)
-            default = next(branch for branch in every if branch.is_default)
-            if endpoint := await rows.endpoints.read_write(default.id):
+            default = await rows.branches.default(held.id)
+            endpoint = await rows.endpoints.read_write(default.id) if default else None
+            if endpoint:
                 await rows.endpoints.save(wishing(endpoint, EndpointState.ACTIVE, now))
                 await self._desk.enqueue(rows, _wish(OperationAction.START_COMPUTE, endpoint))
         if endpoint:
             await self._desk.names.announce(endpoint.id, project.region_id)
-        return recovered, every
+        return recovered
 
     async def _check_room(self, rows: Rows, organization: Organization) -> None:
         limit = self._desk.plan_of(organization).projects

@@ -69,8 +69,9 @@ _SEEN = sa.select(branches, users.c.name.label("creator"), *(_used(name).label(n
 )
 _OWN = branches.c.project_id == sa.bindparam("project_id")
 _ONE = _SEEN.where(_OWN, branches.c.id == sa.bindparam("id"))
-_FOUND = branches.c.search_key.like(sa.bindparam("search"), escape="\\")
 _LIVE = branches.c.deleted_at.is_(None)
+_ALL = _SEEN.where(_OWN, _LIVE).order_by(branches.c.created_at, branches.c.id)
+_FOUND = branches.c.search_key.like(sa.bindparam("search"), escape="\\")
 _COUNT = sa.select(sa.func.count()).select_from(branches).where(_OWN, _LIVE, _FOUND)
 
 
@@ -94,6 +95,10 @@ class BranchPages(Queries):
     async def one(self, project_id: ProjectId, branch_id: BranchId) -> SeenBranch | None:
         row = await self._one(_ONE, project_id=project_id, id=branch_id)
         return _seen(row) if row else None
+
+    async def all_of(self, project_id: ProjectId) -> list[SeenBranch]:
+        """Those that are not deleted, the oldest first."""
+        return [_seen(row) for row in await self._all(_ALL, project_id=project_id)]
 
     async def page(
         self,

@@ -61,7 +61,7 @@ class BranchView(View):
         return cls.with_use(seen.branch, seen.used, seen.creator)
 
     @classmethod
-    def new(cls, branch: Branch, creator: str | None = None) -> "BranchView":
+    def new(cls, branch: Branch, creator: str | None) -> "BranchView":
         """One that nobody used yet."""
         return cls.with_use(branch, BranchUse(), creator)
 

@@ -197,5 +197,5 @@ async def list_project_branch_endpoints(project: ReadableProject, branch_id: Bra
 async def _shown(desk: Desk, branch: Branch, operations: list[Operation]) -> Response:
     async with desk.store.read() as rows:
         seen = await rows.branch_pages.one(branch.project_id, branch.id)
-    view = BranchView.new(branch) if seen is None else BranchView.with_use(branch, seen.used, seen.creator)
+    view = BranchView.new(branch, None) if seen is None else BranchView.with_use(branch, seen.used, seen.creator)
     return show(BranchOperations(branch=view, operations=[OperationView.of(each) for each in operations]))

@@ -155,7 +155,7 @@ class ProjectCreated(View):
             roles=[RoleView.of(made.role, made.password)],
             databases=[DatabaseView.of(made.database)],
             operations=[OperationView.of(operation) for operation in made.operations],
-            branch=BranchView.new(made.branch),
+            branch=BranchView.new(made.branch, made.creator),
             endpoints=[EndpointView.of(made.endpoint, region_id, hosts)],
         )
 
@@ -220,9 +220,10 @@ async def delete_project(project: DeletableProject, desk: DeskGiven) -> Response
 @router.post("/projects/{project_id}/recover", response_model=ProjectRecovered)
 async def recover_project(project: RecoverableProject, desk: DeskGiven) -> Response:
     """Bring a deleted project back whole."""
-    recovered, branches = await Projects(desk).recover(project)
-    shown = [BranchView.new(branch) for branch in branches]
-    return show(ProjectRecovered(project=await _shown(desk, recovered), branches=shown))
+    recovered = await Projects(desk).recover(project)
+    async with desk.store.read() as rows:
+        branches = [BranchView.of(seen) for seen in await rows.branch_pages.all_of(project.id)]
+    return show(ProjectRecovered(project=await _shown(desk, recovered), branches=branches))
 
 
 async def _shown(desk: Desk, project: Project) -> ProjectView:
