@@ -34,8 +34,9 @@ _PLATFORM = """
     log_rotation_age log_rotation_size log_startup_progress_interval log_statement_stats log_timezone
     log_truncate_on_rotation logging_collector max_active_replication_origins max_function_args
     max_identifier_length max_index_keys max_notify_queue_pages max_wal_size min_wal_size num_os_semaphores
-    oauth_validator_libraries old_snapshot_threshold password_encryption port post_auth_delay pre_auth_delay
-    primary_conninfo primary_slot_name promote_trigger_file recovery_end_command recovery_init_sync_method
+    oauth_validator_libraries old_snapshot_threshold output_plugin_libraries password_encryption port
+    post_auth_delay pre_auth_delay primary_conninfo primary_slot_name promote_trigger_file
+    recovery_end_command recovery_init_sync_method
     recovery_min_apply_delay recovery_prefetch recovery_target recovery_target_action
     recovery_target_inclusive recovery_target_lsn recovery_target_name recovery_target_time
     recovery_target_timeline recovery_target_xid remove_temp_files_after_crash reserved_connections
