@@ -13,13 +13,26 @@ from bough.engine.local.installs import fetch
 
 # A slow machine is not a defect: what matters is the answer, never how long it took.
 hypothesis.settings.register_profile(
-    "bough", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+    "everyday", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
 )
-hypothesis.settings.load_profile("bough")
+hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("everyday"), max_examples=500)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the large counts too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: one of several of its kind, of which the others run every day")
+    hypothesis.settings.load_profile("long" if config.getoption("--long") else "everyday")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--long"):
+        return
+    later = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=later)
+    items[:] = [item for item in items if item not in later]
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 from bough.cli.admin import psql
 from cli.program import Program, Result, environment
+from world import short_folder
 
 
 def psql_of(bough: Program, *arguments: str, **variables: str) -> Result:
@@ -63,8 +66,25 @@ def test_a_project_is_named_or_the_only_one(bough: Program) -> None:
     assert psql_of(bough, second, "-c", "select 1").returncode == 0
 
 
-def test_psql_has_its_own_options_input_and_exit_status(bough: Program) -> None:
-    create(bough.up(), "first")
+@dataclass(frozen=True)
+class Running:
+    bough: Program
+    said: dict[str, Any]
+    made: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    """A platform with one project, for those who leave them as they were."""
+    with short_folder(0o755) as folder:
+        program = Program(folder / "home")
+        said = program.up()
+        yield Running(program, said, create(said, "first"))
+        program.clean_up()
+
+
+def test_psql_has_its_own_options_input_and_exit_status(running: Running) -> None:
+    bough = running.bough
     assert psql_of(bough, "first", "-c", "select bad").returncode == 1
     assert psql_of(bough, "-v", "ON_ERROR_STOP=1", "-f", "/no/such/file").returncode == 1
     done = psql_of(bough, "first", "-v", "word=tree", "-At", "-c", "select 1", "-c", "select 2")
@@ -89,9 +109,8 @@ def test_psql_has_its_own_options_input_and_exit_status(bough: Program) -> None:
     )
 
 
-def test_a_branch_is_found_by_its_name_or_id_and_may_ask_for_the_password(bough: Program) -> None:
-    said = bough.up()
-    made = create(said, "first")
+def test_a_branch_is_found_by_its_name_or_id_and_may_ask_for_the_password(running: Running) -> None:
+    bough, said, made = running.bough, running.said, running.made
     api = httpx2.Client(base_url=said["api_url"], headers={"Authorization": f"Bearer {said['api_key']}"}, timeout=60)
     body = {"branch": {"name": "twig"}, "endpoints": [{"type": "read_write"}]}
     branch = api.post(f"/projects/{made['project']['id']}/branches", json=body).raise_for_status().json()
@@ -125,14 +144,13 @@ def test_other_names_and_settings_of_other_servers_do_not_get_in_the_way(bough: 
 
 
 @pytest.mark.parametrize("from_path", [True, False])
-def test_the_password_is_in_no_list_of_processes(bough: Program, from_path: bool) -> None:
-    made = create(bough.up(), "first")
-    password = made["connection_uris"][0]["connection_parameters"]["password"]
+def test_the_password_is_in_no_list_of_processes(running: Running, tmp_path: Path, from_path: bool) -> None:
+    password = running.made["connection_uris"][0]["connection_parameters"]["password"]
     if from_path and shutil.which("psql") is None:
         pytest.skip("this test needs psql on the PATH")
-    variables = {} if from_path else {"PATH": _path_without_psql(bough.home.parent)}
+    variables = {} if from_path else {"PATH": _path_without_psql(tmp_path)}
     told = "\\! tr '\\0' '\\n' < /proc/$PPID/cmdline; tr '\\0' '\\n' < /proc/$PPID/environ"
-    done = psql_of(bough, "first", "-c", told, **variables)
+    done = psql_of(running.bough, "first", "-c", told, **variables)
     assert done.returncode == 0, done.stderr
     assert "endpoint=" in done.stdout
     assert password not in done.stdout

@@ -13,9 +13,10 @@ from engine.walking import Walk, own_uids
 
 SHORT, LONG = 12, 500
 EVERYDAY_SEED = 20261107
+LATER = "btrfs"  # of which every day walks the form with a folder for its WAL
 
 
-@pytest.fixture(params=DRIVERS)
+@pytest.fixture(params=[pytest.param(each, marks=pytest.mark.long) if each == LATER else each for each in DRIVERS])
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     with home_on(request.param, warm_pool=1, project_uids=own_uids()) as made:
         yield made

@@ -6,7 +6,7 @@ import pytest_asyncio
 
 from cli.program import Program
 from journeys.programs import install_packages
-from journeys.served import Served, serving
+from journeys.served import Running, Served, serving, sharing
 from world import short_folder
 
 
@@ -19,20 +19,35 @@ def bough() -> Iterator[Program]:
 
 
 @pytest.fixture
-async def one(bough: Program) -> AsyncIterator[Served]:
-    """A project behind a running gateway."""
+async def alone(bough: Program) -> AsyncIterator[Served]:
+    """A project behind a running gateway, for a test that kills, restarts or counts what is the platform's."""
     async with serving(bough) as made:
         yield made
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def project() -> AsyncIterator[Served]:
-    """The same, for a whole file of tests that leave it as it was."""
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Running]:
+    """A platform for all who leave it as it was; its computes come and go with their tests."""
     with short_folder(0o755) as folder:
-        program = Program(folder / "home")
-        async with serving(program) as made:
-            yield made
+        program = Program(folder / "home", {"BOUGH_RATE_PER_MINUTE": "1000000"})
+        yield Running(program, program.up())
         program.clean_up()
+
+
+@pytest.fixture
+async def one(shared: Running) -> AsyncIterator[Served]:
+    """A project of its own behind the gateway of that."""
+    async with sharing(shared) as made:
+        yield made
+        made.delete()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def project(shared: Running) -> AsyncIterator[Served]:
+    """The same, for a whole file of tests that leave it as it was."""
+    async with sharing(shared) as made:
+        yield made
+        made.delete()
 
 
 @pytest.fixture(scope="session")

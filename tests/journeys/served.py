@@ -15,6 +15,7 @@ from bough.config import Settings
 from cli.program import Program, until
 
 PATIENCE = 60
+LOCKED = 423
 ADDRESS = "127.0.0.1"  # where the hosts are, whatever this machine's resolver says of their names
 
 
@@ -77,6 +78,12 @@ class Served:
         self.api.post(f"{self.path}/suspend").raise_for_status()
         until(lambda: self.state() == "idle")
 
+    def delete(self) -> None:
+        """Its computes stop. Some sessions may still be open."""
+        with httpx2.Client(base_url=self.api.base_url, headers=self.api.headers, timeout=PATIENCE) as api:
+            path = f"/projects/{self.made['project']['id']}"
+            until(lambda: api.delete(path).status_code != LOCKED)
+
     def workers(self) -> list[int]:
         return [int(worker["pid"]) for worker in self.supervisor()["workers"]]
 
@@ -84,9 +91,11 @@ class Served:
         said: dict[str, Any] = json.loads((self.bough.home / "supervisor.json").read_text())
         return said
 
-    def postmaster(self) -> int:
-        [file] = (self.bough.home / "volumes").glob("*/data/postmaster.pid")
-        return int(file.read_text().split()[0])
+    async def postmaster(self) -> int:
+        """The process that started the one behind a connection of ours."""
+        async with await self.entered(self.uri) as session:
+            backend = await value(session, "select pg_backend_pid()")
+            return int(Path(f"/proc/{backend}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 async def value(session: psycopg.AsyncConnection[Any], statement: str) -> Any:
@@ -96,23 +105,33 @@ async def value(session: psycopg.AsyncConnection[Any], statement: str) -> Any:
 
 @asynccontextmanager
 async def serving(bough: Program, *, cu: float = 0.25, **settings: Any) -> AsyncIterator[Served]:
-    one = _served(bough, cu=cu, **settings)
-    try:
+    """A platform of its own, with a project."""
+    async with sharing(Running(bough, bough.up()), cu=cu, **settings) as one:
         yield one
-    finally:
-        await one.close()
 
 
-def _served(bough: Program, *, cu: float, **settings: Any) -> Served:
-    said = bough.up()
+@dataclass(frozen=True)
+class Running:
+    bough: Program
+    said: dict[str, Any]  # by `up`
+
+
+@asynccontextmanager
+async def sharing(running: Running, *, cu: float = 0.25, **settings: Any) -> AsyncIterator[Served]:
+    """A project of its own on a platform that runs."""
     api = httpx2.Client(
-        base_url=said["api_url"], headers={"Authorization": f"Bearer {said['api_key']}"}, timeout=PATIENCE
+        base_url=running.said["api_url"],
+        headers={"Authorization": f"Bearer {running.said['api_key']}"},
+        timeout=PATIENCE,
     )
     defaults = {"autoscaling_limit_min_cu": cu, "autoscaling_limit_max_cu": cu, **settings}
     made = api.post("/projects", json={"project": {"name": "served", "default_endpoint_settings": defaults}})
-    one = Served(bough, api, made.raise_for_status().json(), said["gateway_port"])
-    until(lambda: one.state() == "active")
-    return one
+    one = Served(running.bough, api, made.raise_for_status().json(), running.said["gateway_port"])
+    try:
+        until(lambda: one.state() == "active")
+        yield one
+    finally:
+        await one.close()
 
 
 async def gathered(*work: Any) -> list[Any]:

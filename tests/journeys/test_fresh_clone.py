@@ -126,7 +126,7 @@ def system_python() -> str:
     pytest.skip("this test needs Python 3.11 or later with venv in /usr/bin or /usr/local/bin")
 
 
-@pytest.fixture(params=["ordinary user", "root"])
+@pytest.fixture(params=["ordinary user", pytest.param("root", marks=pytest.mark.long)])
 def new_user(request: pytest.FixtureRequest) -> Iterator[NewUser]:
     if shutil.which("git") is None:
         pytest.skip("this test needs git")

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from cli.program import Program, is_alive, until
-from journeys.served import Served, gathered, serving, value
+from journeys.served import Running, Served, gathered, serving, sharing, value
 
 SLOW_ENOUGH = 3.5  # seconds for a report to reach control
 
@@ -38,14 +38,14 @@ async def test_a_disabled_endpoint_says_so_until_it_is_enabled(one: Served) -> N
     assert await one.value("select 1") == 1
 
 
-async def test_a_wake_that_fails_tells_why(one: Served) -> None:
-    one.suspend()
-    [data] = (one.bough.home / "volumes").glob("*/data")
+async def test_a_wake_that_fails_tells_why(alone: Served) -> None:
+    alone.suspend()
+    [data] = (alone.bough.home / "volumes").glob("*/data")
     (data / "PG_VERSION").rename(data / "PG_VERSION.away")
     with pytest.raises(psycopg.OperationalError, match=r"57P03|compute|Postgres"):
-        await one.connect()
+        await alone.connect()
     (data / "PG_VERSION.away").rename(data / "PG_VERSION")
-    assert await one.value("select 1") == 1
+    assert await alone.value("select 1") == 1
 
 
 async def test_strangers_wake_nothing_and_learn_nothing(one: Served) -> None:
@@ -104,15 +104,16 @@ async def test_roles_of_sql_follow_within_seconds(one: Served) -> None:
     await comes_to("second", wished=False)
 
 
-async def test_many_at_once_wake_it_once(bough: Program, long: bool) -> None:
+async def test_many_at_once_wake_it_once(shared: Running, long: bool) -> None:
     """Each ends with its row or with a clear error; there is one start however many wait."""
     count = 500 if long else 60
-    async with serving(bough, cu=2) as one:
+    async with sharing(shared, cu=2) as one:
         one.suspend()
         before = _starts(one)
         results = await gathered(*(one.value("select 1") for _ in range(count)))
         assert results == [1] * count
         assert _starts(one) == before + 1
+        one.delete()
 
 
 def _starts(one: Served) -> int:
@@ -152,15 +153,15 @@ def _open_operations(one: Served) -> list[Any]:
     return [each for each in one.api.get(path).json()["operations"] if each["status"] in {"running", "scheduling"}]
 
 
-async def test_what_was_used_is_known_and_survives_the_death_of_a_worker(one: Served) -> None:
+async def test_what_was_used_is_known_and_survives_the_death_of_a_worker(alone: Served) -> None:
     megabyte = "select repeat('x', 1000000)"
-    async with await one.connect() as session:
+    async with await alone.connect() as session:
         for _ in range(3):
             await value(session, megabyte)
         await asyncio.sleep(SLOW_ENOUGH)
-        for worker in one.workers():
+        for worker in alone.workers():
             os.kill(worker, signal.SIGKILL)
-    until(lambda: all(map(is_alive, one.workers())))
-    transferred = one.api.get(f"/projects/{one.made['project']['id']}").json()["project"]["data_transfer_bytes"]
+    until(lambda: all(map(is_alive, alone.workers())))
+    transferred = alone.api.get(f"/projects/{alone.made['project']['id']}").json()["project"]["data_transfer_bytes"]
     assert 3_000_000 < transferred < 3_100_000
-    assert await one.value("select 1") == 1
+    assert await alone.value("select 1") == 1

@@ -23,42 +23,42 @@ async def answers(session: psycopg.AsyncConnection[Any]) -> bool:
         return False
 
 
-async def test_a_killed_worker_takes_only_its_own_connections(one: Served) -> None:
-    sessions = [await one.connect() for _ in range(24)]
-    first, *others = one.workers()
-    assert others, "one worker a core; this machine has one"
+async def test_a_killed_worker_takes_only_its_own_connections(alone: Served) -> None:
+    sessions = [await alone.connect() for _ in range(24)]
+    first, *others = alone.workers()
+    assert others, "one worker a core; this machine has alone"
     os.kill(first, signal.SIGKILL)
     alive = [await answers(session) for session in sessions]
     assert any(alive)
     assert not all(alive)
-    assert await gathered(*(one.value("select 1") for _ in range(20))) == [1] * 20  # also while it is away
-    until(lambda: len(one.workers()) == 1 + len(others) and first not in one.workers())
+    assert await gathered(*(alone.value("select 1") for _ in range(20))) == [1] * 20  # also while it is away
+    until(lambda: len(alone.workers()) == 1 + len(others) and first not in alone.workers())
     assert [await answers(session) for session in sessions] == alive
 
 
-async def test_while_control_is_dead_sessions_go_on_and_new_ones_enter(one: Served) -> None:
-    async with await one.connect() as session:
+async def test_while_control_is_dead_sessions_go_on_and_new_ones_enter(alone: Served) -> None:
+    async with await alone.connect() as session:
         await session.execute("create table kept (n int)")
-        old = one.supervisor()["control_pid"]
-        os.kill(one.bough.supervisor(), signal.SIGSTOP)  # nobody brings it back
+        old = alone.supervisor()["control_pid"]
+        os.kill(alone.bough.supervisor(), signal.SIGSTOP)  # nobody brings it back
         os.kill(old, signal.SIGKILL)
         until(lambda: not is_alive(old))
         try:
             await session.execute("insert into kept values (1)")
-            assert await gathered(*(one.value("select n from kept") for _ in range(8))) == [1] * 8
+            assert await gathered(*(alone.value("select n from kept") for _ in range(8))) == [1] * 8
         finally:
-            os.kill(one.bough.supervisor(), signal.SIGCONT)
-        one.bough.running_again(old)
+            os.kill(alone.bough.supervisor(), signal.SIGCONT)
+        alone.bough.running_again(old)
         assert await value(session, "select n from kept") == 1
-    one.suspend()
-    assert await one.value("select n from kept") == 1
+    alone.suspend()
+    assert await alone.value("select n from kept") == 1
 
 
-async def test_a_client_of_a_sleeping_endpoint_waits_for_control_to_come_back(one: Served) -> None:
-    await one.value("select 1")
-    one.suspend()
-    os.kill(one.supervisor()["control_pid"], signal.SIGKILL)
-    assert await one.value("select 1") == 1
+async def test_a_client_of_a_sleeping_endpoint_waits_for_control_to_come_back(alone: Served) -> None:
+    await alone.value("select 1")
+    alone.suspend()
+    os.kill(alone.supervisor()["control_pid"], signal.SIGKILL)
+    assert await alone.value("select 1") == 1
 
 
 async def test_the_death_of_a_compute_is_reported_and_the_next_connection_works(one: Served) -> None:
@@ -66,7 +66,7 @@ async def test_the_death_of_a_compute_is_reported_and_the_next_connection_works(
     await idle.execute("create table kept as select 1 as n")
     sleeping = asyncio.create_task(value(busy, "select pg_sleep(600)"))
     await asyncio.sleep(0.3)
-    os.kill(one.postmaster(), signal.SIGKILL)
+    os.kill(await one.postmaster(), signal.SIGKILL)
     with pytest.raises(psycopg.OperationalError) as of_busy:
         await sleeping
     with pytest.raises(psycopg.OperationalError) as of_idle:
@@ -86,16 +86,16 @@ async def test_a_backend_that_dies_ends_its_session_with_an_error(one: Served) -
         assert await answers(watching)
 
 
-async def test_a_client_that_does_not_read_costs_nothing_and_holds_nobody_up(one: Served) -> None:
-    before = {pid: private_kib(pid) for pid in one.workers()}
-    slow = await one.connect()
+async def test_a_client_that_does_not_read_costs_nothing_and_holds_nobody_up(alone: Served) -> None:
+    before = {pid: private_kib(pid) for pid in alone.workers()}
+    slow = await alone.connect()
     slow.pgconn.send_query(b"select repeat('x', 1000) from generate_series(1, 200000)")  # 200 MB
     slow.pgconn.flush()
     await asyncio.sleep(1)
-    assert await gathered(*(one.value("select 1") for _ in range(8))) == [1] * 8
-    assert max(private_kib(pid) - before[pid] for pid in one.workers()) < HARMLESS_KIB
+    assert await gathered(*(alone.value("select 1") for _ in range(8))) == [1] * 8
+    assert max(private_kib(pid) - before[pid] for pid in alone.workers()) < HARMLESS_KIB
     slow.pgconn.finish()
-    async with await one.connect() as session:
+    async with await alone.connect() as session:
         asked = (
             "select count(*) from pg_stat_activity where query like '%generate_series(1, 200000)%' and state = 'active'"
         )
@@ -125,29 +125,29 @@ async def test_garbage_at_the_port_harms_nobody(one: Served) -> None:
         assert await answers(session)
 
 
-async def test_a_restart_cuts_no_session_and_refuses_nobody(one: Served) -> None:
-    session = await one.connect()
+async def test_a_restart_cuts_no_session_and_refuses_nobody(alone: Served) -> None:
+    session = await alone.connect()
     await session.execute("begin")
     await session.execute("create table mine (n int)")
-    old = one.workers()
-    restarting = asyncio.create_task(asyncio.to_thread(one.bough, "restart"))
+    old = alone.workers()
+    restarting = asyncio.create_task(asyncio.to_thread(alone.bough, "restart"))
     entered = 0
     while not restarting.done():
-        assert await one.value("select 1") == 1
+        assert await alone.value("select 1") == 1
         entered += 1
     assert (await restarting).returncode == 0
     assert entered > 0
-    assert not set(old) & set(one.workers())
+    assert not set(old) & set(alone.workers())
     await session.execute("insert into mine values (7)")
     await session.execute("commit")
-    assert await one.value("select n from mine") == 7
+    assert await alone.value("select n from mine") == 7
     assert any(map(is_alive, old))
     await session.close()
     until(lambda: not any(map(is_alive, old)))
 
 
-async def test_down_tells_the_clients(one: Served) -> None:
-    session = await one.connect()
-    assert one.bough("down").returncode == 0
+async def test_down_tells_the_clients(alone: Served) -> None:
+    session = await alone.connect()
+    assert alone.bough("down").returncode == 0
     with pytest.raises(psycopg.OperationalError, match="terminating connection"):
         await value(session, "select 1")

@@ -42,13 +42,11 @@ SEEN_BY_ORM = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def few() -> AsyncIterator[Served]:
+async def few(shared: Running) -> AsyncIterator[Served]:
     """A project whose pool is small."""
-    with short_folder(0o755) as folder:
-        program = Program(folder / "home")
-        async with serving(program, pgbouncer_settings={"default_pool_size": str(SERVERS)}) as made:
-            yield made
-        program.clean_up()
+    async with sharing(shared, pgbouncer_settings={"default_pool_size": str(SERVERS)}) as made:
+        yield made
+        made.delete()
 
 
 def drive_watched(one: Served, *command: str | Path, **variables: str) -> dict[str, Any]:

@@ -30,17 +30,17 @@ async def settings_of(clients: list[psycopg.AsyncConnection[Any]]) -> list[Any]:
     return await gathered(*(value(client, "show work_mem") for client in clients))
 
 
-def processes(one: Served) -> list[int]:
+async def processes(one: Served) -> list[int]:
     """Of the compute: the postmaster, then all that it started."""
-    postmaster = one.postmaster()
+    postmaster = await one.postmaster()
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
     return [postmaster, *map(int, children)]
 
 
-def is_new(one: Served, old: int) -> bool:
-    """The compute that runs is not the one that had this postmaster."""
-    files = list((one.bough.home / "volumes").glob("*/data/postmaster.pid"))
-    return bool(files) and one.postmaster() != old and one.state() == "active"
+def is_new(one: Served, old: str) -> bool:
+    """The compute that runs is not the one that started then."""
+    now = one.seen()
+    return bool(now["current_state"] == "active" and now["started_at"] != old)
 
 
 async def test_a_suspended_compute_is_woken_by_the_next_query_of_those_who_stayed(one: Served) -> None:
@@ -52,7 +52,7 @@ async def test_a_suspended_compute_is_woken_by_the_next_query_of_those_who_staye
 
 async def test_a_restart_of_the_compute_is_not_noticed(one: Served) -> None:
     clients, wished = await with_settings(one)
-    old = one.postmaster()
+    old = one.seen()["started_at"]
     one.api.post(f"{one.path}/restart").raise_for_status()
     until(lambda: is_new(one, old))
     assert await settings_of(clients) == wished
@@ -61,7 +61,7 @@ async def test_a_restart_of_the_compute_is_not_noticed(one: Served) -> None:
 async def test_who_asks_while_the_compute_restarts_waits_for_it(one: Served) -> None:
     """But for a question that Postgres had already read when it was stopped: nobody can know how far that got."""
     clients, wished = await with_settings(one)
-    old = one.postmaster()
+    old = one.seen()["started_at"]
     one.api.post(f"{one.path}/restart").raise_for_status()
     told = await settings_of(clients)
     cut = [isinstance(each, psycopg.errors.AdminShutdown) for each in told]
@@ -80,7 +80,7 @@ async def test_the_death_of_a_compute_is_told_to_those_in_a_transaction_only(one
     await waiting.execute("insert into kept values (2)")
     sleeping = asyncio.create_task(value(working, "select pg_sleep(600)"))
     await asyncio.sleep(0.3)
-    for pid in processes(one):
+    for pid in await processes(one):
         os.kill(pid, signal.SIGKILL)
     for asked in (value(waiting, "select 1"), sleeping):
         with pytest.raises(psycopg.OperationalError) as cut:
@@ -110,16 +110,16 @@ async def test_an_open_transaction_keeps_it_awake(bough: Program) -> None:
             assert await value(client, "select pg_backend_pid()") == pid
 
 
-async def test_while_control_is_dead_pooled_clients_go_on_and_new_ones_enter(one: Served) -> None:
-    clients, wished = await with_settings(one)
+async def test_while_control_is_dead_pooled_clients_go_on_and_new_ones_enter(alone: Served) -> None:
+    clients, wished = await with_settings(alone)
     await clients[0].execute("create table kept (n int)")
-    uri, old = reachable(pooled_uri(one)), one.supervisor()["control_pid"]
+    uri, old = reachable(pooled_uri(alone)), alone.supervisor()["control_pid"]
 
     async def newcomer() -> None:
-        async with await one.entered(uri) as session:
+        async with await alone.entered(uri) as session:
             await session.execute("insert into kept values (1)")
 
-    os.kill(one.bough.supervisor(), signal.SIGSTOP)  # nobody brings it back
+    os.kill(alone.bough.supervisor(), signal.SIGSTOP)  # nobody brings it back
     os.kill(old, signal.SIGKILL)
     until(lambda: not is_alive(old))
     try:
@@ -127,10 +127,10 @@ async def test_while_control_is_dead_pooled_clients_go_on_and_new_ones_enter(one
         assert await gathered(*(newcomer() for _ in range(8))) == [None] * 8
         assert await value(clients[0], "select count(*) from kept") == 8
     finally:
-        os.kill(one.bough.supervisor(), signal.SIGCONT)
-    one.bough.running_again(old)
+        os.kill(alone.bough.supervisor(), signal.SIGCONT)
+    alone.bough.running_again(old)
     assert await settings_of(clients) == wished
-    one.suspend()
+    alone.suspend()
     assert await settings_of(clients) == wished
 
 
@@ -162,17 +162,17 @@ async def lend_all(clients: list[psycopg.AsyncConnection[Any]]) -> None:
     await asyncio.gather(*(client.execute("insert into kept values (1)") for client in clients))
 
 
-async def test_a_restart_of_the_gateway_cuts_no_pooled_client(one: Served) -> None:
-    clients, wished = await with_settings(one)
+async def test_a_restart_of_the_gateway_cuts_no_pooled_client(alone: Served) -> None:
+    clients, wished = await with_settings(alone)
     await clients[0].execute("create table kept (n int)")
     await clients[0].execute("begin")
     await clients[0].execute("insert into kept values (1)")
-    old = one.workers()
-    assert (await asyncio.to_thread(one.bough, "restart")).returncode == 0
-    assert not set(old) & set(one.workers())
+    old = alone.workers()
+    assert (await asyncio.to_thread(alone.bough, "restart")).returncode == 0
+    assert not set(old) & set(alone.workers())
     await clients[0].execute("commit")
     assert await settings_of(clients) == wished
-    async with await enter(one) as newcomer:
+    async with await enter(alone) as newcomer:
         assert await value(newcomer, "select count(*) from kept") == 1
     await asyncio.gather(*(client.close() for client in clients))
     until(lambda: not any(map(is_alive, old)))
