@@ -13,12 +13,10 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from cli.program import Program
 from journeys import psql
 from journeys.pooled.host import DIRECT, Watch, pooled_uri
 from journeys.programs import SEEN_AT_EITHER, drive, jdbc, node, python
-from journeys.served import ADDRESS, Served, serving
-from world import short_folder
+from journeys.served import ADDRESS, Running, Served, sharing
 
 SERVERS = 3
 SEEN: dict[str, Any] = {

@@ -9,7 +9,8 @@ from typing import Any
 
 from bough import clock
 from bough.control.branches import Branches, NewBranch
-from bough.control.projects import NewProject, Projects
+from bough.control.project_planning import NewProject
+from bough.control.projects import Projects
 from bough.domain.change import MakeDatabase, written
 from bough.domain.endpoint import EndpointState
 from bough.domain.operation import CHANGE, OperationAction, OperationStatus

@@ -1,64 +1,26 @@
 """Projects: create, change, delete, recover."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bough import clock
 from bough.access import lookup
 from bough.access.principal import Right
-from bough.config import Plan
-from bough.control import defaults, seeding
+from bough.control import seeding
 from bough.control.desk import Desk
-from bough.control.endpoint_planning import PG_SETTINGS, EndpointWish, planned
+from bough.control.endpoint_planning import EndpointWish, planned
+from bough.control.project_planning import NewProject, ProjectChange, changed_project, planned_project
 from bough.domain import branch as branches
-from bough.domain import pooler
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, wishing
 from bough.domain.operation import Operation, OperationAction, Reach, Touch
 from bough.domain.organization import Organization
-from bough.domain.project import (
-    Project,
-    check_autoscaling,
-    check_recoverable,
-    check_settings_change,
-    check_suspend_timeout,
-    recovery_window,
-)
+from bough.domain.project import Project, check_recoverable, recovery_window
 from bough.domain.role import Role
-from bough.errors import Denied, Invalid, RuleBroken
-from bough.ids import OrganizationId, ProjectId
+from bough.errors import Denied, RuleBroken
+from bough.ids import ProjectId
 from bough.operations.action import Wish
-from bough.postgres import tenant_settings
 from bough.store.store import Rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewProject:
-    """What a caller asked for; None where they said nothing."""
-
-    name: str | None = None
-    org_id: OrganizationId | None = None
-    region_id: str | None = None
-    pg_version: int | None = None
-    provisioner: str | None = None
-    store_passwords: bool = True
-    history_retention_seconds: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    default_endpoint_settings: Mapping[str, Any] = field(default_factory=dict)
-    branch_name: str | None = None
-    role_name: str | None = None
-    database_name: str | None = None
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectChange:
-    name: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    default_endpoint_settings: Mapping[str, Any] | None = None
-    history_retention_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +48,7 @@ class Projects:
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=project_id)) as rows:
             organization = self._desk.principal.organization(wish.org_id)
             await self._check_room(rows, organization)
-            project = self._planned(project_id, wish, organization)
+            project = planned_project(self._desk, project_id, wish, organization)
             secret = seeding.new_secret()
             await rows.projects.add(project)
             branch = seeding.new_branch(
@@ -127,7 +89,7 @@ class Projects:
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=held.id)) as rows:
             before = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
             organization = self._desk.principal.organization(before.org_id)
-            after = self._changed(before, change, self._desk.plan_of(organization))
+            after = changed_project(before, change, self._desk.plan_of(organization))
             await rows.projects.save(after)
             operations: list[Operation] = []
             if after.logical_replication != before.logical_replication:
@@ -183,105 +145,6 @@ class Projects:
             operations += await self._desk.enqueue(rows, _wish(OperationAction.APPLY_CONFIG, endpoint))
         return operations
 
-    def _planned(self, project_id: ProjectId, wish: NewProject, organization: Organization) -> Project:
-        plan = self._desk.plan_of(organization)
-        now = clock.now()
-        self._check_endpoint_settings(wish.default_endpoint_settings, self._version(wish.pg_version))
-        endpoint_settings = _endpoint_settings(wish.default_endpoint_settings, plan)
-        return Project(
-            id=project_id,
-            org_id=organization.id,
-            created_by=self._desk.principal.user_id,
-            name=wish.name or project_id,
-            region_id=self._region(wish.region_id),
-            pg_version=self._version(wish.pg_version),
-            install=self._desk.installs[self._version(wish.pg_version)],
-            provisioner=wish.provisioner or defaults.PROVISIONER,
-            settings={**defaults.PROJECT_SETTINGS, **wish.settings},
-            default_endpoint_settings=endpoint_settings,
-            store_passwords=wish.store_passwords,
-            history_retention_seconds=_history(wish.history_retention_seconds, defaults.HISTORY_SECONDS, plan),
-            creation_source=defaults.CREATION_SOURCE,
-            created_at=now,
-            updated_at=now,
-        )
-
-    def _changed(self, before: Project, change: ProjectChange, plan: Plan) -> Project:
-        check_settings_change(before.settings, change.settings)
-        endpoint_settings = before.default_endpoint_settings
-        if change.default_endpoint_settings is not None:
-            self._check_endpoint_settings(change.default_endpoint_settings, before.pg_version)
-            endpoint_settings = _endpoint_settings({**endpoint_settings, **change.default_endpoint_settings}, plan)
-        return replace(
-            before,
-            name=change.name or before.name,
-            settings=_merged(before.settings, change.settings),
-            default_endpoint_settings=endpoint_settings,
-            history_retention_seconds=_history(
-                change.history_retention_seconds, before.history_retention_seconds, plan
-            ),
-            updated_at=clock.now(),
-        )
-
-    def _check_endpoint_settings(self, given: Mapping[str, Any], pg_version: int) -> None:
-        pooler.check(given.get(pooler.SETTINGS, {}))
-        tenant_settings.check(given.get(PG_SETTINGS, {}), pg_version)
-
-    def _region(self, region_id: str | None) -> str:
-        regions = self._desk.settings.regions
-        if region_id is None:
-            return regions[0].id
-        if self._desk.settings.region(region_id) is None:
-            known = ", ".join(region.id for region in regions)
-            raise Invalid(f"There is no region {region_id!r} here. Regions: {known}.")
-        return region_id
-
-    def _version(self, pg_version: int | None) -> int:
-        version = pg_version or self._desk.settings.postgres_versions[0]
-        if version not in self._desk.installs:
-            known = ", ".join(str(major) for major in sorted(self._desk.installs))
-            raise Invalid(
-                f"Postgres {version} is not installed here; available: {known}. "
-                "The operator can add it with the setting postgres_versions."
-            )
-        return version
-
 
 def _wish(action: OperationAction, endpoint: Endpoint) -> Wish:
     return Wish(action, endpoint.project_id, endpoint.branch_id, endpoint.id)
-
-
-def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Inside a group of settings, too, what is not said stays as it was."""
-    merged = dict(before)
-    for name, value in change.items():
-        known = before.get(name)
-        merged[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _endpoint_settings(given: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """Defaults for endpoints made in the project, whole and checked."""
-    minimum = given.get("autoscaling_limit_min_cu")
-    maximum = given.get("autoscaling_limit_max_cu")
-    if minimum is None:
-        minimum = defaults.MIN_CU if maximum is None else min(defaults.MIN_CU, maximum)
-    if maximum is None:
-        maximum = max(defaults.MAX_CU, minimum)
-    timeout = given.get("suspend_timeout_seconds", defaults.SUSPEND_TIMEOUT)
-    check_autoscaling(minimum, maximum, plan.max_cu)
-    check_suspend_timeout(timeout)
-    return {
-        **given,
-        "autoscaling_limit_min_cu": minimum,
-        "autoscaling_limit_max_cu": maximum,
-        "suspend_timeout_seconds": timeout,
-    }
-
-
-def _history(asked: int | None, otherwise: int, plan: Plan) -> int:
-    if asked is None:
-        return min(otherwise, plan.history_seconds)
-    if asked > plan.history_seconds:
-        raise RuleBroken(f"history_retention_seconds is {asked}; the plan allows up to {plan.history_seconds}.")
-    return asked

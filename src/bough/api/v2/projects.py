@@ -28,7 +28,8 @@ from bough.api.v2.project_settings import DefaultEndpointSettings, ProjectSettin
 from bough.api.v2.project_views import ProjectListItem, ProjectView, owner_of, unmeasured
 from bough.api.v2.roles import RoleView
 from bough.control.desk import Desk
-from bough.control.projects import CreatedProject, NewProject, ProjectChange, Projects
+from bough.control.project_planning import NewProject, ProjectChange
+from bough.control.projects import CreatedProject, Projects
 from bough.domain.project import MAX_HISTORY_SECONDS, Project
 from bough.ids import OrganizationId
 
