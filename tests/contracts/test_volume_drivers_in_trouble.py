@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from bough.engine.local.isolation.sandbox import ourselves
 from bough.engine.local.volumes.copying import copy_tree
 from bough.engine.local.volumes.sizes import sizes
-from contracts.shelf import COPY_ON_WRITE, DRIVERS, MB, TENANT, Shelf, tree
+from contracts.shelf import COPY_ON_WRITE, DRIVERS, MB, TENANT, Shelf, place_for, tree
 from images import loop_image
 from requires import require_cow, require_root
 from world import short_folder
@@ -177,6 +178,57 @@ def test_what_a_tenant_put_into_its_folder_does_not_keep_it(shelf: Shelf) -> Non
     (shelf.source / "base" / "another" / "file").touch()
     shelf.driver.remove(shelf.source)
     assert list(shelf.place.iterdir()) == []
+
+
+def test_gently_too_only_what_is_in_the_folder_goes(shelf: Shelf) -> None:
+    """A tenant may have put links to anything in the place of its large files, and pipes."""
+    elsewhere = shelf.place / "elsewhere"
+    (elsewhere / "5").mkdir(parents=True)
+    kept = {path: os.urandom(5 * MB) for path in (elsewhere / "aim", elsewhere / "twin", elsewhere / "5" / "1")}
+    for path, content in kept.items():
+        path.write_bytes(content)
+    shelf.fill({"base/5/1": os.urandom(5 * MB), "base/5/2": b"x", "base/file": os.urandom(5 * MB)})
+    volume = shelf.place / "volume"
+    volume.mkdir()
+    shelf.driver.clone(shelf.source, volume / "data", ourselves())
+    base = volume / "data" / "base"
+    (base / "5" / "link").symlink_to(elsewhere / "aim")
+    (base / "away").symlink_to(elsewhere / "5")
+    os.mkfifo(base / "5" / "pipe")
+    if shelf.driver.name != "btrfs":  # where a subvolume has links to nothing outside
+        os.link(elsewhere / "twin", base / "5" / "twin")
+    before = tree(shelf.source)
+    for path in (volume, volume, shelf.place / "never" / "was"):
+        shelf.driver.remove(path, gently=True)
+    assert not volume.exists()
+    assert tree(shelf.source) == before
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_a_file_that_lies_scattered_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes_seen: list[int] = []
+
+    def truncate(file: int, size: int) -> None:
+        sizes_seen.append(size)
+        os.truncate(file, size)
+
+    with place_for("reflink") as place:
+        shelf = Shelf(DRIVERS["reflink"](), place)
+        volume = place / "volume"
+        volume.mkdir()
+        shelf.fill({"base/5/1": os.urandom(24 * MB)})
+        shelf.driver.clone(shelf.source, volume / "data", ourselves())
+        with (volume / "data" / "base" / "5" / "1").open("r+b") as file:
+            for page in range(0, 24 * MB // 8192, 2):
+                file.seek(page * 8192)
+                file.write(os.urandom(8192))
+            os.fsync(file.fileno())
+        monkeypatch.setattr(os, "ftruncate", truncate)
+        shelf.driver.remove(volume, gently=True)
+    steps = [before - after for before, after in pairwise([24 * MB, *sizes_seen])]
+    assert sizes_seen[-1] == 0
+    assert len(steps) > 3000 / 256, "a piece has few extents"
+    assert 0 < min(steps) <= max(steps) < 4 * MB
 
 
 AS_AN_ORDINARY_USER = """

@@ -37,7 +37,7 @@ class BtrfsDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, share)
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: Path, *, gently: bool = False) -> None:
         _destroy(path / "data")
         _destroy(path)
         remove_tree(path)

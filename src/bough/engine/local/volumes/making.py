@@ -39,7 +39,7 @@ def drop(place: Path, driver: Driver) -> None:
     if place.exists():
         place.rename(dropping)
         sync_folder(place.parent)  # the power may be cut, and nobody would ask for it again
-        driver.remove(dropping)
+        driver.remove(dropping, gently=True)
 
 
 def leftovers(folder: Path) -> list[Path]:

@@ -20,5 +20,5 @@ class PlainDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, copy_bytes)
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: Path, *, gently: bool = False) -> None:
         remove_tree(path)

@@ -26,5 +26,8 @@ class Driver(Protocol):
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         """One file; when the two are on different file systems it is copied."""
 
-    def remove(self, path: Path) -> None:
-        """The folder and all in it, subvolumes too, are gone; no matter if it never was."""
+    def remove(self, path: Path, *, gently: bool = False) -> None:
+        """The folder and all in it, subvolumes too, are gone; no matter if it never was.
+
+        Gently: it may take longer, so that whoever shares blocks with it hardly notices.
+        """

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
+from bough.engine.local.volumes.easing import ease
 from bough.engine.local.volumes.ioctls import clone_range, clone_whole, end_of_extents
 from bough.engine.local.volumes.removing import remove_tree
 
@@ -41,7 +42,9 @@ class ReflinkDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, share)
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: Path, *, gently: bool = False) -> None:
+        if gently:
+            ease(path / "data")
         remove_tree(path)
 
 

@@ -35,6 +35,7 @@ class Volumes:
         self.driver: Driver = PlainDriver()
         # Threads of their own: a large copy must not hold up a wake that needs one for a moment.
         self._threads = ThreadPoolExecutor(4, "volumes")
+        self._removers = ThreadPoolExecutor(2, "removers")  # and who takes his time must not hold up a clone
 
     def use(self, driver: Driver, wal_root: Path | None) -> None:
         """How volumes are made from now on, known when the file system is there to be asked.
@@ -79,7 +80,7 @@ class Volumes:
 
     async def ensure_absent(self, volume: VolumeId) -> None:
         """The volume and all that was begun of it are gone."""
-        await self.work(lambda: self._drop(self.folder(volume)))
+        await unbroken(lambda: self._drop(self.folder(volume)), self._removers)
 
     async def ensure_tidy(self) -> None:
         """Nothing half made or half removed is left. Only for a start: nothing may be in the making."""
@@ -95,6 +96,7 @@ class Volumes:
 
     def close(self) -> None:
         self._threads.shutdown()
+        self._removers.shutdown()
 
     def _drop(self, folder: VolumeFolder) -> None:
         self.driver.remove(begun(folder.path))

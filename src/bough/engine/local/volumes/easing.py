@@ -1,0 +1,63 @@
+"""Give back the blocks of large files a few at a time, before the files are removed.
+
+A file system that frees a file of many thousand extents works at nothing else meanwhile, and whoever
+writes to a file that shared blocks with it waits: for tenths of a second, as measured with a database
+that was much written and often branched. So every file becomes shorter piece by piece, and after each
+piece others have their turn.
+
+Names are the tenant's, who may put another thing in the place of anything: no link is followed, and a
+file that has another name somewhere keeps its bytes.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.volumes.ioctls import end_of_extents
+
+_LARGE = 4 * 1024 * 1024
+_LARGEST_PIECE = 256 * 1024 * 1024
+_LONGEST_PAUSE = 0.1  # seconds
+_FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def ease(data: Path) -> None:
+    """The large files of a data folder's databases become empty; whatever stands in the way is left as it is."""
+    with suppress(OSError), opened_folder(data) as top, opened_folder("base", top) as base:
+        for name in os.listdir(base):  # noqa: PTH208 - of a descriptor
+            with suppress(OSError), opened_folder(name, base) as database:
+                for each in os.listdir(database):  # noqa: PTH208 - of a descriptor
+                    with suppress(OSError):
+                        _ease_file(each, database)
+
+
+def _ease_file(name: str, folder: int) -> None:
+    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_size <= _LARGE:
+        return
+    file = os.open(name, _FILE, dir_fd=folder)
+    try:
+        seen = os.fstat(file)
+        if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
+            for place in reversed([*_places(file, seen.st_size)]):
+                _shorten(file, place)
+    finally:
+        os.close(file)
+
+
+def _places(file: int, size: int) -> Iterator[int]:
+    """Where pieces begin that hold no more than some hundred extents."""
+    place = 0
+    while place < size:
+        yield place
+        place = max(end_of_extents(file, place, _LARGEST_PIECE), place + 1)
+
+
+def _shorten(file: int, size: int) -> None:
+    """At most half of the time is ours."""
+    began = time.perf_counter()
+    os.ftruncate(file, size)
+    time.sleep(min(time.perf_counter() - began, _LONGEST_PAUSE))
