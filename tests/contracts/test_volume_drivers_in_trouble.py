@@ -180,7 +180,7 @@ def test_what_a_tenant_put_into_its_folder_does_not_keep_it(shelf: Shelf) -> Non
     assert list(shelf.place.iterdir()) == []
 
 
-def test_gently_too_only_what_is_in_the_folder_goes(shelf: Shelf) -> None:
+def test_without_a_hurry_too_only_what_is_in_the_folder_goes(shelf: Shelf) -> None:
     """A tenant may have put links to anything in the place of its large files, and pipes."""
     elsewhere = shelf.place / "elsewhere"
     (elsewhere / "5").mkdir(parents=True)
@@ -199,34 +199,44 @@ def test_gently_too_only_what_is_in_the_folder_goes(shelf: Shelf) -> None:
         os.link(elsewhere / "twin", base / "5" / "twin")
     before = tree(shelf.source)
     for path in (volume, volume, shelf.place / "never" / "was"):
-        shelf.driver.remove(path, gently=True)
+        shelf.driver.remove(path, threading.Event())
     assert not volume.exists()
     assert tree(shelf.source) == before
     assert {path: path.read_bytes() for path in kept} == kept
 
 
-def test_a_file_that_lies_scattered_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes_seen: list[int] = []
+@pytest.mark.parametrize("hurries", [False, True])
+def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, hurries: bool
+) -> None:
+    lengths = [24 * MB]
 
-    def truncate(file: int, size: int) -> None:
-        sizes_seen.append(size)
-        os.truncate(file, size)
+    def truncate(file: int, length: int) -> None:
+        lengths.append(length)
+        os.truncate(file, length)
 
+    hurry = threading.Event()
+    if hurries:
+        hurry.set()
     with place_for("reflink") as place:
         shelf = Shelf(DRIVERS["reflink"](), place)
+        shelf.fill({"base/5/1": os.urandom(lengths[0])})
         volume = place / "volume"
         volume.mkdir()
-        shelf.fill({"base/5/1": os.urandom(24 * MB)})
         shelf.driver.clone(shelf.source, volume / "data", ourselves())
         with (volume / "data" / "base" / "5" / "1").open("r+b") as file:
-            for page in range(0, 24 * MB // 8192, 2):
+            for page in range(0, lengths[0] // 8192, 2):
                 file.seek(page * 8192)
                 file.write(os.urandom(8192))
             os.fsync(file.fileno())
         monkeypatch.setattr(os, "ftruncate", truncate)
-        shelf.driver.remove(volume, gently=True)
-    steps = [before - after for before, after in pairwise([24 * MB, *sizes_seen])]
-    assert sizes_seen[-1] == 0
+        shelf.driver.remove(volume, hurry)
+        assert not volume.exists()
+    steps = [before - after for before, after in pairwise(lengths)]
+    if hurries:
+        assert steps == []
+        return
+    assert lengths[-1] == 0
     assert len(steps) > 3000 / 256, "a piece has few extents"
     assert 0 < min(steps) <= max(steps) < 4 * MB
 

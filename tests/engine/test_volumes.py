@@ -1,19 +1,24 @@
 """Volumes: whole or absent, owned by their project, removed without a trace."""
 
+import asyncio
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from bough.config import running_as_root
 from bough.engine.local.engine import LocalEngine
+from bough.engine.local.volumes import reflink
 from bough.engine.local.volumes.detect import choose
 from bough.engine.local.volumes.making import being_made, drop
 from bough.engine.local.volumes.plain import PlainDriver
+from bough.engine.local.volumes.reflink import ReflinkDriver
+from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.errors import SettingRefused
-from bough.ids import ProjectId
+from bough.ids import ProjectId, VolumeId
 from engine.homes import Home, branch_of, spec_of
 from images import loop_image
 from requires import require_cow, require_root
@@ -45,6 +50,29 @@ def test_dropping_may_be_repeated_after_a_crash_in_its_middle(tmp_path: Path) ->
     drop(tmp_path / "thing", PlainDriver())
     drop(tmp_path / "thing", PlainDriver())
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, hurried = threading.Event(), list[bool]()
+
+    def ease(_: Path, hurry: threading.Event) -> None:
+        begun.set()
+        hurried.append(hurry.wait(60))
+
+    monkeypatch.setattr(reflink, "ease", ease)
+    (tmp_path / "vol-old" / "data").mkdir(parents=True)
+    volumes = Volumes(tmp_path)
+    volumes.use(ReflinkDriver(), None)
+    removing = asyncio.create_task(volumes.ensure_absent(VolumeId("vol-old")))
+    await asyncio.to_thread(begun.wait, 60)
+    removing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await removing
+    assert hurried == [True]
+    assert list(tmp_path.iterdir()) == []
+    volumes.close()
 
 
 @pytest.mark.parametrize("storage", ["reflink", "btrfs"])

@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import check_depth, copy_file, opened_folder
@@ -37,7 +38,7 @@ class BtrfsDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, share)
 
-    def remove(self, path: Path, *, gently: bool = False) -> None:
+    def remove(self, path: Path, hurry: Event | None = None) -> None:
         _destroy(path / "data")
         _destroy(path)
         remove_tree(path)

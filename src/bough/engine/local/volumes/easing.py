@@ -11,11 +11,12 @@ file that has another name somewhere keeps its bytes.
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
+from bough import clock
 from bough.engine.local.volumes.copying import opened_folder
 from bough.engine.local.volumes.ioctls import end_of_extents
 
@@ -25,17 +26,20 @@ _LONGEST_PAUSE = 0.1  # seconds
 _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def ease(data: Path) -> None:
-    """The large files of a data folder's databases become empty; whatever stands in the way is left as it is."""
+def ease(data: Path, hurry: Event) -> None:
+    """The large files of a data folder's databases become empty; whatever stands in the way is left as it is.
+
+    In a hurry, all that is left is.
+    """
     with suppress(OSError), opened_folder(data) as top, opened_folder("base", top) as base:
         for name in os.listdir(base):  # noqa: PTH208 - of a descriptor
             with suppress(OSError), opened_folder(name, base) as database:
                 for each in os.listdir(database):  # noqa: PTH208 - of a descriptor
                     with suppress(OSError):
-                        _ease_file(each, database)
+                        _ease_file(each, database, hurry)
 
 
-def _ease_file(name: str, folder: int) -> None:
+def _ease_file(name: str, folder: int, hurry: Event) -> None:
     if os.stat(name, dir_fd=folder, follow_symlinks=False).st_size <= _LARGE:
         return
     file = os.open(name, _FILE, dir_fd=folder)
@@ -43,7 +47,8 @@ def _ease_file(name: str, folder: int) -> None:
         seen = os.fstat(file)
         if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
             for place in reversed([*_places(file, seen.st_size)]):
-                _shorten(file, place)
+                if not hurry.is_set():
+                    _shorten(file, place, hurry)
     finally:
         os.close(file)
 
@@ -56,8 +61,8 @@ def _places(file: int, size: int) -> Iterator[int]:
         place = max(end_of_extents(file, place, _LARGEST_PIECE), place + 1)
 
 
-def _shorten(file: int, size: int) -> None:
+def _shorten(file: int, size: int, hurry: Event) -> None:
     """At most half of the time is ours."""
-    began = time.perf_counter()
+    began = clock.monotonic()
     os.ftruncate(file, size)
-    time.sleep(min(time.perf_counter() - began, _LONGEST_PAUSE))
+    hurry.wait(min(clock.monotonic() - began, _LONGEST_PAUSE))

@@ -7,6 +7,7 @@ left by a crash, and means nothing to anyone who looks for volumes.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 from bough.engine.local.durable import publish, sync_filesystem, sync_folder
 from bough.engine.local.volumes.port import Driver
@@ -33,13 +34,13 @@ def begun(place: Path) -> Path:
     return place.with_name(place.name + MAKING)
 
 
-def drop(place: Path, driver: Driver) -> None:
+def drop(place: Path, driver: Driver, hurry: Event | None = None) -> None:
     dropping = place.with_name(place.name + DROPPING)
     driver.remove(dropping)
     if place.exists():
         place.rename(dropping)
         sync_folder(place.parent)  # the power may be cut, and nobody would ask for it again
-        driver.remove(dropping, gently=True)
+        driver.remove(dropping, hurry)
 
 
 def leftovers(folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """Volumes that are plain copies: for any file system, at the price of time and space."""
 
 from pathlib import Path
+from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import copy_bytes, copy_file, copy_tree
@@ -20,5 +21,5 @@ class PlainDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, copy_bytes)
 
-    def remove(self, path: Path, *, gently: bool = False) -> None:
+    def remove(self, path: Path, hurry: Event | None = None) -> None:
         remove_tree(path)

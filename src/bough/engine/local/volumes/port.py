@@ -5,6 +5,7 @@ any moment and in any way: no driver follows a link in one, or waits for anythin
 """
 
 from pathlib import Path
+from threading import Event
 from typing import Protocol
 
 from bough.engine.local.isolation.sandbox import Identity
@@ -26,8 +27,8 @@ class Driver(Protocol):
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         """One file; when the two are on different file systems it is copied."""
 
-    def remove(self, path: Path, *, gently: bool = False) -> None:
+    def remove(self, path: Path, hurry: Event | None = None) -> None:
         """The folder and all in it, subvolumes too, are gone; no matter if it never was.
 
-        Gently: it may take longer, so that whoever shares blocks with it hardly notices.
+        Until there is a hurry it may take longer, so that whoever shares blocks with it hardly notices.
         """

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
@@ -42,9 +43,9 @@ class ReflinkDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, share)
 
-    def remove(self, path: Path, *, gently: bool = False) -> None:
-        if gently:
-            ease(path / "data")
+    def remove(self, path: Path, hurry: Event | None = None) -> None:
+        if hurry is not None:
+            ease(path / "data", hurry)
         remove_tree(path)
 
 

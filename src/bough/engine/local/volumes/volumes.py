@@ -4,12 +4,14 @@ A volume is its data and its WAL. The WAL is in the data folder, or apart on ano
 that is faster; then `pg_wal` is a link to it.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from bough.engine.local.durable import publish, sync_files, sync_filesystem, sync_folder, write_atomically
@@ -79,8 +81,15 @@ class Volumes:
         sync_folder(folder.data)  # a subvolume is not synced with the folder it is in
 
     async def ensure_absent(self, volume: VolumeId) -> None:
-        """The volume and all that was begun of it are gone."""
-        await unbroken(lambda: self._drop(self.folder(volume)), self._removers)
+        """The volume and all that was begun of it are gone. There is time, as long as somebody waits."""
+        hurry = Event()
+        dropping = asyncio.ensure_future(unbroken(lambda: self._drop(self.folder(volume), hurry), self._removers))
+        try:
+            await asyncio.shield(dropping)
+        except asyncio.CancelledError:
+            hurry.set()
+            await asyncio.wait([dropping])
+            raise
 
     async def ensure_tidy(self) -> None:
         """Nothing half made or half removed is left. Only for a start: nothing may be in the making."""
@@ -98,9 +107,9 @@ class Volumes:
         self._threads.shutdown()
         self._removers.shutdown()
 
-    def _drop(self, folder: VolumeFolder) -> None:
+    def _drop(self, folder: VolumeFolder, hurry: Event) -> None:
         self.driver.remove(begun(folder.path))
-        drop(folder.path, self.driver)
+        drop(folder.path, self.driver, hurry)
         self.driver.remove(folder.wal_apart)
 
     def _tidy(self) -> None:
