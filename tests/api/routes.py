@@ -14,7 +14,7 @@ def built() -> frozenset[Operation]:
     for route in iter_route_contexts(bare_app().routes):
         inner = (route.path or "").removeprefix(PREFIX)
         if route.path != inner and inner not in _OURS:
-            found |= {Operation(method, inner.replace(":path}", "}")) for method in route.methods or ()}
+            found |= {Operation(method, inner.replace(":whole}", "}")) for method in route.methods or ()}
     return frozenset(found)
 
 
