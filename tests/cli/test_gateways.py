@@ -212,7 +212,7 @@ async def test_a_restart_refuses_nobody_and_open_connections_go_on(
         assert await again.fetchval("select 1") == 1
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGQUIT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGQUIT, marks=pytest.mark.long)])
 async def test_connections_outlive_a_supervisor_and_the_next_one_has_the_port(
     bough: Program, said: dict[str, Any], tenant: Tenant, how: signal.Signals
 ) -> None:

@@ -76,7 +76,7 @@ class Tenant:
         return done.stdout.strip()
 
 
-@pytest.mark.parametrize(("fs", "driver"), [("xfs", "reflink"), ("btrfs", "btrfs")])
+@pytest.mark.parametrize(("fs", "driver"), [("xfs", "reflink"), pytest.param("btrfs", "btrfs", marks=pytest.mark.long)])
 def test_a_project_moves_in_and_goes_on(bough: Program, fs: str, driver: str) -> None:
     tenant = Tenant(bough)
     tenant.value("create table kept as select 'here' as word")

@@ -11,7 +11,7 @@ from engine.examination import findings
 from engine.homes import DRIVERS, home_on
 from engine.walking import Walk, own_uids
 
-SHORT, LONG = 12, 500
+SHORT, LONG = 9, 500
 EVERYDAY_SEED = 20261107
 LATER = "btrfs"  # of which every day walks the form with a folder for its WAL
 

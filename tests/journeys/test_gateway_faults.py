@@ -26,7 +26,7 @@ async def answers(session: psycopg.AsyncConnection[Any]) -> bool:
 async def test_a_killed_worker_takes_only_its_own_connections(alone: Served) -> None:
     sessions = [await alone.connect() for _ in range(24)]
     first, *others = alone.workers()
-    assert others, "one worker a core; this machine has alone"
+    assert others, "one worker a core; this machine has one"
     os.kill(first, signal.SIGKILL)
     alive = [await answers(session) for session in sessions]
     assert any(alive)
