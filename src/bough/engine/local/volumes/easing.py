@@ -1,9 +1,9 @@
 """Give back the blocks of large files a few at a time, before the files are removed.
 
-A file system that frees a file of many thousand extents works at nothing else meanwhile, and whoever
-writes to a file that shared blocks with it waits: for tenths of a second, as measured with a database
-that was much written and often branched. So every file becomes shorter piece by piece, and after each
-piece others have their turn.
+A file of many thousand extents is freed in a moment, but what that leaves to be written comes out at
+the next sync of anybody, and whoever writes to a file that shared blocks with it waits so long: for
+tenths of a second, as measured with a database that was much written and often branched. So every file
+becomes shorter piece by piece, each piece is written at once, and then others have their turn.
 
 Names are the tenant's, who may put another thing in the place of anything: no link is followed, and a
 file that has another name somewhere keeps its bytes.
@@ -65,4 +65,5 @@ def _shorten(file: int, size: int, hurry: Event) -> None:
     """At most half of the time is ours."""
     began = clock.monotonic()
     os.ftruncate(file, size)
+    os.fsync(file)
     hurry.wait(min(clock.monotonic() - began, _LONGEST_PAUSE))
