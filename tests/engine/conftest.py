@@ -8,6 +8,7 @@ import pytest
 from bough.config import Settings, default_cache
 from bough.engine.local.installs import fetch
 from bough.engine.spec import ComputeSpec
+from engine.followers import write
 from engine.homes import Compute, Home, home_folder, spec_of
 
 
@@ -41,3 +42,11 @@ def open_folder() -> Iterator[Path]:
     with home_folder() as made:
         made.home.mkdir(mode=0o711)
         yield made.home
+
+
+@pytest.fixture
+async def primary(home: Home) -> Compute:
+    """A compute with something to follow in it."""
+    compute = await home.compute()
+    await write(compute, 1)
+    return compute

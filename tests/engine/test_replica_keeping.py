@@ -25,13 +25,6 @@ from engine.followers import (
 from engine.homes import VERIFIER, Compute, Home, branch_of
 
 
-@pytest.fixture
-async def primary(home: Home) -> Compute:
-    compute = await home.compute()
-    await write(compute, 1)
-    return compute
-
-
 def larger(compute: Compute) -> dict[str, str]:
     return {**compute.spec.settings, "max_connections": "150", "max_worker_processes": "12"}
 

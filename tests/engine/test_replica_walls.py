@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from bough.config import default_cache
 from engine.followers import (
     replica_of,
@@ -20,14 +18,6 @@ from engine.homes import Compute, Home
 from engine.intruder import Intruder
 from requires import require_root
 from world import short_folder
-
-
-@pytest.fixture
-async def primary(home: Home) -> Compute:
-    compute = await home.compute()
-    await write(compute, 1)
-    return compute
-
 
 LOGIN = """
 import struct

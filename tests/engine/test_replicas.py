@@ -27,13 +27,6 @@ from engine.followers import (
 from engine.homes import VERIFIER, Compute, Home, branch_of
 
 
-@pytest.fixture
-async def primary(home: Home) -> Compute:
-    compute = await home.compute()
-    await write(compute, 1)
-    return compute
-
-
 def born(replica: Compute) -> str:
     """When its copy was made."""
     return str(json.loads((replica.volume / "volume.json").read_text())["at"])
