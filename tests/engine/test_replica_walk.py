@@ -13,7 +13,7 @@ import pytest
 from bough.config import Settings
 from bough.domain.change import SetPassword
 from bough.engine.local.engine import LocalEngine
-from bough.engine.port import Following
+from bough.engine.port import Following, Readiness
 from engine.consistency import Machine
 from engine.followers import KEEPS_LITTLE, PATIENCE, follower_of, following, numbers, write, write_much
 from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of
@@ -38,9 +38,8 @@ class Walk:
         await self._primary.run()
         await self.write()
         for replica in self._replicas:
-            await replica.run()
             until = time.monotonic() + PATIENCE
-            while len(await numbers(replica)) != self._written:
+            while await replica.run() is not Readiness.READY or len(await numbers(replica)) != self._written:
                 assert time.monotonic() < until, f"{await following(replica)} after {self.steps}"
                 await self._keep(replica)
                 await asyncio.sleep(0.1)
