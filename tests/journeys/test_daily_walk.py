@@ -219,13 +219,15 @@ class Walk(RuleBasedStateMachine):
 
 @pytest.mark.timeout(3600)
 def test_the_platform_does_what_a_small_model_does(long: bool) -> None:
+    steps = 60 if long else 25
     with _serving() as served:
         Walk.served = served
         run_state_machine_as_test(
             Walk,
+            _min_steps=steps - 1,  # without it many a walk ends after a few
             settings=settings(
                 max_examples=20 if long else 2,
-                stateful_step_count=60 if long else 25,
+                stateful_step_count=steps,
                 deadline=None,
                 derandomize=not long,
                 phases=(Phase.explicit, Phase.generate),
