@@ -195,6 +195,8 @@ def test_without_a_hurry_too_only_what_is_in_the_folder_goes(shelf: Shelf) -> No
     (base / "5" / "link").symlink_to(elsewhere / "aim")
     (base / "away").symlink_to(elsewhere / "5")
     os.mkfifo(base / "5" / "pipe")
+    with suppress(OSError):  # where a file may be as large
+        os.truncate(base / "5" / "2", 1 << 60)
     if shelf.driver.name != "btrfs":  # where a subvolume has links to nothing outside
         os.link(elsewhere / "twin", base / "5" / "twin")
     before = tree(shelf.source)

@@ -12,16 +12,21 @@ from bough.engine.port import EngineError
 T = TypeVar("T")
 
 
-async def unbroken(work: Callable[[], T], executor: Executor | None = None) -> T:
+async def unbroken(
+    work: Callable[[], T], executor: Executor | None = None, *, hurry: Callable[[], object] | None = None
+) -> T:
     """Run `work` in a thread, and wait for its end even when the caller is cancelled.
 
-    A thread cannot be cancelled; leaving it behind would release the caller's lock in its middle.
+    A thread cannot be cancelled; leaving it behind would release the caller's lock in its middle. It can
+    be told to `hurry`.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.wrap_future(submitted(work, lambda run: loop.run_in_executor(executor, run)))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        if hurry is not None:
+            hurry()
         await asyncio.wait([task])
         task.exception()  # whoever asked has left; nobody else will read it
         raise

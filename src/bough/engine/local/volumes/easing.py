@@ -21,6 +21,7 @@ from bough.engine.local.volumes.copying import opened_folder
 from bough.engine.local.volumes.ioctls import end_of_extents
 
 _LARGE = 4 * 1024 * 1024
+_LARGEST = 1024**3  # that Postgres makes; what is larger is no file of its, and may be a hole without end
 _LARGEST_PIECE = 256 * 1024 * 1024
 _LONGEST_PAUSE = 0.1  # seconds
 _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -40,13 +41,13 @@ def ease(data: Path, hurry: Event) -> None:
 
 
 def _ease_file(name: str, folder: int, hurry: Event) -> None:
-    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_size <= _LARGE:
+    if not _LARGE < os.stat(name, dir_fd=folder, follow_symlinks=False).st_size <= _LARGEST:
         return
     file = os.open(name, _FILE, dir_fd=folder)
     try:
         seen = os.fstat(file)
         if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
-            for place in reversed([*_places(file, seen.st_size)]):
+            for place in reversed([*_places(file, min(seen.st_size, _LARGEST))]):
                 if not hurry.is_set():
                     _shorten(file, place, hurry)
     finally:

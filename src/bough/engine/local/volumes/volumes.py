@@ -4,7 +4,6 @@ A volume is its data and its WAL. The WAL is in the data folder, or apart on ano
 that is faster; then `pg_wal` is a link to it.
 """
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -83,13 +82,7 @@ class Volumes:
     async def ensure_absent(self, volume: VolumeId) -> None:
         """The volume and all that was begun of it are gone. There is time, as long as somebody waits."""
         hurry = Event()
-        dropping = asyncio.ensure_future(unbroken(lambda: self._drop(self.folder(volume), hurry), self._removers))
-        try:
-            await asyncio.shield(dropping)
-        except asyncio.CancelledError:
-            hurry.set()
-            await asyncio.wait([dropping])
-            raise
+        await unbroken(lambda: self._drop(self.folder(volume), hurry), self._removers, hurry=hurry.set)
 
     async def ensure_tidy(self) -> None:
         """Nothing half made or half removed is left. Only for a start: nothing may be in the making."""
