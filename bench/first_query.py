@@ -28,7 +28,7 @@ from bench.stopwatch import TOTAL, Stopwatch, Times, figures
 ROUNDS = 7
 WARM, COLD = "warm", "cold"
 LIMITS = {
-    "reflink": {WARM: 0.1, COLD: 0.2},
+    "reflink": {WARM: 0.1, COLD: 0.25},
     "btrfs+wal": {WARM: 0.15, COLD: 0.3},
     "plain": {WARM: 0.15, COLD: 0.5},
 }
