@@ -41,7 +41,7 @@ async def roles(compute: Compute) -> set[str]:
 
 def private(compute: Compute) -> AbstractAsyncContextManager[Path]:
     engine = compute.home.engine
-    return engine._private.on(branch_of(compute.spec), engine._installs[compute.spec.install])
+    return engine._private.on(branch_of(compute.spec), engine._offer._installs[compute.spec.install])
 
 
 def noted(compute: Compute) -> Path:
@@ -52,7 +52,7 @@ async def left_by_a_crash(compute: Compute) -> int:
     """The pid of one whose maker does not come to stop it."""
     engine = compute.home.engine
     spec = private_computes._spec(branch_of(compute.spec), {})
-    await engine._private._started(spec, engine._installs[compute.spec.install])
+    await engine._private._started(spec, engine._offer._installs[compute.spec.install])
     return compute.pid
 
 

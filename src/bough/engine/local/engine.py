@@ -9,7 +9,7 @@ from bough.config import Settings
 from bough.domain.change import Change, Empty, MakeRole
 from bough.engine.local import space
 from bough.engine.local.branches import Branches
-from bough.engine.local.computes import admitting, changes, emptying, session
+from bough.engine.local.computes import admitting, changes, emptying
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
@@ -17,10 +17,11 @@ from bough.engine.local.computes.private import PrivateComputes
 from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
 from bough.engine.local.folders import Folders
-from bough.engine.local.installs import installs
 from bough.engine.local.installs.installs import Install
+from bough.engine.local.installs.offer import Offer
 from bough.engine.local.isolation import cgroups
 from bough.engine.local.isolation.sandbox import Sandbox
+from bough.engine.local.looking import Looking
 from bough.engine.local.owners import Owners
 from bough.engine.local.progress import Progress, silent
 from bough.engine.local.refusals import machine_refusals
@@ -59,6 +60,7 @@ class LocalEngine:
         self._settings = settings
         self._spare_cu = spare_cu
         self._folders = Folders(settings)
+        self._offer = Offer(settings.cache)
         self._sandbox = Sandbox(settings)
         self._volumes = Volumes(self._folders.volumes)
         self._templates = Templates(self._folders.templates, self._volumes)
@@ -75,6 +77,7 @@ class LocalEngine:
             self._branches, self._living, self._folders, self._volumes, self._locks, check=self._check_new
         )
         self._standings = Standings(self._living, self._volumes, self._replicas.primaries)
+        self._looking = Looking(self._living, self._standings, self._sizes, self._folders, self._volumes)
         self._warm = WarmPool(
             Spares(self._branches, self._computes, self._living, self._volumes, self._owners),
             size=settings.warm_pool if spare_cu else 0,
@@ -82,7 +85,6 @@ class LocalEngine:
             busy=lambda: self._waiting > 0,
             check=self._check_new,
         )
-        self._installs: dict[str, Install] = {}
         self._waiting = 0  # callers that wait for a branch or a compute
 
     async def prepare(self, progress: Progress = silent) -> None:
@@ -93,10 +95,10 @@ class LocalEngine:
             self._volumes.use(driver, self._folders.wal)
             await unbroken(self._sandbox.ensure_ready)
             await unbroken(self._groups.ensure_ready)
-            self._installs = await asyncio.to_thread(installs.found, self._settings.cache)
+            await self._offer.look()
             await self._volumes.ensure_tidy()
             await self._living.adopt()
-            wished = self._wished_installs()
+            wished = self._offer.of_majors(self._settings.postgres_versions)
             for install in wished:
                 await unbroken(partial(self._templates.ensure, install, progress))
             await self._warm.open(self._spare_shape(wished[0]))
@@ -111,9 +113,8 @@ class LocalEngine:
         await asyncio.to_thread(self._volumes.close)
 
     def capabilities(self) -> Capabilities:
-        offered = installs.preferred(self._installs.values())
         return Capabilities(
-            installs={major: install.id for major, install in sorted(offered.items())},
+            installs={major: install.id for major, install in self._offer.preferred().items()},
             isolation=self._sandbox.isolates,
             limits=self._groups.sentence,
             driver=self._volumes.driver.name,
@@ -121,7 +122,7 @@ class LocalEngine:
         )
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
-        install = await self._install(spec.install)
+        install = await self._offer.pinned(spec.install)
         async with self._served(spec.volume_id):
             known = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read)
             if known is not None:
@@ -132,7 +133,7 @@ class LocalEngine:
             return await self._branches.make(spec, install)
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
-        install = await self._install(spec.install)
+        install = await self._offer.pinned(spec.install)
         async with self._served(spec.volume_id):
             sockets = await self._living.settled(spec.volume_id)
             if sockets is not None:
@@ -146,7 +147,7 @@ class LocalEngine:
                 await changes.make(own, change, install.major)
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
-        install = await self._install(spec.install)
+        install = await self._offer.pinned(spec.install)
         async with self._served(spec.endpoint_id), self._locks.of(spec.volume_id):
             if spec.follows is not None:
                 return await self._computes.ensure(await self._replicas.prepared(spec, spec.follows, install), install)
@@ -175,44 +176,16 @@ class LocalEngine:
         return None if sockets is None else Address(host=str(sockets), port=5432)
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
-        sockets = await self._living.sockets(endpoint)
-        if sockets is None:
-            return None
-        async with session.opened(sockets) as ours:
-            logical_bytes, position = await ours.logical_bytes(), await ours.position()
-        # In this order: when it is restarted in between, what the new run took is less than what is known of the old.
-        # The other way round all that the old one took would count again, as the new one's.
-        vitals = await self._living.vitals(endpoint)
-        if vitals is None:
-            return None
-        lag = await self._standings.lag(endpoint)
-        return Usage(
-            logical_bytes=logical_bytes,
-            memory_bytes=vitals.memory_bytes,
-            cpu_seconds=vitals.cpu_seconds,
-            wal_position=position.wal,
-            started_at=position.started_at,
-            replica_lag_bytes=lag.bytes,
-            replica_lag_seconds=lag.seconds,
-            cu=await asyncio.to_thread(self._sizes.size, endpoint),
-        )
+        return await self._looking.usage(endpoint)
 
     async def following(self, endpoint: EndpointId) -> Following | None:
         return await self._standings.following(endpoint)
 
     async def contents(self, endpoint: EndpointId) -> Contents | None:
-        sockets = await self._living.sockets(endpoint)
-        if sockets is None:
-            return None
-        async with session.opened(sockets) as ours:
-            return await ours.contents()
+        return await self._looking.contents(endpoint)
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
-        sockets = await self._living.sockets(endpoint)
-        if sockets is None:
-            return False
-        async with session.opened(sockets) as ours:
-            return await ours.is_busy()
+        return await self._looking.is_busy(endpoint)
 
     async def load(self, endpoint: EndpointId) -> Reading | None:
         return await asyncio.to_thread(self._sizes.reading, endpoint)
@@ -222,40 +195,7 @@ class LocalEngine:
             await unbroken(lambda: self._sizes.set(endpoint, cu))
 
     async def observe(self) -> Observation:
-        await asyncio.to_thread(self._folders.check_storage)
-        runs, volumes = await self._living.alive(), await self._volumes.present()
-        running = frozenset(run.endpoint_id for run in runs)
-        spare = frozenset(filter(is_spare, running))
-        free, total = await asyncio.to_thread(space.room, self._folders)
-        return Observation(
-            running=running - spare,
-            spare=spare,
-            volumes=frozenset(each for each in volumes if not is_spare(each)),
-            free_bytes=free,
-            total_bytes=total,
-            sizes={run.endpoint_id: run.cu for run in runs if run.cu is not None},
-        )
-
-    def _wished_installs(self) -> list[Install]:
-        offered = installs.preferred(self._installs.values())
-        missing = [major for major in self._settings.postgres_versions if major not in offered]
-        if missing:
-            raise EngineError(
-                f"Postgres {missing[0]} is not on this machine: start with `bough up`, which fetches it.",
-                transient=False,
-            )
-        return [offered[major] for major in self._settings.postgres_versions]
-
-    async def _install(self, wanted: str) -> Install:
-        """One that is not known may have been fetched since the start."""
-        if wanted not in self._installs:
-            self._installs = await asyncio.to_thread(installs.found, self._settings.cache)
-        install = self._installs.get(wanted)
-        if install is None:
-            raise EngineError(
-                f"The project needs the Postgres build {wanted}, which is not on this machine.", transient=False
-            )
-        return install
+        return await self._looking.observe()
 
     def _spare_shape(self, install: Install) -> Shape:
         cu = self._spare_cu or 0.25

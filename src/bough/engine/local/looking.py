@@ -1,0 +1,77 @@
+"""What can be seen of computes that run, and of the machine, without changing anything."""
+
+import asyncio
+
+from bough.engine.local import space
+from bough.engine.local.computes import session
+from bough.engine.local.computes.handover import is_spare
+from bough.engine.local.computes.living import Living
+from bough.engine.local.computes.sizing import Sizes
+from bough.engine.local.computes.standings import Standings
+from bough.engine.local.folders import Folders
+from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.port import Contents, Observation, Usage
+from bough.ids import EndpointId
+
+
+class Looking:
+    """Of a compute that does not run there is nothing to see: None, or not busy."""
+
+    def __init__(self, living: Living, standings: Standings, sizes: Sizes, folders: Folders, volumes: Volumes) -> None:
+        self._living = living
+        self._standings = standings
+        self._sizes = sizes
+        self._folders = folders
+        self._volumes = volumes
+
+    async def usage(self, endpoint: EndpointId) -> Usage | None:
+        sockets = await self._living.sockets(endpoint)
+        if sockets is None:
+            return None
+        async with session.opened(sockets) as ours:
+            logical_bytes, position = await ours.logical_bytes(), await ours.position()
+        # In this order: when it is restarted in between, what the new run took is less than what is known of the old.
+        # The other way round all that the old one took would count again, as the new one's.
+        vitals = await self._living.vitals(endpoint)
+        if vitals is None:
+            return None
+        lag = await self._standings.lag(endpoint)
+        return Usage(
+            logical_bytes=logical_bytes,
+            memory_bytes=vitals.memory_bytes,
+            cpu_seconds=vitals.cpu_seconds,
+            wal_position=position.wal,
+            started_at=position.started_at,
+            replica_lag_bytes=lag.bytes,
+            replica_lag_seconds=lag.seconds,
+            cu=await asyncio.to_thread(self._sizes.size, endpoint),
+        )
+
+    async def contents(self, endpoint: EndpointId) -> Contents | None:
+        sockets = await self._living.sockets(endpoint)
+        if sockets is None:
+            return None
+        async with session.opened(sockets) as ours:
+            return await ours.contents()
+
+    async def is_busy(self, endpoint: EndpointId) -> bool:
+        sockets = await self._living.sockets(endpoint)
+        if sockets is None:
+            return False
+        async with session.opened(sockets) as ours:
+            return await ours.is_busy()
+
+    async def observe(self) -> Observation:
+        await asyncio.to_thread(self._folders.check_storage)
+        runs, volumes = await self._living.alive(), await self._volumes.present()
+        running = frozenset(run.endpoint_id for run in runs)
+        spare = frozenset(filter(is_spare, running))
+        free, total = await asyncio.to_thread(space.room, self._folders)
+        return Observation(
+            running=running - spare,
+            spare=spare,
+            volumes=frozenset(each for each in volumes if not is_spare(each)),
+            free_bytes=free,
+            total_bytes=total,
+            sizes={run.endpoint_id: run.cu for run in runs if run.cu is not None},
+        )
