@@ -4,28 +4,24 @@ What a machine has is found out once: version 2, version 1 or nothing. A limit t
 never keeps a compute from starting: it is logged once, and the sentence for reports says so.
 """
 
-import errno
 import os
 import resource
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from bough import clock, log
+from bough import log
 from bough.config import Settings
-from bough.engine.local.isolation import hierarchies, processes
-from bough.engine.local.isolation.hierarchies import CONTROLLERS, Hierarchy, pids_in
+from bough.engine.local.isolation import groups, hierarchies
+from bough.engine.local.isolation.hierarchies import CONTROLLERS, Hierarchy
 from bough.engine.local.isolation.limits import Limits, cpu_weight, written
 
 OWN_GROUP = "bough-control"  # where our own processes go when they stand in the way
 _NO_SWAP_ACCOUNTING = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # files that some kernels lack
 _PROCESSES_OF_A_USER = 8192  # of all computes of a project, where groups cannot count
-_VACATE_SECONDS = 5.0
 _HEADROOM = 256 * 1024**2  # bytes above what a compute holds when its limit comes down
-_GIVEN_BACK = ("active_file", "inactive_file", "slab_reclaimable")  # of memory, when somebody needs it
 
 logger = log.get(room="engine")
 
@@ -84,7 +80,7 @@ class Cgroups:
                     group = self._ensure_group(each, name)
                     for controller in controllers:
                         self._write(each.version, group, controller, limits)
-                    _move(pid, group)
+                    groups.move(pid, group)
             self._placed[name] = (pid, limits)
         if not any("pids" in controllers for controllers in self._hierarchies.values()):
             _limit_user(pid)
@@ -128,9 +124,9 @@ class Cgroups:
     def remove(self, name: str) -> None:
         """The group is gone, and with it whatever a compute that ended left running."""
         self._placed.pop(name, None)
-        groups = [self._parent(each) / name for each in self._hierarchies]
-        for step in (_stop_forking, _vacate):
-            for group in groups:
+        places = [self._parent(each) / name for each in self._hierarchies]
+        for step in (groups.stop_forking, groups.vacate):
+            for group in places:
                 with self._complaints("control groups"):
                     step(group)
         self._remove_parents()
@@ -152,7 +148,7 @@ class Cgroups:
         for each, controllers in self._hierarchies.items():
             if "memory" in controllers:
                 with suppress(OSError):
-                    return _held(each.version, self._parent(each) / name)
+                    return groups.held(each.version, self._parent(each) / name)
         return None
 
     def needed_bytes(self, name: str) -> int | None:
@@ -161,7 +157,7 @@ class Cgroups:
             if "memory" in controllers:
                 group = self._parent(each) / name
                 with suppress(OSError):
-                    return max(0, _held(each.version, group) - _given_back(group))
+                    return max(0, groups.held(each.version, group) - groups.given_back(group))
         return None
 
     def _parent(self, hierarchy: Hierarchy) -> Path:
@@ -193,7 +189,7 @@ class Cgroups:
         with self._complaints(controller):
             if controller == "memory":
                 # A limit below what is held would kill; it comes down with what is.
-                limits = replace(limits, memory=max(limits.memory, _held(version, group) + _HEADROOM))
+                limits = replace(limits, memory=max(limits.memory, groups.held(version, group) + _HEADROOM))
             for file, value in written(version, controller, limits):
                 if file not in _NO_SWAP_ACCOUNTING or (group / file).exists():
                     (group / file).write_text(value)
@@ -206,52 +202,6 @@ class Cgroups:
             if what not in self._refusals:
                 self._refusals[what] = f"{what} refused: {error.strerror}"
                 logger.warning("compute_not_limited", limit=what, error=str(error))
-
-
-def _held(version: int, group: Path) -> int:
-    return int((group / ("memory.current" if version == 2 else "memory.usage_in_bytes")).read_text())
-
-
-def _given_back(group: Path) -> int:
-    lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
-    return sum(int(figure) for name, figure in lines if name in _GIVEN_BACK)
-
-
-def _move(pid: int, group: Path) -> None:
-    """The process, then what it forked before: what it forks from then on is born in the group.
-
-    So after a process has moved, its children outside are those it had already, all of them listed;
-    the same holds for each child in turn, and nothing slips through.
-    """
-    inside = pids_in(group)
-    waiting = [pid]
-    while waiting:
-        each = waiting.pop()
-        if each not in inside:
-            with suppress(ProcessLookupError):
-                (group / "cgroup.procs").write_text(str(each))
-        waiting += processes.children(each)
-
-
-def _vacate(group: Path) -> None:
-    until = clock.monotonic() + _VACATE_SECONDS
-    while True:
-        try:
-            group.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if error.errno != errno.EBUSY or clock.monotonic() > until:
-                raise
-            for pid in pids_in(group):
-                processes.kill(pid, lambda pid: pid in pids_in(group))
-            time.sleep(0.005)
-
-
-def _stop_forking(group: Path) -> None:
-    """First of all: who forks and ends faster than we look would never be caught."""
-    if (group / "pids.max").exists():
-        (group / "pids.max").write_text("0")
 
 
 def _limit_user(pid: int) -> None:
