@@ -6,6 +6,7 @@ the API, one after another, each until its first row. What 99 in a hundred trans
 beside the same before, and the longest wait is that of a usual branch: the median over the branches.
 """
 
+import os
 import statistics
 import time
 from collections import defaultdict
@@ -36,6 +37,7 @@ class Clients:
     made: int = 0
 
     def round(self) -> None:
+        os.sync()  # what the clients of others have left unwritten is not measured here
         probes = Probes.asking(self.project.target, self.kind.rows)
         try:
             before = time.perf_counter()
@@ -87,7 +89,8 @@ def promise(driver: str, made: list[Clients], place: str) -> Promise:
             for what in _ASKED
         ),
         how=(
-            f"one process reads and one writes rows at random by the parent's socket, {PAUSE * 1e3:g} ms between two",
+            f"one process reads and one writes rows at random by the parent's socket, {PAUSE * 1e3:g} ms between two; "
+            "each round begins with a sync",
             f"{made[0].seconds:g} s with branches one after another, over {ROUNDS} rounds: "
             + ", ".join(f"{clients.made} of {clients.kind.name}" for clients in made),
             *dict.fromkeys(f"{rows.read}; {rows.write}" for rows in (clients.kind.rows for clients in made)),
