@@ -16,7 +16,7 @@ from bough.postgres.data_folder import is_left_empty, is_left_out
 
 Fill = Callable[[int, int], None]  # from one open file into another, which is empty
 
-_PIECE = 64 * 1024 * 1024
+_PIECE = 8 * 1024 * 1024
 DEEPEST = 32  # Postgres nests five; each level costs two open folders
 _OUR_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = _OUR_FOLDER | os.O_NOFOLLOW
@@ -40,15 +40,22 @@ def copy_file(source: Path, target: Path, owner: Identity, fill: Fill) -> None:
 
 
 def copy_bytes(reading: int, writing: int) -> None:
-    """The kernel moves them. Some file systems cannot copy between one another that way."""
+    """The kernel moves them. Some file systems cannot copy between one another that way.
+
+    A large file is synced piece by piece: all of it at once would keep waiting whoever syncs something else.
+    """
     try:
-        while os.copy_file_range(reading, writing, _PIECE):
-            pass
+        _copy_pieces(writing, lambda: os.copy_file_range(reading, writing, _PIECE))
     except OSError as error:
         if error.errno not in _NOT_IN_THE_KERNEL:
             raise
-        while os.sendfile(writing, reading, None, _PIECE):
-            pass
+        _copy_pieces(writing, lambda: os.sendfile(writing, reading, None, _PIECE))
+
+
+def _copy_pieces(writing: int, copy: Callable[[], int]) -> None:
+    while copied := copy():
+        if copied == _PIECE:
+            os.fdatasync(writing)
 
 
 def chown_tree(folder: Path, owner: Identity) -> None:

@@ -1,0 +1,47 @@
+"""Bytes from one file into another."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from bough.engine.local.volumes import copying
+from bough.engine.local.volumes.copying import copy_bytes
+
+SIZE = 2 * copying._PIECE + 4096
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much was in the file at each of its syncs."""
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda file: sizes.append(os.fstat(file).st_size))
+    return sizes
+
+
+def _copied(folder: Path, content: bytes) -> bytes:
+    (folder / "from").write_bytes(content)
+    with (folder / "from").open("rb") as source, (folder / "to").open("wb") as target:
+        copy_bytes(source.fileno(), target.fileno())
+    return (folder / "to").read_bytes()
+
+
+@pytest.mark.parametrize("way", ["in the kernel", "between file systems"])
+def test_a_large_file_is_synced_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[int], way: str
+) -> None:
+    if way == "between file systems":
+
+        def refuse(*_: int) -> int:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+        monkeypatch.setattr(os, "copy_file_range", refuse)
+    content = os.urandom(SIZE)
+    assert _copied(tmp_path, content) == content
+    assert synced == [copying._PIECE, 2 * copying._PIECE]
+
+
+def test_a_small_file_waits_for_the_sync_of_all(tmp_path: Path, synced: list[int]) -> None:
+    assert _copied(tmp_path, b"small") == b"small"
+    assert synced == []
