@@ -11,7 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,6 @@ COPY_ON_WRITE = ("reflink", "btrfs", "btrfs+wal")
 DRIVERS = (*COPY_ON_WRITE, "plain")
 GB = 1024**3
 _FILE_SYSTEMS: dict[str, FileSystem] = {"reflink": "xfs", "btrfs": "btrfs", "btrfs+wal": "btrfs"}
-_TRIES, _PAUSE = 100, 0.1  # to unmount what a process that ends still holds
 
 
 class NotHere(Exception):
@@ -107,14 +106,11 @@ def _description(driver: str, home: Path, thin: bool) -> str:
 
 def _unmount(image: Image) -> None:
     image_making.clear_away(image.home)
-    for _ in range(_TRIES):
-        if not image.root.is_mount():
-            return
-        with suppress(mounts.CommandFailed):
+    if image.root.is_mount():
+        try:
             mounts.unmount(image.root)
-            return
-        time.sleep(_PAUSE)
-    mounts.run("umount", "--lazy", image.root)
+        except mounts.CommandFailed:
+            mounts.run("umount", "--lazy", image.root)
 
 
 def _forget(place: Place, folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import storages
 from bough.engine.local import space
 from bough.engine.local.folders import Folders
-from bough.engine.local.images import allocating, image, image_making
+from bough.engine.local.images import allocating, image, image_making, mounts
 from bough.engine.local.images.image import DRAFT, MARKER, RECORD, FileSystem, Image
 from bough.engine.local.progress import silent
 from bough.engine.port import EngineError
@@ -62,6 +62,23 @@ def test_with_a_record_they_are_in_the_image(home: Path, fs: FileSystem, wal: st
         "size": storages.SIZE,
     }
     assert (home / "storage" / MARKER).read_text().strip() == made.id
+
+
+def test_an_unmount_waits_for_who_is_just_ending(home: Path) -> None:
+    made = storages.with_image(home)
+    with subprocess.Popen(["sleep", "0.5"], cwd=made.root):
+        made.unmount()
+    assert not made.is_mounted()
+
+
+def test_an_unmount_says_that_somebody_is_in_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "_ENDING_SECONDS", 0.2)
+    made = storages.with_image(home)
+    with subprocess.Popen(["sleep", "60"], cwd=made.root) as guest:
+        with pytest.raises(EngineError, match="busy"):
+            made.unmount()
+        assert made.is_mounted()
+        guest.kill()
 
 
 def test_a_start_mounts_it_again_and_an_unmount_frees_its_device(home: Path) -> None:

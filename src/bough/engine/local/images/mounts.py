@@ -4,11 +4,17 @@ The programs of util-linux do it; none of this is on the way of a request.
 """
 
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bough import clock
+
 # Neither our PATH nor our language: the programs of an administrator, and words we can show.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
+_BUSY = "busy"  # in the words of `umount`
+_ENDING_SECONDS = 5.0
+_LOOK = 0.05  # seconds between tries
 
 
 class CommandFailed(Exception):
@@ -36,7 +42,17 @@ def mount(file: Path, place: Path, fs: str, options: Sequence[str]) -> None:
 
 
 def unmount(place: Path) -> None:
-    run("umount", place)
+    """Whoever is just ending may hold it for a moment, and is waited for."""
+    until = clock.monotonic() + _ENDING_SECONDS
+    while True:
+        try:
+            run("umount", place)
+        except CommandFailed as error:
+            if _BUSY not in str(error) or clock.monotonic() >= until:
+                raise
+            time.sleep(_LOOK)
+        else:
+            return
 
 
 def detach_all(file: Path) -> None:
