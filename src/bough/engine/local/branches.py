@@ -16,6 +16,7 @@ from bough.engine.local.owners import Owners
 from bough.engine.local.refusals import machine_refusals
 from bough.engine.local.template import Templates
 from bough.engine.local.threads import Locks, unbroken
+from bough.engine.local.volumes.commits import small_commits
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import NewVolume, Volumes
 from bough.engine.port import EngineError, Origin
@@ -81,7 +82,8 @@ class Branches:
     async def _clone_running(self, made: NewVolume, parent: VolumeId, sockets: Path, install: Install) -> Origin:
         data, source_wal = self._volumes.folder(parent).data, self._volumes.wal(parent)
         async with session.opened(sockets) as ours:
-            first = await ours.begin_backup(install.major)
+            async with small_commits(data, source_wal):
+                first = await ours.begin_backup(install.major)
             await self._work(lambda: made.clone(data))
             # Before and after: what comes or goes in between may be in the copy.
             subscribed = await ours.subscribes()
