@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bench.parents import Kind
-from bench.places import COPY_ON_WRITE
 from bench.projects import Made, Project
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS
 from bench.stalls import PAUSE, Probes, Waits
 from bench.stopwatch import Times
 
-STALL_LIMIT = 100.0  # milliseconds, on file systems that share blocks
+STALL_LIMIT = 100.0  # milliseconds
+_LIMITED = ("reflink", "btrfs+wal")  # what `bough storage init` makes
 P99, P99_BEFORE = "p99 of {}s while branches are made", "p99 of {}s before"
 LONGEST = "longest {} while one is made"
 _ASKED = ("read", "write")
@@ -74,7 +74,7 @@ class Clients:
 
 
 def promise(driver: str, made: list[Clients], place: str) -> Promise:
-    limit = STALL_LIMIT if driver in COPY_ON_WRITE else None
+    limit = STALL_LIMIT if driver in _LIMITED else None
     words = "wait this long" if limit is None else f"wait for less than {limit:g} ms at the longest"
     return Promise(
         name=f"branch_waits {driver}",

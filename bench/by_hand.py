@@ -25,7 +25,7 @@ from bough.engine.spec import compute_settings, size_settings
 from bough.postgres import ADMIN, MAINTENANCE_DATABASE, conf, template
 
 MAJOR = 17
-SETTINGS = conf.text({**size_settings(MAX_CU), **compute_settings(MAX_CU, logical_replication=False)})
+SETTINGS = conf.text({**size_settings(MAX_CU), **compute_settings(MAX_CU, logical_replication=False)}, major=MAJOR)
 _CHOICES = [word for word in template.initdb_arguments(MAJOR) if not word.startswith("--auth")]
 LOOK = 0.001  # seconds between two looks at the pid file
 

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from bench import homes, pgbench, places
+from bench.by_hand import MAJOR
 from bench.homes import SETTINGS, Compute, Home, connected
 from bench.pgbench import SELECT_ONLY, TPC_B
 from bench.places import DRIVERS
@@ -103,7 +104,7 @@ def _promise(sizes: Sizes, made: dict[str, Loaded]) -> Promise:
         how=_how(sizes, [made[driver] for driver in others]),
         baseline=(
             f"the same on a compute whose volume is on {native}: {made[BASELINE].home.place.description}",
-            "settings of all: " + ", ".join(conf.text(SETTINGS).splitlines()),
+            "settings of all: " + ", ".join(conf.text(SETTINGS, major=MAJOR).splitlines()),
         ),
     )
 

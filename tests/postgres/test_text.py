@@ -30,15 +30,22 @@ def test_a_literal_cannot_end_its_quotes(text: str) -> None:
 
 
 def test_a_setting_cannot_start_a_new_line() -> None:
-    assert "work_mem = '4MB'\n" in conf.text({"work_mem": "4MB"})
-    assert "x = 'it''s \\\\n'\n" in conf.text({"x": "it's \\n"})
+    assert "work_mem = '4MB'\n" in conf.text({"work_mem": "4MB"}, major=17)
+    assert "x = 'it''s \\\\n'\n" in conf.text({"x": "it's \\n"}, major=17)
     with pytest.raises(ValueError, match="line break"):
-        conf.text({"x": "a\nshared_preload_libraries = 'evil'"})
+        conf.text({"x": "a\nshared_preload_libraries = 'evil'"}, major=17)
 
 
 def test_given_settings_stand_over_ours() -> None:
-    assert "max_wal_senders = '3'\n" in conf.text({"max_wal_senders": "3"})
-    assert "max_wal_senders = '20'" not in conf.text({"max_wal_senders": "3"})
+    assert "max_wal_senders = '3'\n" in conf.text({"max_wal_senders": "3"}, major=17)
+    assert "max_wal_senders = '20'" not in conf.text({"max_wal_senders": "3"}, major=17)
+
+
+def test_only_who_follows_another_reads_ahead_of_its_recovery() -> None:
+    """The setting came with 15: a server that does not know it would not start."""
+    off = "recovery_prefetch = 'off'\n"
+    assert [off in conf.text({}, major=major) for major in (14, 15, 17)] == [False, True, True]
+    assert "recovery_prefetch" not in conf.text({}, major=17, follows=True)
 
 
 def test_the_map_lets_the_gateway_be_anyone_but_us() -> None:

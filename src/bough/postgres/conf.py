@@ -32,15 +32,20 @@ EVERY_COMPUTE = {
     "max_locks_per_transaction": "64",
 }
 
+# A branch that recovers would fill the queue of the disk, and its parent's clients wait behind it.
+_READS_ONE_BY_ONE = {"recovery_prefetch": "off"}
+_KNOWS_PREFETCH = 15
 
-def text(settings: Mapping[str, str]) -> str:
-    """The whole file: ours for every compute, then the given ones over them."""
-    return lines({**EVERY_COMPUTE, **settings})
+
+def text(settings: Mapping[str, str], *, major: int, follows: bool = False) -> str:
+    """The whole file: ours for every compute, then the given ones over them. Who follows another always recovers."""
+    known = {} if follows or major < _KNOWS_PREFETCH else _READS_ONE_BY_ONE
+    return lines({**EVERY_COMPUTE, **known, **settings})
 
 
-def text_over_size(settings: Mapping[str, str]) -> str:
+def text_over_size(settings: Mapping[str, str], *, major: int, follows: bool) -> str:
     """The same over the settings in `SIZE_FILE`: the last line that names a setting counts."""
-    return f"include '{SIZE_FILE}'\n{text(settings)}"
+    return f"include '{SIZE_FILE}'\n{text(settings, major=major, follows=follows)}"
 
 
 def lines(settings: Mapping[str, str]) -> str:

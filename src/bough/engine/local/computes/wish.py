@@ -32,7 +32,7 @@ class Wish:
 def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
     names = [role.name for role in spec.roles]
     files = {
-        "postgresql.conf": conf.text_over_size(spec.settings),
+        "postgresql.conf": conf.text_over_size(spec.settings, major=major, follows=spec.follows is not None),
         "pg_hba.conf": hba.hba_text(),
         "pg_ident.conf": hba.ident_text(
             major=major, control_user=entrants.control, gateway_user=entrants.gateway, roles=names
