@@ -9,7 +9,7 @@ import pytest
 from bough.engine.local.volumes import copying
 from bough.engine.local.volumes.copying import copy_bytes
 
-SIZE = 2 * copying._PIECE + 4096
+SIZE = copying._LARGE + 2 * copying._PIECE + 4096
 
 
 @pytest.fixture
@@ -39,7 +39,20 @@ def test_a_large_file_is_synced_piece_by_piece(
         monkeypatch.setattr(os, "copy_file_range", refuse)
     content = os.urandom(SIZE)
     assert _copied(tmp_path, content) == content
-    assert synced == [copying._PIECE, 2 * copying._PIECE]
+    assert synced == [copying._LARGE + pieces * copying._PIECE for pieces in range(3)]
+
+
+def test_what_others_changed_is_synced_in_stretches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[int]
+) -> None:
+    """Not all of it at the end, when it has become much."""
+    stretches: list[int] = []
+    monkeypatch.setattr(copying, "sync_filesystem_of", lambda file: stretches.append(os.fstat(file).st_size))
+    monkeypatch.setattr(copying, "_STRETCH", 2 * copying._PIECE)
+    content = os.urandom(copying._LARGE + 5 * copying._PIECE)
+    assert _copied(tmp_path, content) == content
+    assert stretches == [copying._LARGE + pieces * copying._PIECE for pieces in (0, 2, 4)]
+    assert len(synced) == 6
 
 
 def test_a_small_file_waits_for_the_sync_of_all(tmp_path: Path, synced: list[int]) -> None:

@@ -42,7 +42,7 @@ def sync_folder(path: Path) -> None:
     """
     with _opened(path) as descriptor:
         if is_btrfs(path):
-            _sync_all(descriptor)
+            sync_filesystem_of(descriptor)
         else:
             os.fsync(descriptor)
 
@@ -61,7 +61,14 @@ def sync_files(folder: Path) -> None:
 def sync_filesystem(path: Path) -> None:
     """Everything written to the file system of `path` is on disk: one call for thousands of files."""
     with _opened(path) as descriptor:
-        _sync_all(descriptor)
+        sync_filesystem_of(descriptor)
+
+
+def sync_filesystem_of(descriptor: int) -> None:
+    """The same, of an open file."""
+    if _libc.syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def is_btrfs(folder: Path) -> bool:
@@ -81,12 +88,6 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _sync_all(descriptor: int) -> None:
-    if _libc.syncfs(descriptor) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 @contextmanager

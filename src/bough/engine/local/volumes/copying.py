@@ -9,14 +9,18 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from bough.engine.local.durable import sync_filesystem_of
 from bough.engine.local.isolation.sandbox import Identity
 from bough.postgres.data_folder import is_left_empty, is_left_out
 
 Fill = Callable[[int, int], None]  # from one open file into another, which is empty
 
-_PIECE = 8 * 1024 * 1024
+_LARGE = 4 * 1024 * 1024  # as a segment of WAL, of which there may be many
+_PIECE = 512 * 1024
+_STRETCH = 64 * 1024 * 1024
 DEEPEST = 32  # Postgres nests five; each level costs two open folders
 _OUR_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = _OUR_FOLDER | os.O_NOFOLLOW
@@ -42,20 +46,29 @@ def copy_file(source: Path, target: Path, owner: Identity, fill: Fill) -> None:
 def copy_bytes(reading: int, writing: int) -> None:
     """The kernel moves them. Some file systems cannot copy between one another that way.
 
-    A large file is synced piece by piece: all of it at once would keep waiting whoever syncs something else.
+    A large file is read and synced piece by piece, and nothing of it ahead: more at once would keep waiting
+    whoever else needs the disk. So would what others have changed meanwhile, if it all were synced at the end.
     """
     try:
-        _copy_pieces(writing, lambda: os.copy_file_range(reading, writing, _PIECE))
+        _copy_pieces(reading, writing, partial(os.copy_file_range, reading, writing))
     except OSError as error:
         if error.errno not in _NOT_IN_THE_KERNEL:
             raise
-        _copy_pieces(writing, lambda: os.sendfile(writing, reading, None, _PIECE))
+        _copy_pieces(reading, writing, partial(os.sendfile, writing, reading, None))
 
 
-def _copy_pieces(writing: int, copy: Callable[[], int]) -> None:
-    while copied := copy():
-        if copied == _PIECE:
-            os.fdatasync(writing)
+def _copy_pieces(reading: int, writing: int, copy: Callable[[int], int]) -> None:
+    size, unsynced = _LARGE, 0
+    while copied := copy(size):
+        if copied < size:
+            continue
+        os.posix_fadvise(reading, 0, 0, os.POSIX_FADV_RANDOM)
+        os.fdatasync(writing)
+        size = _PIECE
+        unsynced += copied
+        if unsynced >= _STRETCH:
+            sync_filesystem_of(writing)
+            unsynced = 0
 
 
 def chown_tree(folder: Path, owner: Identity) -> None:
