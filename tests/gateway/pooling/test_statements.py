@@ -41,6 +41,15 @@ async def test_a_name_that_is_taken_or_unknown_is_told_as_the_client_said_it(thr
     assert (await one.ask(use("order-7"), SYNC)).value == "1"
 
 
+async def test_an_unknown_name_leaves_those_that_are_known_where_they_are(one_member: Pooler) -> None:
+    """In a transaction that has failed they could not be made again."""
+    client = await one_member.client()
+    await client.ask(parse("s", "begin"), SYNC)
+    await client.ask(use("s"), SYNC)
+    assert (await client.ask(describe("S", "unknown"), SYNC)).code == "26000"
+    assert not (await client.ask(describe("S", "s"), SYNC)).troubles
+
+
 @pytest.mark.parametrize("words", ["deallocate all", "discard all", "deallocate s"])
 @pytest.mark.parametrize("by", ["simple", "extended"])
 async def test_what_one_throws_away_the_others_keep(three: list[Speaker], words: str, by: str) -> None:

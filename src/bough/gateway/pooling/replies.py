@@ -221,9 +221,10 @@ class Replies:
         self._ledger.failed()
         if refused is not None:
             return refused
-        if trouble.code == _NO_STATEMENT or _OLD_PLAN in message:
+        is_ours = _OUR_NAME in message
+        if (is_ours and trouble.code == _NO_STATEMENT) or _OLD_PLAN in message:
             self._ledger.doubt()
-        return self._hooks.in_their_words(message) if _OUR_NAME in message else None
+        return self._hooks.in_their_words(message) if is_ours else None
 
     def _refused(self, code: str, message: bytes) -> bytes | None:
         """Our words, when it is the error that we brought about."""
