@@ -62,7 +62,7 @@ def until(seen: Callable[[], T | None], seconds: float = 30.0) -> T:
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may go between open and read
         return False
 
 
