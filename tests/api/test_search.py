@@ -85,7 +85,7 @@ async def test_deleted_projects_are_in_the_other_list(caller: Caller) -> None:
     (shown,) = answer.json()["projects"]
     assert (shown["name"], shown["id"]) == ("gone", deleted["id"])
     assert shown["recoverable_until"] > shown["deleted_at"]
-    assert await caller.names(recoverable=True, search="liv") == []
+    assert await caller.names(recoverable=True, search="living") == []
 
 
 async def test_the_words_of_a_flag(caller: Caller) -> None:

@@ -7,6 +7,7 @@ and nothing that was committed is lost.
 import asyncio
 import os
 import random
+import re
 import signal
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -111,9 +112,9 @@ def _postmasters(home: Path) -> set[str]:
 
 
 def _told_apart(names: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Those of the warm pool, and the others."""
+    """Those of the warm pool, and the others: a project may be called `warm-hall-15561598`."""
     known = set(names)
-    spares = {name for name in known if name.startswith("warm-")}
+    spares = {name for name in known if re.fullmatch(r"warm-[0-9a-f]{12}", name)}
     return spares, known - spares
 
 
