@@ -94,10 +94,12 @@ def _measure(driver: str, kinds: list[Kind], servers: dict[str, Postgres], sizes
                 parent.branch()
                 parent.copy()
         yield _promise(driver, made, platform.place.description)
-        clients = [Clients(parent.project, parent.kind, sizes.waits_seconds) for parent in made]
+        clients = [Clients(parent.project, parent.kind, sizes.waits_seconds, sizes.alone_seconds) for parent in made]
         for turn_of_clients in turns(clients):
             for each in turn_of_clients:
                 each.round()
+        for each in clients:
+            each.alone()
         yield branch_waits.promise(driver, clients, platform.place.description)
 
 

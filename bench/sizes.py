@@ -11,6 +11,7 @@ class Sizes:
     ageing_seconds: int = 20  # of pgbench, a round
     tables: int = 5_000
     waits_seconds: float = 4.0  # branching: while branches are made one after another, and before for as long
+    alone_seconds: float = 30.0  # branching: while none is made, of a parent that was much written
     replicated_mb: int = 1024  # replica: beside the fresh parent
     pgbench_scale: int = 20  # throughput
     pgbench_seconds: int = 10
@@ -30,6 +31,7 @@ SMALL = Sizes(
     ageing_seconds=2,
     tables=200,
     waits_seconds=1.0,
+    alone_seconds=1.0,
     replicated_mb=64,
     pgbench_scale=2,
     pgbench_seconds=2,
