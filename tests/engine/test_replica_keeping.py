@@ -84,6 +84,23 @@ async def test_one_that_shrinks_with_its_primary_waits_until_it_has_heard_of_tha
     assert await replica.value("show max_connections") == small["max_connections"]
 
 
+async def test_one_that_was_killed_learns_on_the_way_what_it_needs(primary: Compute) -> None:
+    """Neither of the two is larger now, but what it must read again was written while its primary was."""
+    small = primary.spec.settings
+    replica = await replica_of(primary)
+    await streams(replica)
+    await replica.suspend()
+    await primary.run(settings=larger(primary))
+    await replica.run(settings=larger(primary))
+    await write(primary, 2)
+    await primary.run(settings=small)
+    await write(primary, 3)
+    await shows(replica, 1, 2, 3)
+    await replica.kill()
+    assert await replica.run(settings=small) is Readiness.READY
+    await shows(replica, 1, 2, 3)
+
+
 # What stays, and what goes.
 
 

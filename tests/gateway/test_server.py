@@ -1,5 +1,6 @@
 """Accepting: who a client is by its address, and when there is no room for another."""
 
+import asyncio
 import errno
 import socket
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 import world
 from bough.gateway import server
-from bough.gateway.balance import Balance
+from bough.gateway.balance import PATIENCE, Balance
 from gateway import doorway as doorways
 from gateway.doorway import Doorway
 from gateway.test_door import BY_NAME
@@ -83,6 +84,7 @@ async def test_workers_take_clients_in_turn(postgres_server: world.PostgresServe
         for _ in range(4 * workers):
             wire = await opened.wire()
             await wire.ask_for_tls()
+            await asyncio.sleep(10 * PATIENCE)  # those that let another go ahead listen again
         assert [each.connections for each in opened.servers] == [4] * workers
         opened.servers[0].shut()  # which has as many as the others, and takes nobody any more
         for _ in range(4):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from bough.config import Settings
@@ -10,6 +10,7 @@ from bough.domain.change import Change, Empty, MakeRole
 from bough.engine.local import space
 from bough.engine.local.branches import Branches
 from bough.engine.local.computes import admitting, changes, emptying
+from bough.engine.local.computes.compute_log import LacksSettings
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
@@ -44,7 +45,7 @@ from bough.engine.port import (
     Reading,
     Usage,
 )
-from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
+from bough.engine.spec import BranchSpec, ComputeSpec, Follow, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
 from bough.postgres.hba import NAMES_EVERY_ROLE_BEFORE
 
@@ -150,11 +151,17 @@ class LocalEngine:
         install = await self._offer.pinned(spec.install)
         async with self._served(spec.endpoint_id), self._locks.of(spec.volume_id):
             if spec.follows is not None:
-                return await self._computes.ensure(await self._replicas.prepared(spec, spec.follows, install), install)
+                return await self._ensure_follows(spec, spec.follows, install)
             readiness = await self._computes.ensure(spec, install)
             if readiness is Readiness.READY:
                 await self._replicas.welcome(spec)
             return readiness
+
+    async def _ensure_follows(self, spec: ComputeSpec, follow: Follow, install: Install) -> Readiness:
+        """What it needs it may find out only on the way: then once more with that."""
+        with suppress(LacksSettings):
+            return await self._computes.ensure(await self._replicas.prepared(spec, follow, install), install)
+        return await self._computes.ensure(await self._replicas.prepared(spec, follow, install), install)
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
         if is_spare(endpoint):  # whoever stops these stops the platform

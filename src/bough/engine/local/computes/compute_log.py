@@ -18,8 +18,8 @@ _PASSING = (
     "is shutting down",
     "Cannot allocate memory",
     "could not fork",
-    "insufficient parameter settings",  # of a read replica, which knows by now what it needs
 )
+_LACKS_SETTINGS = "insufficient parameter settings"
 # A read replica whose primary sleeps says these all the time; they keep nobody from starting.
 _OF_ITS_RECEIVER = (
     "could not connect to the primary",
@@ -29,6 +29,10 @@ _OF_ITS_RECEIVER = (
 )
 
 
+class LacksSettings(EngineError):
+    """A read replica has less of something than the WAL asks for that it replays; by now it knows of what."""
+
+
 def reason(log: Path, data: Path) -> EngineError:
     """Why the last start failed, in one sentence without our paths."""
     lines = _since_start(log)
@@ -36,7 +40,10 @@ def reason(log: Path, data: Path) -> EngineError:
     if message is None:
         return EngineError("The compute's process was ended from outside.")
     public = message.replace(str(data), "the data folder").replace(str(data.parent), "the volume").rstrip(".")
-    return EngineError(f"The compute could not start: {public}.", transient=any(sign in message for sign in _PASSING))
+    sentence = f"The compute could not start: {public}."
+    if _LACKS_SETTINGS in message:
+        return LacksSettings(sentence)
+    return EngineError(sentence, transient=any(sign in message for sign in _PASSING))
 
 
 def _fatal(lines: list[str]) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bough import clock
 from bough.engine.local.computes import metrics, postmaster, process, session, sizing
+from bough.engine.local.computes.compute_log import LacksSettings
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
 from bough.engine.local.computes.metrics import Kind
@@ -52,7 +53,8 @@ class Computes:
             try:
                 readiness = await self._round(spec, launch, wished, until)
             except EngineError as error:
-                if not error.transient or clock.monotonic() >= until:
+                passes = error.transient and not isinstance(error, LacksSettings)
+                if not passes or clock.monotonic() >= until:
                     metrics.start_failed()
                     await self._living.forget_dead(spec.endpoint_id)
                     raise
