@@ -154,6 +154,64 @@ async def test_in_a_failed_transaction_a_statement_is_an_error_and_can_be_used_l
     assert (await client.ask(use("s"), SYNC)).value == "1"
 
 
+# Batches that follow one another without waiting: what became of the first is not known when the next is read.
+
+
+async def test_one_that_was_never_made_is_not_found_by_the_next_batch(three: list[Speaker]) -> None:
+    """Though the member has the same text for another name."""
+    failed, used, described, again = await three[0].asks(
+        use("nothing") + parse("t", "select 1") + SYNC,
+        parse("s", "select 1") + use("t") + SYNC,
+        describe("S", "t") + SYNC,
+        parse("t", "select 1") + use("t") + SYNC,
+    )
+    assert 'statement "nothing" does not exist' in failed.troubles[0].message
+    for answer in (used, described):
+        assert (answer.code, answer.troubles[0].message) == ("26000", 'prepared statement "t" does not exist')
+    assert again.value == "1"
+
+
+async def test_one_that_was_not_closed_after_all_is_there_for_the_next_batch(three: list[Speaker]) -> None:
+    await three[0].ask(parse("s", "select 1"), SYNC)
+    failed, used, described = await three[0].asks(
+        use("nothing") + close("S", "s") + SYNC, use("s") + SYNC, describe("S", "s") + SYNC
+    )
+    assert failed.code == "26000"
+    assert used.value == "1"
+    assert not described.troubles
+
+
+@pytest.mark.parametrize(
+    "ending", [close("S", "s") + SYNC, query("deallocate s"), parse("", "deallocate s") + use("") + SYNC]
+)
+async def test_one_that_ends_only_with_the_next_batch_is_gone_then(three: list[Speaker], ending: bytes) -> None:
+    await three[0].ask(parse("s", "select 1"), SYNC)
+    failed, taken, ended, used = await three[0].asks(
+        use("nothing") + close("S", "s") + SYNC, parse("s", "select 2") + SYNC, ending, use("s") + SYNC
+    )
+    assert (failed.code, taken.code, used.code) == ("26000", "42P05", "26000")
+    assert not ended.troubles
+    assert (await three[0].ask(parse("s", "select 3"), use("s"), SYNC)).value == "3"
+
+
+async def test_one_that_could_not_be_made_again_can_be_used_by_the_next_batch(pooler: Pooler) -> None:
+    pooler.set(servers=1, servers_per_pool=1, statements=1)
+    (client,) = await pooler.clients(1)
+    await client.ask(parse("s", "select 1"), SYNC)
+    await client.ask(parse("other", "select 2"), SYNC)  # the member has room for one
+    failed, used = await client.asks(use("nothing") + use("s") + SYNC, use("s") + SYNC)
+    assert failed.code == "26000"
+    assert used.value == "1"
+
+
+async def test_nothing_is_left_of_a_name_that_was_taken_and_is_closed(three: list[Speaker]) -> None:
+    client = three[0]
+    await client.asks(query("begin"), parse("t", "select 1") + SYNC)
+    assert (await client.ask(parse("t", "select 2"), SYNC)).code == "42P05"
+    _, _, used = await client.asks(query("rollback"), close("S", "t") + SYNC, use("t") + SYNC)
+    assert (used.code, used.troubles[0].message) == ("26000", 'prepared statement "t" does not exist')
+
+
 @pytest.mark.parametrize("in_transaction", [False, True])
 async def test_a_member_keeps_a_bounded_number(pooler: Pooler, in_transaction: bool) -> None:
     pooler.set(servers=1, servers_per_pool=1, statements=5)

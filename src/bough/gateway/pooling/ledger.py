@@ -18,6 +18,7 @@ IDLE, IN_TRANSACTION, FAILED = b"ITE"
 _LAST_END = Awaited.QUERY  # of those that end a batch
 _PARSE_UNNAMED, _CLOSE_UNNAMED = Awaited.PARSE_UNNAMED, Awaited.CLOSE_UNNAMED
 _DECIDING = frozenset((Awaited.PARSE, _PARSE_UNNAMED, _CLOSE_UNNAMED))  # which statements there are
+_ASKING = frozenset((Awaited.DESCRIBE, Awaited.DESCRIBE_OURS))
 
 
 class Ledger(Holdings):
@@ -32,6 +33,7 @@ class Ledger(Holdings):
         self.is_skipping = False  # Postgres reads over everything up to the next Sync
         self._has_bound = False  # since the last Sync
         self._is_copying = False
+        self._changes = 0  # entries that would be undone
 
     @property
     def is_free(self) -> bool:
@@ -51,6 +53,21 @@ class Ledger(Holdings):
         return self._is_copying or not (self.describing or is_undecided)
 
     @property
+    def is_decided(self) -> bool:
+        """What earlier batches did about statements is known. Within one batch nobody needs to know it.
+
+        If that turns out to be skipped, so is whatever uses it.
+        """
+        if self._is_copying or not self._changes:
+            return True
+        has_changed = False
+        for entry in self.expected:
+            if entry[0] <= _LAST_END and has_changed:
+                return False
+            has_changed = has_changed or _is_change(entry)
+        return True
+
+    @property
     def is_parsing_unnamed(self) -> bool:
         """That is the next thing it answers."""
         return bool(self.expected) and self.expected[0][0] is _PARSE_UNNAMED
@@ -63,6 +80,7 @@ class Ledger(Holdings):
     def expect(self, entry: Entry) -> None:
         if not self.is_skipping:
             self.expected.append(entry)
+            self._changes += _is_change(entry)
         elif callable(entry[1]):
             entry[1]()  # Postgres does not read it
 
@@ -112,7 +130,8 @@ class Ledger(Holdings):
         """A Parse or a Close is done: which."""
         if not self.expected:
             return None
-        kind, about = self.expected.popleft()
+        entry = kind, about = self.expected.popleft()
+        self._changes -= _is_change(entry)
         if isinstance(about, Statement):
             self.unnamed.statement, self.has_unnamed = about, True
         elif kind is _CLOSE_UNNAMED:
@@ -121,7 +140,7 @@ class Ledger(Holdings):
 
     def deallocated(self) -> None:
         if self.expected and self.expected[0][0] is Awaited.DEALLOCATE:
-            self.expected.popleft()
+            self._changes -= _is_change(self.expected.popleft())
 
     def failed(self) -> None:
         self._is_copying = False
@@ -157,6 +176,7 @@ class Ledger(Holdings):
         """Postgres has read nothing of it."""
         undone = [undo for _, undo in self.expected if callable(undo)]
         self.expected.clear()
+        self._changes = 0
         for undo in reversed(undone):
             undo()
 
@@ -167,6 +187,7 @@ class Ledger(Holdings):
         skips_query = False
         while expected and (expected[0][0] > _LAST_END or (skips_query and expected[0] in (QUERY, CALL))):
             entry = expected.popleft()
+            self._changes -= _is_change(entry)
             skips_query = skips_query or entry[0] is Awaited.SENTINEL
             if callable(entry[1]):
                 undone.append(entry[1])
@@ -174,3 +195,7 @@ class Ledger(Holdings):
         for undo in reversed(undone):
             undo()
         return bool(expected)
+
+
+def _is_change(entry: Entry) -> bool:
+    return callable(entry[1]) and entry[0] not in _ASKING

@@ -53,6 +53,8 @@ class Translation:
             return None  # Postgres reads over it
         data, at, stop, limit = span
         found = look(bytes(data[at + _BODY : min(stop - 1, limit)]), alone=ledger.is_free)
+        if found.deallocates and self._must_wait(ledger):
+            return statements.FLUSH
         before = _guard(ledger) if ledger.unsynced else b""
         if found is not PLAIN:
             if found.refusal is not None:
@@ -80,6 +82,8 @@ class Translation:
         if ledger.is_skipping and not name:
             return None
         found = look(body.partition(b"\0")[0], alone=not name and ledger.is_free)
+        if (name or found.deallocates) and self._must_wait(ledger):
+            return statements.FLUSH
         refusal = found.refusal or (_TOO_LARGE if name and limit < stop else None)
         self.swallows = limit < stop and (refusal is not None or bool(name))
         if refusal is not None:
@@ -118,6 +122,8 @@ class Translation:
                 return before
             ledger.bind()
             return before + data[at:limit] if before else None
+        if self._must_wait(ledger):
+            return statements.FLUSH
         given = bytes(data[begin:end])
         before, name = self.prepared.use(given, ledger)
         self.waits, self.prepared.waits = self.prepared.waits, False
@@ -134,6 +140,8 @@ class Translation:
             return None
         given = _name(data, at, stop)
         if given:
+            if self._must_wait(ledger):
+                return statements.FLUSH
             before, name = self.prepared.describe(given, ledger)
             return before + describe(name)
         before = self._use_unnamed(ledger)
@@ -142,15 +150,20 @@ class Translation:
         return before + data[at:stop] if before else None
 
     def close(self, span: Span, ledger: Ledger) -> Data | None:
-        """The member keeps the statement: others may need it, and they are bounded."""
+        """The member keeps the statement: others may need it, and they are bounded.
+
+        What it may have under the client's own name goes.
+        """
         data, at, stop, _ = span
         ledger.unsynced = True
         name = _name(data, at, stop) if data[at + _BODY] == _STATEMENT else None
         if not name:
             ledger.expect(awaited.CLOSE if name is None else awaited.CLOSE_UNNAMED)
             return None
+        if self._must_wait(ledger):
+            return statements.FLUSH
         ledger.expect((Awaited.CLOSE, self.prepared.forget(name)))
-        return close(NOBODY)
+        return close(NOBODY) if name.startswith(statements.PREFIX) else None
 
     def execute(self, _span: Span, ledger: Ledger) -> None:
         ledger.unsynced = True
@@ -169,6 +182,11 @@ class Translation:
 
     def forget_all(self) -> None:
         self.prepared.forget_all()
+
+    def _must_wait(self, ledger: Ledger) -> bool:
+        """Whether the statements are not known yet that a message speaks of by name."""
+        self.waits = not ledger.is_decided
+        return self.waits
 
     def _use_unnamed(self, ledger: Ledger) -> bytes:
         """What stands before that: it is made again where it is missing."""
