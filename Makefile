@@ -15,9 +15,9 @@ pip := $(bin)/python -m pip --disable-pip-version-check
 up: .venv/run.stamp
 	@exec $(bin)/bough up $(ARGS)
 
-# Four at a time, for two cores: much of a test is waiting.
+# Three at a time, for two cores: much of a test is waiting.
 test: .venv/dev.stamp
-	@$(bin)/python -m pytest -n 4 $(ARGS)
+	@$(bin)/python -m pytest -n 3 $(ARGS)
 
 check: .venv/dev.stamp
 	@$(bin)/ruff format --check .
