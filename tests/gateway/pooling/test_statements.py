@@ -182,7 +182,9 @@ async def test_one_that_was_not_closed_after_all_is_there_for_the_next_batch(thr
 
 
 @pytest.mark.parametrize(
-    "ending", [close("S", "s") + SYNC, query("deallocate s"), parse("", "deallocate s") + use("") + SYNC]
+    "ending",
+    [close("S", "s") + SYNC, query("deallocate s"), parse("", "deallocate s") + use("") + SYNC],
+    ids=["close", "deallocate", "deallocate prepared"],
 )
 async def test_one_that_ends_only_with_the_next_batch_is_gone_then(three: list[Speaker], ending: bytes) -> None:
     await three[0].ask(parse("s", "select 1"), SYNC)
