@@ -6,8 +6,8 @@ the API, one after another, each until its first row. What 99 in a hundred trans
 beside the same before, and the longest wait is that of a usual branch: the median over the branches.
 
 A file system may keep its clients waiting by itself, as btrfs does with every commit when WAL is on it.
-So those of a much written parent are left alone for some minutes, too; waits that come in every half
-minute without branches are not the branches'.
+So those of a much written parent are left alone for some minutes, too, and what they wait then is shown
+beside; the limit stays.
 """
 
 import os
@@ -93,14 +93,11 @@ class Clients:
 
     def figures(self) -> Iterator[Figure]:
         for what in _ASKED:
-            limit = STALL_LIMIT
             yield self.figure(P99_BEFORE.format(what))
             yield self.figure(P99.format(what))
             if self.waits[self._alone(what)]:
-                alone = self.figure(self._alone(what))
-                limit = max(limit, alone.median)
-                yield alone
-            yield self.figure(LONGEST.format(what), limit)
+                yield self.figure(self._alone(what))
+            yield self.figure(LONGEST.format(what), STALL_LIMIT)
 
     def _alone(self, what: str) -> str:
         return ALONE.format(what, self.alone_seconds)
@@ -114,8 +111,7 @@ def promise(driver: str, made: list[Clients], place: str) -> Promise:
         name=f"branch_waits {driver}",
         sentence=(
             f"On {driver}, while branches of a running database are made, "
-            f"its clients wait for less than {STALL_LIMIT:g} ms at the longest, "
-            "or than they do when no branch is made."
+            f"its clients wait for less than {STALL_LIMIT:g} ms at the longest."
         ),
         figures=tuple(figure for clients in made for figure in clients.figures()),
         ratios=tuple(
