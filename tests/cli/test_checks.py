@@ -13,7 +13,8 @@ from bough.cli.admin import folders, machine, prepare
 from bough.cli.admin.finding import Verdict
 from bough.config import Settings
 from cli.program import NOBODY, Program, Result, free_port
-from requires import require_root
+from images import FileSystem, loop_image
+from requires import require_cow, require_root
 
 
 @pytest.fixture
@@ -102,6 +103,15 @@ def test_below_the_floor_an_existing_platform_still_starts(folder: Path) -> None
     found = folders.space(Settings(home=folder, free_space_floor=10**18))
     assert found.verdict is Verdict.WARNING
     assert "nothing new is made" in found.sentence
+
+
+@pytest.mark.parametrize(("fs", "verdict"), [("btrfs", Verdict.WARNING), ("xfs", Verdict.OK)])
+def test_wal_on_btrfs_is_told(fs: FileSystem, verdict: Verdict) -> None:
+    require_cow()
+    with loop_image(fs, 320) as disk:
+        found = folders.storage(Settings(home=disk / "home"))
+    assert found.verdict is verdict
+    assert ("The WAL is on btrfs" in found.sentence) is (fs == "btrfs")
 
 
 def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

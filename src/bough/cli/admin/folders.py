@@ -8,6 +8,7 @@ from bough.cli import output
 from bough.cli.admin import amounts, homes, prepare
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
+from bough.engine.local.durable import is_btrfs
 from bough.engine.local.folders import Folders
 from bough.engine.local.images.image import Image
 from bough.engine.local.space import shortage as shortage_of
@@ -88,6 +89,12 @@ def _cloning(settings: Settings, folder: Path) -> Finding:
     if driver == "plain":
         line = output.our_command("storage init --size 50G", settings.home)
         return fine("storage", f"plain: every branch is a whole copy; an image (`{line}`) does better")
+    if is_btrfs(folder) and Folders(settings).wal is None:
+        sentence = (
+            "The WAL is on btrfs: while btrfs commits, those who write to a much written database wait, for tenths of "
+            "a second. A home on ext4 or XFS, with a storage image in it, does not have that (README, Storage)."
+        )
+        return warning("storage", f"{driver}: branches share what they have in common. {sentence}")
     return fine("storage", f"{driver}: branches share what they have in common")
 
 
