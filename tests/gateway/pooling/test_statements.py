@@ -214,6 +214,16 @@ async def test_nothing_is_left_of_a_name_that_was_taken_and_is_closed(three: lis
     assert (used.code, used.troubles[0].message) == ("26000", 'prepared statement "t" does not exist')
 
 
+async def test_an_end_is_told_though_settings_changed_and_the_next_batch_waits_for_it(three: list[Speaker]) -> None:
+    client, other, _ = three
+    await client.does("begin", "set work_mem = '5MB'")
+    ended, twice = await client.asks(parse("s", "select 1") + query("commit"), parse("s", "select 1") + SYNC)
+    assert (ended.kinds, ended.tags, ended.status) == ("1CZ", ["COMMIT"], "I")
+    assert (twice.kinds, twice.code) == ("EZ", "42P05")
+    assert await other.value("show work_mem") == "4MB"
+    assert await client.value("show work_mem") == "5MB"
+
+
 @pytest.mark.parametrize("in_transaction", [False, True])
 async def test_a_member_keeps_a_bounded_number(pooler: Pooler, in_transaction: bool) -> None:
     pooler.set(servers=1, servers_per_pool=1, statements=5)

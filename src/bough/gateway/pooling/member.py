@@ -146,12 +146,13 @@ class Member(Link):
         if client is None or self.is_closed:
             return None
         ledger = self.ledger
-        if ledger.is_touched and ledger.is_free and not client.requests.skip and out[-6:-1] == READY_HEAD:
+        goes_on = bool(client.held)  # then it keeps the member, and its settings are read at the next end
+        if ledger.is_touched and ledger.is_free and not (goes_on or client.requests.skip) and out[-6:-1] == READY_HEAD:
             self._ready = bytes(out[-6:])
             out = out[:-6]
         if out and not client.hear(out):
             self.pause()
-        if client.held and self._own is _NOTHING and ledger.is_answered:
+        if goes_on and self._own is _NOTHING and ledger.is_answered:
             client.go_on()
         if ledger.status != IDLE:
             self.rested = self._loop.time()
