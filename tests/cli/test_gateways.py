@@ -21,8 +21,10 @@ import pytest
 
 from bough.config import Settings
 from cli.program import Program, is_alive, until
+from world import short_folder
 
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
+TWO_WORKERS = {"BOUGH_GATEWAY_WORKERS": "2"}
 
 
 class Tenant:
@@ -61,8 +63,18 @@ class Tenant:
 
 @pytest.fixture
 def said(bough: Program) -> dict[str, Any]:
-    bough.variables = {"BOUGH_GATEWAY_WORKERS": "2"}
+    bough.variables = TWO_WORKERS
     return bough.up()
+
+
+@pytest.fixture(scope="module")
+def looked_at() -> Iterator[Program]:
+    """A platform that runs, for tests that change nothing about it."""
+    with short_folder(0o755) as folder:
+        program = Program(folder / "home", TWO_WORKERS)
+        program.up()
+        yield program
+        program.clean_up()
 
 
 @pytest.fixture
@@ -130,27 +142,28 @@ def worker_of(bough: Program, connection: asyncpg.Connection) -> int:
     )
 
 
-async def test_clients_are_served_on_both_loopback_addresses(said: dict[str, Any]) -> None:
-    assert knocks(said["gateway_port"]) == b"S"
+async def test_clients_are_served_on_both_loopback_addresses(looked_at: Program) -> None:
+    port = looked_at.status()["gateway_port"]
+    assert knocks(port) == b"S"
     if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
-        assert knocks(said["gateway_port"], "::1") == b"S"
+        assert knocks(port, "::1") == b"S"
 
 
-def test_status_shows_the_workers(bough: Program, said: dict[str, Any]) -> None:
-    shown = bough.status()
+def test_status_shows_the_workers(looked_at: Program) -> None:
+    shown = looked_at.status()
     assert [worker["restarts"] for worker in shown["gateway_workers"]] == [0, 0]
     assert shown["gateway_workers_draining"] == 0
-    assert all(is_alive(pid) and os.getsid(pid) == pid for pid in pids(bough))
-    first, second = pids(bough)
-    assert f"pid {first}, pid {second}" in bough("status").stdout
-    log = bough.home / "logs" / "gateway.log"
+    assert all(is_alive(pid) and os.getsid(pid) == pid for pid in pids(looked_at))
+    first, second = pids(looked_at)
+    assert f"pid {first}, pid {second}" in looked_at("status").stdout
+    log = looked_at.home / "logs" / "gateway.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give the gateway a user of its own")
-def test_workers_are_nobody_who_could_become_somebody(bough: Program, said: dict[str, Any]) -> None:
+def test_workers_are_nobody_who_could_become_somebody(looked_at: Program) -> None:
     gateway = pwd.getpwnam("bough-gateway")
-    for pid in pids(bough):
+    for pid in pids(looked_at):
         told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
         assert told["Uid"].split() == [str(gateway.pw_uid)] * 4
         assert told["Gid"].split() == [str(gateway.pw_gid)] * 4
@@ -158,7 +171,7 @@ def test_workers_are_nobody_who_could_become_somebody(bough: Program, said: dict
         assert {told[name].strip() for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {"0" * 16}
         variables = Path(f"/proc/{pid}/environ").read_text()
         assert "BOUGH_" not in variables, "one of the settings may hold a password"
-    folder = Settings(home=bough.home).sockets / "gateway"
+    folder = Settings(home=looked_at.home).sockets / "gateway"
     assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (gateway.pw_uid, 0o700)
 
 

@@ -123,7 +123,7 @@ _VERBS: tuple[Callable[[Walk], Awaitable[None]], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 async def test_a_walk(settings: Settings, seed: int, long: bool) -> None:
     async with Home.opened(settings) as home:
         machine = Machine(settings)

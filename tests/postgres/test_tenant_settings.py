@@ -198,18 +198,19 @@ def test_the_server_takes_what_is_taken(server: Server, seed: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_out_of_range_the_server_refuses(server: Server) -> None:
+def test_what_is_out_of_range_the_server_refuses(server: Server, long: bool) -> None:
+    """Each text is a start of the server."""
     dice = random.Random(1)
     tried = 0
     for name, setting in offered(server.major).items():
         kind = setting.kind
         texts = [some_text(kind, dice) for _ in range(60)] if isinstance(kind, Number) else []
         outside = [text for text in texts if is_outside(kind, text)]
-        for text in outside[:2]:
+        for text in outside[: 2 if long else 1]:
             done = server.takes({name: text})
             assert done.returncode != 0, f"{name} = {text!r} gives {done.stdout}"
             tried += 1
-    assert tried > 60
+    assert tried > (60 if long else 30)
 
 
 def is_outside(kind: Kind, text: str) -> bool:
