@@ -72,9 +72,11 @@ def looked_at() -> Iterator[Program]:
     """A platform that runs, for tests that change nothing about it."""
     with short_folder(0o755) as folder:
         program = Program(folder / "home", TWO_WORKERS)
-        program.up()
-        yield program
-        program.clean_up()
+        try:
+            program.up()
+            yield program
+        finally:
+            program.clean_up()
 
 
 @pytest.fixture
