@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.engine.local.computes import computes, process
+from bough.engine.local.computes import computes, postmaster, process
 from bough.engine.local.computes.compute_log import MARK
 from bough.engine.local.computes.postmaster import READY, PidFile
 from bough.engine.port import EngineError, Readiness
@@ -219,6 +219,8 @@ async def test_a_slow_start_is_told_and_asked_again(home: Home, monkeypatch: pyt
 
     def start_and_stop(launch: process.Launch, within: AbstractContextManager[None]) -> int:
         started.append(process_start(launch, within))
+        while not postmaster.is_postmaster(started[0], launch.data):  # first it is a program that becomes the user
+            pass
         os.kill(started[0], signal.SIGSTOP)
         return started[0]
 
