@@ -23,6 +23,7 @@ from bough import app, clock
 from bough.api.app import create_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
+from bough.control.recording import Record
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import Operation
 from bough.engine.local.durable import exclusive
@@ -195,19 +196,7 @@ class Platform:
         """The operator's desk, for calling control without HTTP."""
         async with self.store.read() as rows:
             principal = await self.parts.keys.principal(rows, self.key)
-        parts = self.parts
-        return Desk(
-            principal=principal,
-            request_id=request_id,
-            store=parts.store,
-            queue=parts.queue,
-            vault=parts.vault,
-            settings=parts.settings,
-            hosts=parts.hosts,
-            names=parts.names,
-            activity=parts.activity,
-            installs=parts.engine.capabilities().installs,
-        )
+        return self.parts.desk(principal, Record(principal.actor, "test", address="", request_id=request_id))
 
     async def stop_computes(self) -> None:
         seen = await self.engine.observe()

@@ -9,9 +9,7 @@ from bough import clock, log
 from bough.access.keys import Keys
 from bough.access.vault import Vault, secret_file
 from bough.api.app import create_app
-from bough.api.given import Parts
 from bough.api.internal import Plane, PlaneApp
-from bough.api.limits import Limiter
 from bough.api.serving import listening, serving, serving_locally
 from bough.beside import beside
 from bough.config import Settings, running_as_root
@@ -20,8 +18,10 @@ from bough.control.activity import Activity
 from bough.control.entrance import Entrance
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
+from bough.control.limits import Limiter
 from bough.control.names import Names
 from bough.control.operator import ensure_operator_key
+from bough.control.parts import Parts
 from bough.control.resting import rest
 from bough.control.tls_files import TlsFiles
 from bough.control.wakes import Wakes

@@ -19,6 +19,7 @@ from bough.errors import SettingRefused
 
 FILE_NAME = "bough.toml"
 PREFIX = "BOUGH_"
+DEFAULT_API_PORT = 8432
 NOT_SETTINGS = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -137,6 +138,25 @@ class Settings(_Frozen):
         300, ge=1, description="seconds without activity after which a compute sleeps, if its endpoint says 0"
     )
     recoverable_seconds: int = Field(7 * 86400, ge=0, description="how long a deleted project can be recovered")
+    sign_up: Literal["open", "invitation", "closed"] = Field(
+        "invitation", description="who may make an account: anybody, whoever is invited, or nobody but by the operator"
+    )
+    public_url: str = Field(
+        "",
+        description="where people reach this installation, for links in mails; https makes cookies secure "
+        "[default: the API's own address]",
+        pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+)?$",
+    )
+    smtp_url: str = Field(
+        "",
+        description="mail server, smtp://user:password@host:587 or smtps://…:465; empty: mails go to the log",
+        pattern=r"^(smtps?://\S+)?$",
+        repr=False,
+    )
+    mail_from: str = Field("bough@localhost", description="sender of mails", pattern=r"^[^\s<>@]+@[^\s<>@]+$")
+    session_days: float = Field(30, gt=0, le=400, description="days until somebody who signed in must do so again")
+    invitation_days: float = Field(7, gt=0, le=400, description="days for which an invitation can be accepted")
+    audit_days: float = Field(400, gt=0, description="days for which the audit is kept")
     warm_pool: int = Field(2, ge=0, le=64, description="computes kept running for new projects; 0: none")
     warm_memory_share: float = Field(
         0.05, ge=0, le=0.5, description="share of the machine's memory that the warm pool stays within"

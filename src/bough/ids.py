@@ -113,3 +113,19 @@ class OperationId(_Uuid):
 
 class UserId(_Uuid):
     noun = "user"
+
+
+class MemberId(_Uuid):
+    noun = "member"
+
+
+class InvitationId(_Uuid):
+    noun = "invitation"
+
+
+class PermissionId(_Uuid):
+    noun = "permission"
+
+
+class TransferRequestId(_Uuid):
+    noun = "transfer request"

@@ -7,15 +7,16 @@ import pytest
 
 from bough.access import vault
 from bough.access.keys import NAME, Keys
-from bough.access.principal import Principal, Right
+from bough.access.principal import Principal, memberships
 from bough.access.vault import Vault, secret_file
 from bough.domain.api_key import KeyKind
-from bough.domain.organization import Organization
+from bough.domain.organization import MemberRole, Organization
+from bough.domain.rights import OrgRight
 from bough.domain.user import OPERATOR
-from bough.errors import NotFound, PreconditionFailed, Unauthenticated
+from bough.errors import Denied, NotFound, PreconditionFailed, Unauthenticated
 from bough.ids import OrganizationId, UserId
 from bough.store.sqlite import SqliteStore
-from stores import NOON, ORGANIZATION, a_project
+from stores import NOON, ORGANIZATION
 from world import Platform
 
 
@@ -52,37 +53,25 @@ def _organization(org_id: OrganizationId, personal_for: UserId | None = None) ->
     )
 
 
-def _principal(kind: KeyKind, **more: object) -> Principal:
-    fields: dict[str, object] = {
-        "organizations": {ORGANIZATION: _organization(ORGANIZATION)},
-        "project_id": None,
-        **more,
-    }
-    return Principal(kind=kind, key_id=1, user_id=OPERATOR, **fields)  # type: ignore[arg-type]
-
-
-def test_each_kind_of_key_reaches_what_it_should() -> None:
-    mine, foreign = a_project(), a_project(org_id=OrganizationId("org-foreign"))
-    other = a_project()
-    for kind in (KeyKind.PERSONAL, KeyKind.ORGANIZATION):
-        assert _principal(kind).may(Right.DELETE, mine)
-        assert not _principal(kind).may(Right.READ, foreign)
-    scoped = _principal(KeyKind.PROJECT, project_id=mine.id)
-    assert scoped.may(Right.WRITE, mine)
-    assert not scoped.may(Right.DELETE, mine)
-    assert not scoped.may(Right.READ, other)
-    with pytest.raises(NotFound, match="not allowed for organization API keys"):
-        _principal(KeyKind.ORGANIZATION).check_is_user()
+def _principal(kind: KeyKind, *reached: tuple[Organization, MemberRole | None]) -> Principal:
+    return Principal(kind=kind, key_id=1, name="ada", user_id=OPERATOR, memberships=memberships(reached))
 
 
 def test_a_caller_acts_in_its_own_organization_unless_it_names_another() -> None:
     team, own = _organization(OrganizationId("org-team")), _organization(ORGANIZATION, personal_for=OPERATOR)
-    person = _principal(KeyKind.PERSONAL, organizations={team.id: team, own.id: own})
-    assert person.organization(None) == own
-    assert person.organization(team.id) == team
-    assert _principal(KeyKind.ORGANIZATION, organizations={team.id: team}).organization(None) == team
+    person = _principal(KeyKind.PERSONAL, (team, MemberRole.VIEWER), (own, MemberRole.ADMIN))
+    assert person.home() == own
+    assert person.organization(team.id, to=OrgRight.READ) == team
+    assert _principal(KeyKind.ORGANIZATION, (team, None)).home() == team
     with pytest.raises(NotFound, match="organization"):
-        person.organization(OrganizationId("org-foreign"))
+        person.organization(OrganizationId("org-foreign"), to=OrgRight.READ)
+    with pytest.raises(Denied, match="create projects"):
+        person.organization(team.id, to=OrgRight.CREATE_PROJECTS)
+
+
+def test_what_is_about_a_person_is_not_for_keys_of_organizations() -> None:
+    with pytest.raises(NotFound, match="not allowed for organization API keys"):
+        _principal(KeyKind.ORGANIZATION, (_organization(ORGANIZATION), None)).check_is_person()
 
 
 def test_what_is_sealed_opens_for_its_purpose_and_key_only() -> None:

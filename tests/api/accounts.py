@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import clock
-from bough.api.given import Parts
+from bough.control.parts import Parts
 from bough.domain.api_key import KeyKind
 from bough.domain.operation import OperationStatus
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.user import User
-from bough.ids import OrganizationId, ProjectId, UserId
+from bough.ids import MemberId, OrganizationId, ProjectId, UserId
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ async def add_account(parts: Parts, plan: str = "unlimited") -> Account:
     organization = Organization(
         id=org_id, name="Ada", handle=org_id, plan=plan, personal_for=user_id, created_at=now, updated_at=now
     )
-    member = Member(org_id=org_id, user_id=user_id, role=MemberRole.ADMIN, joined_at=now)
+    member = Member(id=MemberId.new(), org_id=org_id, user_id=user_id, role=MemberRole.ADMIN, joined_at=now)
     async with parts.store.transaction() as rows:
         await rows.users.add(user)
         await rows.organizations.add(organization)
-        await rows.organizations.add_member(member)
+        await rows.members.add(member)
     return Account(user, organization)
 
 

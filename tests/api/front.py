@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import world
 from bough.api.app import create_app
-from bough.api.given import Parts
-from bough.api.limits import Limiter
 from bough.app import DEFAULT_GATEWAY_PORT
 from bough.config import Settings
+from bough.control.limits import Limiter
+from bough.control.parts import Parts
 from bough.domain.endpoint import Hosts
 from bough.engine.port import Capabilities, Engine, Observation
 from bough.operations.actions import EVERY

@@ -45,6 +45,7 @@ AUTHORIZATION_CASES = {
     Operation("DELETE", f"{ENDPOINTS}/{{endpoint_id}}"): 404,
     Operation("GET", "/projects"): 200,
     Operation("POST", "/projects"): 201,
+    Operation("GET", "/projects/shared"): 200,
     Operation("GET", "/projects/{project_id}"): 404,
     Operation("PATCH", "/projects/{project_id}"): 404,
     Operation("DELETE", "/projects/{project_id}"): 404,

@@ -6,6 +6,7 @@ from api.callers import Caller
 from api.front import Front
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import Member, MemberRole
+from bough.ids import MemberId
 
 
 async def test_auth_tells_which_kind_of_key_it_is(front: Front, caller: Caller) -> None:
@@ -59,13 +60,14 @@ async def test_a_member_reaches_the_organizations_projects(caller: Caller, stran
     project_id = await caller.has(name="shared")
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     joined = Member(
+        id=MemberId.new(),
         org_id=caller.organization.id,
         user_id=stranger.user.id,
         role=MemberRole.MEMBER,
         joined_at=caller.user.created_at,
     )
     async with caller.front.platform.store.transaction() as rows:
-        await rows.organizations.add_member(joined)
+        await rows.members.add(joined)
     assert (await stranger.project(project_id))["org_id"] == caller.organization.id
     assert await stranger.names() == ["shared"]
     assert await stranger.names(org_id=stranger.organization.id) == []

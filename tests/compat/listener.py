@@ -17,8 +17,8 @@ import uvicorn
 import world
 from bough import app
 from bough.api.app import create_app
-from bough.api.given import Parts
 from bough.config import Settings
+from bough.control.parts import Parts
 from compat.contract import published
 from compat.watch import Watch
 

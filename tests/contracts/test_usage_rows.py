@@ -185,7 +185,7 @@ async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> Non
         await rows.usage.add_cpu(endpoint.id, NOON, 1.75)
         await rows.usage.add_cpu(other.id, NOON, 2.5)
         seen = await rows.projects.seen(project.id)
-        page = await rows.projects.page([project.org_id], search="", limit=10, after=None)
+        page = await rows.projects.page({project.org_id: None}, search="", limit=10, after=None)
     assert seen is not None
     assert (seen.used.cpu_seconds, seen.used.written_bytes) == (4, 2**40 + 2**41)
     assert [each.used.cpu_seconds for each in page.rows] == [4]

@@ -10,10 +10,10 @@ import secrets
 import string
 from dataclasses import dataclass
 
-from bough.access.principal import Principal
-from bough.domain.api_key import ApiKey
-from bough.domain.organization import Organization
+from bough.access.principal import Principal, memberships
+from bough.domain.api_key import KeyKind
 from bough.errors import Unauthenticated
+from bough.store.api_keys import Holder
 from bough.store.store import Rows
 
 NAME = "bough_key_"
@@ -39,26 +39,29 @@ class Keys:
 
     def known(self, token: str) -> NewKey:
         """A token made before, as the store keeps it."""
-        return NewKey(token, token[:_PREFIX_LENGTH], self._digest(token))
+        return NewKey(token, token[:_PREFIX_LENGTH], self.digest(token))
 
     async def principal(self, rows: Rows, token: str) -> Principal:
         well_formed = token.isascii() and token.isprintable()
-        found = await rows.api_keys.caller(token[:_PREFIX_LENGTH]) if well_formed else None
-        expected = found[0].digest if found else ""
+        found = await rows.api_keys.holder(token[:_PREFIX_LENGTH]) if well_formed else None
+        expected = found.key.digest if found else ""
         # The same work whether the key is known or not.
-        if not hmac.compare_digest(self._digest(token), expected) or found is None:
+        if not hmac.compare_digest(self.digest(token), expected) or found is None:
             raise Unauthenticated("This API key is not known, or was revoked. Use a key of this installation.")
-        return _principal(*found)
+        return _principal(found)
 
-    def _digest(self, token: str) -> str:
+    def digest(self, token: str) -> str:
+        """What is kept of a secret: its HMAC under the server's own."""
         return hmac.new(self._secret, token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-def _principal(key: ApiKey, reached: list[Organization]) -> Principal:
+def _principal(holder: Holder) -> Principal:
+    key = holder.key
     return Principal(
         kind=key.kind,
         key_id=key.id,
+        name=holder.email if key.kind is KeyKind.PERSONAL else key.name,
         user_id=key.user_id,
-        organizations={organization.id: organization for organization in reached},
+        memberships=memberships(holder.reached),
         project_id=key.project_id,
     )

@@ -3,10 +3,13 @@
 A stranger gets the same "not found" as someone who mistyped an id.
 """
 
-from bough.access.principal import Principal, Right
+from bough.access import levels
+from bough.access.principal import Principal
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
+from bough.domain.organization import Organization
 from bough.domain.project import Project
+from bough.domain.rights import Level, Right
 from bough.errors import Denied, NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.store import Rows
@@ -17,10 +20,13 @@ async def project(
 ) -> Project:
     """A project that lives, or with `deleted` one that can be recovered."""
     found = await rows.projects.get(project_id)
-    if found is None or not principal.may(Right.READ, found) or (found.deleted_at is not None and not deleted):
+    if found is None or (found.deleted_at is not None and not deleted):
         raise NotFound.thing("project")
-    if not principal.may(to, found):
-        raise Denied(f"This API key may not {to} the project; use a personal or an organization key.")
+    has = await levels.level(rows, principal, found)
+    if has is Level.NONE:
+        raise NotFound.thing("project")
+    if not levels.allows(principal, to, found, has):
+        raise Denied(f"You may not {to} this project. {_way_out(principal)}")
     return found
 
 
@@ -38,3 +44,19 @@ async def endpoint(rows: Rows, held: Project, endpoint_id: EndpointId) -> Endpoi
     if found is None or found.project_id != held.id:
         raise NotFound.thing("endpoint")
     return found
+
+
+async def organization_of(rows: Rows, principal: Principal, held: Project) -> Organization:
+    """The organization of a project that is already held; a caller it is shared with is not in it."""
+    if membership := principal.memberships.get(held.org_id):
+        return membership.organization
+    found = await rows.organizations.get(held.org_id)
+    if found is None:
+        raise NotFound.thing("organization")
+    return found
+
+
+def _way_out(principal: Principal) -> str:
+    if principal.is_person:
+        return "Ask an admin of its organization for a role that may."
+    return "Use a personal API key, or one of the whole organization."

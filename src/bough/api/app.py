@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 import bough
 from bough.api import documents, errors, health
 from bough.api.edge import Edge
-from bough.api.given import Parts, Replay
+from bough.api.given import Replay
 from bough.api.v2 import (
     api_keys,
     branches,
@@ -23,6 +23,7 @@ from bough.api.v2 import (
     roles,
     users,
 )
+from bough.control.parts import Parts
 from bough.errors import PlatformError
 
 PREFIX = "/api/v2"

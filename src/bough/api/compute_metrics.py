@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bough.api.given import Parts
+from bough.control.parts import Parts
 from bough.domain.endpoint import Endpoint, EndpointState
 from bough.domain.pooler import PoolNow
 from bough.engine.port import EngineError, Observation

@@ -1,7 +1,6 @@
 """What handlers may ask for: the caller, a project held for a right, a desk for decisions."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request, Response
@@ -10,44 +9,18 @@ from fastapi.security import HTTPBearer
 
 from bough import ids
 from bough.access import lookup
-from bough.access.keys import Keys
-from bough.access.principal import Principal, Right
-from bough.access.vault import Vault
-from bough.api.limits import Limiter
-from bough.config import Settings
-from bough.control.activity import Activity
+from bough.access.principal import Principal
 from bough.control.desk import Desk
-from bough.control.figures import Figures
-from bough.control.key_use import KeyUse
-from bough.control.names import Names
 from bough.control.once import LONGEST, Once
-from bough.domain.endpoint import Hosts
+from bough.control.parts import Parts
+from bough.control.recording import Record
+from bough.domain.organization import Organization
 from bough.domain.project import Project
-from bough.engine.port import Engine
+from bough.domain.rights import OrgRight, Right
 from bough.errors import Invalid, Unauthenticated
-from bough.ids import ProjectId
-from bough.operations.queue import Queue
-from bough.store.store import Store
+from bough.ids import OrganizationId, ProjectId
 
 bearer = HTTPBearer(auto_error=False, scheme_name="BearerAuth", description="An API key of this installation.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the edges are built on; made once, in app.py."""
-
-    settings: Settings
-    store: Store
-    queue: Queue
-    engine: Engine
-    vault: Vault
-    keys: Keys
-    hosts: Hosts
-    names: Names
-    limiter: Limiter
-    key_use: KeyUse
-    figures: Figures
-    activity: Activity
 
 
 class Replay(Exception):
@@ -80,7 +53,7 @@ async def _authenticated(request: Request, given: Parts) -> Principal:
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known
-    address = request.client.host if request.client else ""
+    address = _address(request)
     try:
         token = _token(request)
         async with given.store.read() as rows:
@@ -88,6 +61,7 @@ async def _authenticated(request: Request, given: Parts) -> Principal:
     except Unauthenticated:
         given.limiter.take_address(address)
         raise
+    assert found.key_id is not None
     given.limiter.take(found.key_id, f"{request.method} {request.scope['route'].path}")
     given.key_use.note(found.key_id, address)
     request.state.principal = found
@@ -107,24 +81,29 @@ def _token(request: Request) -> str:
 async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> Desk:
     once = await _once(request, given, caller)
     request.state.once = once
-    able = given.engine.capabilities()
-    return Desk(
-        principal=caller,
-        request_id=request.scope["request_id"],
-        store=given.store,
-        queue=given.queue,
-        vault=given.vault,
-        settings=given.settings,
-        hosts=given.hosts,
-        names=given.names,
-        activity=given.activity,
-        installs=able.installs,
-        refuses_new=able.refuses_new,
-        once=once,
-    )
+    return given.desk(caller, _record(request, caller), once)
 
 
 DeskGiven = Annotated[Desk, Depends(desk)]
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _record(request: Request, caller: Principal) -> Record:
+    """What the audit will say of this request, should it change something: named after the route."""
+    known: Record | None = getattr(request.state, "record", None)
+    if known is None:
+        inner = [value for name, value in request.path_params.items() if name not in ("project_id", "org_id")]
+        known = request.state.record = Record(
+            caller.actor,
+            request.scope["route"].name,
+            address=_address(request),
+            request_id=request.scope["request_id"],
+            thing="/".join(map(str, inner)),
+        )
+    return known
 
 
 async def _once(request: Request, given: Parts, caller: Principal) -> Once | None:
@@ -159,15 +138,40 @@ class OnceRoute(APIRoute):
 
 def _held(right: Right, *, deleted: bool = False) -> Any:
     async def hold(
-        project_id: Annotated[str, Path(pattern=ids.PATTERN)], given: PartsGiven, caller: PrincipalGiven
+        request: Request,
+        project_id: Annotated[str, Path(pattern=ids.PATTERN)],
+        given: PartsGiven,
+        caller: PrincipalGiven,
     ) -> Project:
         async with given.store.read() as rows:
-            return await lookup.project(rows, caller, ProjectId(project_id), to=right, deleted=deleted)
+            found = await lookup.project(rows, caller, ProjectId(project_id), to=right, deleted=deleted)
+        _record(request, caller).about(org_id=found.org_id, project_id=found.id)
+        return found
+
+    return Depends(hold)
+
+
+def _held_organization(right: OrgRight) -> Any:
+    async def hold(
+        request: Request, org_id: Annotated[str, Path(pattern=ids.PATTERN)], caller: PrincipalGiven
+    ) -> Organization:
+        found = caller.organization(OrganizationId(org_id), to=right)
+        _record(request, caller).about(org_id=found.id)
+        return found
 
     return Depends(hold)
 
 
 ReadableProject = Annotated[Project, _held(Right.READ)]
+ConnectableProject = Annotated[Project, _held(Right.CONNECT)]
 WritableProject = Annotated[Project, _held(Right.WRITE)]
+PeopledProject = Annotated[Project, _held(Right.SEE_PEOPLE)]
+SharableProject = Annotated[Project, _held(Right.SHARE)]
+TransferableProject = Annotated[Project, _held(Right.TRANSFER)]
 DeletableProject = Annotated[Project, _held(Right.DELETE)]
 RecoverableProject = Annotated[Project, _held(Right.DELETE, deleted=True)]
+
+ReadableOrganization = Annotated[Organization, _held_organization(OrgRight.READ)]
+PeopledOrganization = Annotated[Organization, _held_organization(OrgRight.SEE_MEMBERS)]
+KeyedOrganization = Annotated[Organization, _held_organization(OrgRight.MAKE_PROJECT_KEYS)]
+ManagedOrganization = Annotated[Organization, _held_organization(OrgRight.MANAGE)]

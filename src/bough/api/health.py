@@ -4,8 +4,9 @@ from fastapi import APIRouter, Response
 
 import bough
 from bough.api import compute_metrics, metrics
-from bough.api.given import Parts, PartsGiven
+from bough.api.given import PartsGiven
 from bough.api.shapes import View, show
+from bough.control.parts import Parts
 
 router = APIRouter(tags=["Health"])
 

@@ -11,10 +11,9 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from bough.config import Settings
+from bough.config import DEFAULT_API_PORT, Settings
 from bough.errors import Unavailable
 
-DEFAULT_API_PORT = 8432
 _OPTIONS: dict[str, Any] = {
     "log_config": None,
     "access_log": False,

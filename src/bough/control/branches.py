@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from bough import clock
 from bough.access import lookup
-from bough.access.principal import Right
 from bough.config import Plan
 from bough.control import endpoints, inheriting, seeding
 from bough.control.desk import Desk
@@ -17,6 +16,7 @@ from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint, EndpointType
 from bough.domain.operation import MAKES_BRANCH, SOURCE, Operation, OperationAction, Reach, Touch
 from bough.domain.project import Project
+from bough.domain.rights import Right
 from bough.errors import Invalid, NotFound, RuleBroken, Taken
 from bough.ids import BranchId, OperationId
 from bough.operations.action import Wish
@@ -68,9 +68,10 @@ class Branches:
         async with self._desk.turn(touch) as rows:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
             parent = await lookup.branch(rows, project, parent_id)
-            plan = self._desk.plan_of(self._desk.principal.organization(project.org_id))
+            plan = await self._desk.plan_for(rows, project)
             await self._check_room(rows, project, plan, len(wish.endpoints))
             branch = await self._planted(rows, project, parent, wish)
+            self._desk.record.about(thing=branch.id, name=branch.name)
             # A microsecond apart, so that lists show them in the order they were asked for.
             made = [
                 planned(project, branch, kind, each, plan=plan, now=branch.created_at + timedelta(microseconds=place))

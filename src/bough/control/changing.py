@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bough.access import lookup
-from bough.access.principal import Right
 from bough.config import Plan
 from bough.control.desk import Desk
 from bough.domain.branch import Branch
 from bough.domain.change import Asked, written
 from bough.domain.operation import CHANGE, Operation, OperationAction, Reach, Touch
 from bough.domain.project import Project
+from bough.domain.rights import Right
 from bough.ids import BranchId
 from bough.operations.action import Wish
 from bough.store.store import Rows
@@ -42,5 +42,5 @@ class Changing:
         )
         return await self._desk.enqueue(rows, wish)
 
-    def plan_of(self, project: Project) -> Plan:
-        return self._desk.plan_of(self._desk.principal.organization(project.org_id))
+    async def plan_for(self, rows: Rows, project: Project) -> Plan:
+        return await self._desk.plan_for(rows, project)

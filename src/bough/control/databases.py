@@ -25,11 +25,12 @@ class Databases:
         self, project: Project, branch_id: BranchId, name: str, owner: str
     ) -> tuple[Database, list[Operation]]:
         databases.check_name(name)
+        self._desk.record.about(thing=f"{branch_id}/{name}")
         async with self._changing.turn(project, branch_id) as (rows, branch):
             known = await rows.databases.of_branch(branch.id)
             _check_free(name, known)
             await _check_owner(rows, branch.id, owner)
-            limit = self._changing.plan_of(project).databases
+            limit = (await self._changing.plan_for(rows, project)).databases
             if len(known) >= limit:
                 raise RuleBroken(
                     f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from bough.access import lookup
+from bough.access.keys import Keys
 from bough.access.principal import Principal
 from bough.access.vault import Vault
 from bough.config import Plan, Settings
@@ -11,9 +13,11 @@ from bough.control import telling
 from bough.control.activity import Activity
 from bough.control.names import Names
 from bough.control.once import Once
+from bough.control.recording import Record
 from bough.domain.endpoint import Hosts
 from bough.domain.operation import Operation, Touch
 from bough.domain.organization import Organization
+from bough.domain.project import Project
 from bough.errors import Unavailable
 from bough.ids import EndpointId, OperationId
 from bough.operations.action import Wish
@@ -24,10 +28,11 @@ from bough.store.store import Rows, Store
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     principal: Principal
-    request_id: str
+    record: Record
     store: Store
     queue: Queue
     vault: Vault
+    keys: Keys
     settings: Settings
     hosts: Hosts
     names: Names
@@ -41,17 +46,21 @@ class Desk:
         async with self.store.transaction() as rows:
             await self._reserve(rows)
             yield rows
+            await self._keep_record(rows)
+        self.record.is_kept = True
 
     @asynccontextmanager
-    async def turn(self, touch: Touch) -> AsyncIterator[Rows]:
+    async def turn(self, *touches: Touch) -> AsyncIterator[Rows]:
         """A transaction that waited for conflicting work to end."""
-        async with self.queue.turn(touch) as rows:
+        async with self.queue.turn(*touches) as rows:
             await self._reserve(rows)
             yield rows
+            await self._keep_record(rows)
+        self.record.is_kept = True
 
     async def enqueue(self, rows: Rows, *wishes: Wish, behind: OperationId | None = None) -> list[Operation]:
         """The wishes in order, each behind the one before it."""
-        return await self.queue.enqueue(rows, wishes, self.request_id, behind=behind)
+        return await self.queue.enqueue(rows, wishes, self.record.request_id, behind=behind)
 
     async def changed(self, *endpoints: EndpointId) -> None:
         """What gateways remember of these is not true any more; those of this machine know it when this is over."""
@@ -67,6 +76,14 @@ class Desk:
 
     def plan_of(self, organization: Organization) -> Plan:
         return self.settings.plan(organization.plan)
+
+    async def plan_for(self, rows: Rows, project: Project) -> Plan:
+        """Of the organization that has the project, whoever the caller is."""
+        return self.plan_of(await lookup.organization_of(rows, self.principal, project))
+
+    async def _keep_record(self, rows: Rows) -> None:
+        if not self.record.is_kept:
+            await self.record.write(rows)
 
     async def _reserve(self, rows: Rows) -> None:
         if self.once is not None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from bough import clock
 from bough.access import lookup
-from bough.access.principal import Right
 from bough.config import Plan
 from bough.control.desk import Desk
 from bough.control.endpoint_planning import PG_SETTINGS, EndpointWish, changed, planned
@@ -12,6 +11,7 @@ from bough.domain.branch import Volume
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, wishing
 from bough.domain.operation import Operation, OperationAction, Reach, Touch
 from bough.domain.project import Project
+from bough.domain.rights import Right
 from bough.errors import NotFound, PreconditionFailed, RuleBroken
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import Wish
@@ -38,7 +38,7 @@ class Endpoints:
         async with self._desk.turn(touch) as rows:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
             branch = await lookup.branch(rows, project, branch_id)
-            plan = self._desk.plan_of(self._desk.principal.organization(project.org_id))
+            plan = await self._desk.plan_for(rows, project)
             await check_room(rows, project.id, plan, more=1)
             if kind is EndpointType.READ_WRITE and await rows.endpoints.read_write(branch_id):
                 raise RuleBroken(
@@ -47,6 +47,7 @@ class Endpoints:
                 )
             endpoint = replace(planned(project, branch, kind, wish, plan=plan, now=clock.now()), id=endpoint_id)
             await add(rows, endpoint)
+            self._desk.record.about(thing=endpoint.id)
             operations = await self._desk.enqueue(rows, *starts(endpoint))
             operations += await self._tell_replicas(rows, endpoint)
         await self._desk.names.announce(endpoint.id, project.region_id)
@@ -63,7 +64,7 @@ class Endpoints:
             held = await lookup.endpoint(rows, project, endpoint_id)
         async with self._desk.turn(_touch(held)) as rows:
             before = await lookup.endpoint(rows, project, endpoint_id)
-            plan = self._desk.plan_of(self._desk.principal.organization(project.org_id))
+            plan = await self._desk.plan_for(rows, project)
             after = changed(before, wish, project, plan=plan, now=clock.now())
             work = _work_of(before, after)
             if work is OperationAction.SUSPEND_COMPUTE:

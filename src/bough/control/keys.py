@@ -16,11 +16,12 @@ class PersonalKeys:
 
     async def create(self, name: str) -> tuple[ApiKey, str]:
         """The key as kept, and its token."""
-        self._desk.principal.check_is_user()
+        self._desk.principal.check_is_person()
         if not name.strip():
             raise Invalid("key_name is empty: give the key a name by which you will know it.")
         new = self._keys.new()
         async with self._desk.transaction() as rows:
+            self._desk.record.about(thing=name)
             key = await rows.api_keys.add(
                 {
                     "kind": KeyKind.PERSONAL,
@@ -35,11 +36,12 @@ class PersonalKeys:
         return key, new.token
 
     async def revoke(self, key_id: int) -> ApiKey:
-        self._desk.principal.check_is_user()
+        self._desk.principal.check_is_person()
         async with self._desk.transaction() as rows:
             key = await rows.api_keys.personal_one(self._desk.principal.user_id, key_id)
             if key is None:
                 raise NotFound.thing("API key")
+            self._desk.record.about(thing=key.name)
             now = clock.now()
             await rows.api_keys.revoke(key_id, now)
         return replace(key, revoked_at=now)

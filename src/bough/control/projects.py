@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from bough import clock
 from bough.access import lookup
-from bough.access.principal import Right
 from bough.control import seeding
 from bough.control.desk import Desk
 from bough.control.endpoint_planning import EndpointWish, planned
@@ -16,9 +15,10 @@ from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, wishing
 from bough.domain.operation import Operation, OperationAction, Reach, Touch
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_recoverable, recovery_window
+from bough.domain.rights import OrgRight, Right
 from bough.domain.role import Role
-from bough.errors import Denied, RuleBroken
-from bough.ids import ProjectId
+from bough.errors import RuleBroken
+from bough.ids import OrganizationId, ProjectId
 from bough.operations.action import Wish
 from bough.store.store import Rows
 
@@ -41,14 +41,13 @@ class Projects:
 
     async def create(self, wish: NewProject) -> CreatedProject:
         """One transaction: the project, its root branch with role and database, its endpoint, and the work."""
-        if self._desk.principal.project_id is not None:
-            raise Denied("A project-scoped API key cannot create projects.")
+        organization = self._owner(wish.org_id)
         self._desk.check_makes_new()
         project_id = ProjectId.new()
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=project_id)) as rows:
-            organization = self._desk.principal.organization(wish.org_id)
             await self._check_room(rows, organization)
             project = planned_project(self._desk, project_id, wish, organization)
+            self._desk.record.about(org_id=organization.id, project_id=project_id, name=project.name)
             secret = seeding.new_secret()
             await rows.projects.add(project)
             branch = seeding.new_branch(
@@ -88,8 +87,7 @@ class Projects:
     async def change(self, held: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=held.id)) as rows:
             before = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
-            organization = self._desk.principal.organization(before.org_id)
-            after = changed_project(before, change, self._desk.plan_of(organization))
+            after = changed_project(before, change, await self._desk.plan_for(rows, before))
             await rows.projects.save(after)
             operations: list[Operation] = []
             if after.logical_replication != before.logical_replication:
@@ -117,8 +115,7 @@ class Projects:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.DELETE, deleted=True)
             now = clock.now()
             check_recoverable(project, now)
-            organization = self._desk.principal.organization(project.org_id)
-            await self._check_room(rows, organization)
+            await self._check_room(rows, await lookup.organization_of(rows, self._desk.principal, project))
             recovered = replace(project, deleted_at=None, recoverable_until=None, updated_at=now)
             await rows.projects.save(recovered)
             default = await rows.branches.default(held.id)
@@ -130,7 +127,12 @@ class Projects:
             await self._desk.names.announce(endpoint.id, project.region_id)
         return recovered
 
+    def _owner(self, org_id: OrganizationId | None) -> Organization:
+        principal = self._desk.principal
+        return principal.organization(org_id or principal.home().id, to=OrgRight.CREATE_PROJECTS)
+
     async def _check_room(self, rows: Rows, organization: Organization) -> None:
+        await rows.organizations.lock(organization.id)
         limit = self._desk.plan_of(organization).projects
         if await rows.projects.count_in(organization.id) >= limit:
             raise RuleBroken(

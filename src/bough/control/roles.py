@@ -27,12 +27,13 @@ class Roles:
     ) -> tuple[Role, str | None, list[Operation]]:
         """The role and its password; one that may not log in has none."""
         roles.check_name(name)
+        self._desk.record.about(thing=f"{branch_id}/{name}")
         secret = await seeding.new_secret() if can_login else None
         async with self._changing.turn(project, branch_id) as (rows, branch):
             known = await rows.roles.of_branch(branch.id)
             if name in {role.name for role in known}:
                 raise Taken(f"The branch has a role {name!r} already. Choose another name, or reset its password.")
-            limit = self._changing.plan_of(project).roles
+            limit = (await self._changing.plan_for(rows, project)).roles
             if len(known) >= limit:
                 raise RuleBroken(
                     f"The branch has {limit} roles, all that its plan allows. Delete one, or change the plan.",

@@ -4,12 +4,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from bough.ids import OrganizationId, UserId
+from bough.errors import RuleBroken
+from bough.ids import MemberId, OrganizationId, UserId
 
 
 class MemberRole(StrEnum):
+    """What each may do is in domain/rights.py."""
+
     ADMIN = "admin"  # everything, members and keys included
-    MEMBER = "member"  # every project, but not the organization itself
+    MEMBER = "member"  # creates projects and changes all of them
+    EDITOR = "editor"  # changes all projects
+    VIEWER = "viewer"  # reads all projects
+    COLLABORATOR = "collaborator"  # only the projects they were given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +31,22 @@ class Organization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
+    id: MemberId
     org_id: OrganizationId
     user_id: UserId
     role: MemberRole
     joined_at: datetime
+
+
+def check_takes_members(organization: Organization) -> None:
+    if organization.personal_for is not None:
+        raise RuleBroken(
+            "This is a personal organization, which has one member. Create an organization for a team, "
+            "or share single projects."
+        )
+
+
+def check_admin_remains(leaving: Member, admins: int) -> None:
+    """Before a member leaves, or stops being an admin."""
+    if leaving.role is MemberRole.ADMIN and admins <= 1:
+        raise RuleBroken("This is the last admin of the organization. Make another member an admin first.")

@@ -1,6 +1,6 @@
-"""A person with an account."""
+"""A person with an account. The e-mail address is theirs: whoever has an account has shown that."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bough.ids import UserId
@@ -15,6 +15,11 @@ class User:
     plan: str
     created_at: datetime
     updated_at: datetime
+    password_digest: str | None = field(default=None, repr=False)  # None: cannot sign in yet
+
+    @property
+    def is_operator(self) -> bool:
+        return self.id == OPERATOR
 
 
 OPERATOR = UserId("00000000-0000-4000-8000-000000000001")  # made by the first migration

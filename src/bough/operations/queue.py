@@ -28,8 +28,8 @@ class Queue:
         self._hold_seconds = hold_seconds
 
     @asynccontextmanager
-    async def turn(self, touch: Touch, *, patient: bool = True) -> AsyncIterator[Rows]:
-        """A transaction in which no open operation conflicts with `touch`.
+    async def turn(self, *touches: Touch, patient: bool = True) -> AsyncIterator[Rows]:
+        """A transaction in which no open operation conflicts with any of these.
 
         Without patience, as for a task that comes back, nothing is waited for: no conflict and no disk.
         """
@@ -37,7 +37,7 @@ class Queue:
         while True:
             ended = self._events.ended.next()
             async with self._store.transaction(lasting=patient) as rows:
-                obstacle = await obstacle_to(rows, touch)
+                obstacle = await obstacle_to(rows, *touches)
                 if obstacle is None:
                     yield rows
                     break
@@ -95,8 +95,11 @@ class Queue:
         )
 
 
-async def obstacle_to(rows: Rows, touch: Touch) -> Operation | None:
-    """Open work that conflicts. From here on nobody else decides about the project in this transaction's time."""
-    await rows.projects.lock(touch.project_id)
-    open_operations = await rows.operations.open_of(touch.project_id)
-    return next((operation for operation in open_operations if conflict(touch, touch_of(operation))), None)
+async def obstacle_to(rows: Rows, *touches: Touch) -> Operation | None:
+    """Open work that conflicts. From here on nobody else decides about the projects in this transaction's time."""
+    for touch in sorted(touches, key=lambda each: each.project_id):  # in one order, so that no two wait for each other
+        await rows.projects.lock(touch.project_id)
+        for operation in await rows.operations.open_of(touch.project_id):
+            if conflict(touch, touch_of(operation)):
+                return operation
+    return None

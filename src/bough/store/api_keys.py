@@ -1,25 +1,43 @@
 """Named queries on API keys."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from bough.domain.api_key import ApiKey, KeyKind
-from bough.domain.organization import Organization
-from bough.ids import UserId
+from bough.domain.organization import MemberRole, Organization
+from bough.ids import OrganizationId, ProjectId, UserId
 from bough.store.queries import Queries
 from bough.store.rebuild import rebuild
-from bough.store.tables import api_keys, members, organizations
+from bough.store.tables import api_keys, members, organizations, users
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A living key, the e-mail address of who made it, and the organizations it reaches."""
+
+    key: ApiKey
+    email: str
+    reached: tuple[tuple[Organization, MemberRole | None], ...]  # with a person's role in each
+
 
 _REACHED = tuple(column.label(f"org_{column.name}") for column in organizations.c)
+_LIVING = api_keys.c.revoked_at.is_(None)
 _membership = sa.and_(members.c.user_id == api_keys.c.user_id, api_keys.c.kind == KeyKind.PERSONAL)
-_CALLER = (
-    sa.select(*(column.label(f"key_{column.name}") for column in api_keys.c), *_REACHED)
+_HOLDER = (
+    sa.select(
+        *(column.label(f"key_{column.name}") for column in api_keys.c),
+        *_REACHED,
+        members.c.role.label("member_role"),
+        users.c.email.label("user_email"),
+    )
+    .join(users, users.c.id == api_keys.c.user_id)
     .outerjoin(members, _membership)
     .outerjoin(organizations, organizations.c.id == sa.func.coalesce(api_keys.c.org_id, members.c.org_id))
-    .where(api_keys.c.prefix == sa.bindparam("prefix"), api_keys.c.revoked_at.is_(None))
+    .where(api_keys.c.prefix == sa.bindparam("prefix"), _LIVING)
     .order_by(organizations.c.created_at, organizations.c.id)
 )
 
@@ -31,13 +49,17 @@ class ApiKeys(Queries):
         assert row is not None
         return rebuild(ApiKey, row)
 
-    async def caller(self, prefix: str) -> tuple[ApiKey, list[Organization]] | None:
-        """A living key with the organizations it reaches, in one question: every request asks it."""
-        rows = await self._all(_CALLER, prefix=prefix)
+    async def holder(self, prefix: str) -> Holder | None:
+        """In one question: every request asks it."""
+        rows = await self._all(_HOLDER, prefix=prefix)
         if not rows:
             return None
-        reached = [rebuild(Organization, row, "org_") for row in rows if row["org_id"] is not None]
-        return rebuild(ApiKey, rows[0], "key_"), reached
+        reached = tuple(
+            (rebuild(Organization, row, "org_"), MemberRole(row["member_role"]) if row["member_role"] else None)
+            for row in rows
+            if row["org_id"] is not None
+        )
+        return Holder(rebuild(ApiKey, rows[0], "key_"), rows[0]["user_email"], reached)
 
     async def by_prefix(self, prefix: str) -> ApiKey | None:
         """Also a revoked one."""
@@ -45,23 +67,18 @@ class ApiKeys(Queries):
         return rebuild(ApiKey, row) if row else None
 
     async def personal(self, user_id: UserId) -> list[ApiKey]:
-        rows = await self._all(
-            sa.select(api_keys)
-            .where(api_keys.c.user_id == user_id, api_keys.c.kind == KeyKind.PERSONAL, api_keys.c.revoked_at.is_(None))
-            .order_by(api_keys.c.id)
-        )
-        return [rebuild(ApiKey, row) for row in rows]
+        return await self._keys(api_keys.c.user_id == user_id, api_keys.c.kind == KeyKind.PERSONAL)
 
     async def personal_one(self, user_id: UserId, key_id: int) -> ApiKey | None:
-        row = await self._one(
-            sa.select(api_keys).where(
-                api_keys.c.id == key_id,
-                api_keys.c.user_id == user_id,
-                api_keys.c.kind == KeyKind.PERSONAL,
-                api_keys.c.revoked_at.is_(None),
-            )
-        )
-        return rebuild(ApiKey, row) if row else None
+        mine = (api_keys.c.user_id == user_id, api_keys.c.kind == KeyKind.PERSONAL)
+        return next(iter(await self._keys(api_keys.c.id == key_id, *mine)), None)
+
+    async def of_organization(self, org_id: OrganizationId) -> list[ApiKey]:
+        """Those for all of its projects and those for one."""
+        return await self._keys(api_keys.c.org_id == org_id)
+
+    async def organization_one(self, org_id: OrganizationId, key_id: int) -> ApiKey | None:
+        return next(iter(await self._keys(api_keys.c.id == key_id, api_keys.c.org_id == org_id)), None)
 
     async def set_digest(self, key_id: int, digest: str) -> None:
         await self._run(sa.update(api_keys).where(api_keys.c.id == key_id).values(digest=digest))
@@ -69,7 +86,16 @@ class ApiKeys(Queries):
     async def revoke(self, key_id: int, now: datetime) -> None:
         await self._run(sa.update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=now))
 
+    async def revoke_all_on(self, project_ids: Collection[ProjectId], now: datetime) -> None:
+        """Project-scoped keys: the projects leave their organization."""
+        theirs = sa.and_(api_keys.c.project_id.in_(project_ids), _LIVING)
+        await self._run(sa.update(api_keys).where(theirs).values(revoked_at=now))
+
     async def set_used(self, key_id: int, at: datetime, address: str) -> None:
         await self._run(
             sa.update(api_keys).where(api_keys.c.id == key_id).values(last_used_at=at, last_used_from=address)
         )
+
+    async def _keys(self, *which: sa.ColumnElement[bool]) -> list[ApiKey]:
+        rows = await self._all(sa.select(api_keys).where(*which, _LIVING).order_by(api_keys.c.id))
+        return [rebuild(ApiKey, row) for row in rows]

@@ -1,26 +1,55 @@
-"""Named queries on organizations and their members."""
+"""Named queries on organizations."""
+
+from collections.abc import Collection
 
 import sqlalchemy as sa
 
-from bough.domain.organization import Member, Organization
-from bough.ids import UserId
-from bough.store.queries import Queries
+from bough.domain.organization import MemberRole, Organization
+from bough.ids import OrganizationId, UserId
+from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import members, organizations
+
+_ONE = sa.select(organizations).where(same(organizations.c.id))
+_LOCK = sa.select(organizations.c.id).where(same(organizations.c.id)).with_for_update()
+_OF_USER = (
+    sa.select(organizations)
+    .join(members, members.c.org_id == organizations.c.id)
+    .where(same(members.c.user_id))
+    .order_by(organizations.c.created_at, organizations.c.id)
+)
+_REACHED = _OF_USER.add_columns(members.c.role.label("member_role"))
+_PERSONAL = sa.select(organizations).where(same(organizations.c.personal_for))
 
 
 class Organizations(Queries):
     async def add(self, organization: Organization) -> None:
         await self._insert(organizations, columns_of(organization))
 
-    async def add_member(self, member: Member) -> None:
-        await self._insert(members, columns_of(member))
+    async def save(self, organization: Organization) -> None:
+        await self._save(organizations, columns_of(organization))
+
+    async def get(self, org_id: OrganizationId) -> Organization | None:
+        row = await self._one(_ONE, id=org_id)
+        return rebuild(Organization, row) if row else None
+
+    async def lock(self, org_id: OrganizationId) -> None:
+        """One decision on its members or its room for projects at a time. SQLite has one writer anyway."""
+        await self._value(_LOCK, id=org_id)
+
+    async def named(self, org_ids: Collection[OrganizationId]) -> dict[OrganizationId, Organization]:
+        rows = await self._all(sa.select(organizations).where(organizations.c.id.in_(org_ids)))
+        return {OrganizationId(row["id"]): rebuild(Organization, row) for row in rows}
 
     async def of_user(self, user_id: UserId) -> list[Organization]:
-        rows = await self._all(
-            sa.select(organizations)
-            .join(members, members.c.org_id == organizations.c.id)
-            .where(members.c.user_id == user_id)
-            .order_by(organizations.c.created_at, organizations.c.id)
-        )
-        return [rebuild(Organization, row) for row in rows]
+        """Those they are a member of, the oldest first: the personal one."""
+        return [rebuild(Organization, row) for row in await self._all(_OF_USER, user_id=user_id)]
+
+    async def reached_by(self, user_id: UserId) -> list[tuple[Organization, MemberRole]]:
+        """Those they are a member of, with their role in each."""
+        rows = await self._all(_REACHED, user_id=user_id)
+        return [(rebuild(Organization, row), MemberRole(row["member_role"])) for row in rows]
+
+    async def personal(self, user_id: UserId) -> Organization | None:
+        row = await self._one(_PERSONAL, personal_for=user_id)
+        return rebuild(Organization, row) if row else None

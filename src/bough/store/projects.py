@@ -1,6 +1,6 @@
 """Named queries on projects."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
@@ -16,6 +16,8 @@ from bough.store.rebuild import columns_of, rebuild
 from bough.store.search import containing
 from bough.store.tables import api_keys, branches, endpoints, projects, usage
 from bough.store.types import Moment
+
+Reached = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all of the organization's projects
 
 
 def _search_key(project: Project) -> str:
@@ -98,10 +100,10 @@ _RECOVERABLE = (
 
 @cache
 def _page(*, recoverable: bool, only: bool, search: bool, later: bool) -> sa.Select[Any]:
-    """A page of one organization: one walk along its index."""
+    """A page of one organization: one walk along its index; `only` of it, those that are named."""
     rows = _SEEN.where(projects.c.org_id == sa.bindparam("org_id"), *(_RECOVERABLE if recoverable else _LIVE))
     if only:
-        rows = rows.where(projects.c.id == sa.bindparam("only"))
+        rows = rows.where(projects.c.id.in_(sa.bindparam("only", expanding=True)))
     if search:
         rows = rows.where(projects.c.search_key.like(sa.bindparam("search"), escape="\\"))
     return newest_first(rows, projects, later=later)
@@ -134,37 +136,34 @@ class Projects(Queries):
         await self._value(_LOCK, id=project_id)
 
     async def page(
-        self,
-        org_ids: Collection[OrganizationId],
-        *,
-        search: str,
-        limit: int,
-        after: Place | None,
-        only: ProjectId | None = None,
+        self, reach: Reached, *, search: str, limit: int, after: Place | None, recoverable_at: datetime | None = None
     ) -> Page[SeenProject]:
-        """Those that live, of these organizations; `only` one when a key reaches no other."""
-        statement = _page(recoverable=False, only=only is not None, search=bool(search), later=after is not None)
-        return await self._pages(statement, org_ids, limit, after, search=containing(search), only=only)
+        """Those that live, or with a moment those that can be recovered then.
 
-    async def page_recoverable(
-        self, org_ids: Collection[OrganizationId], now: datetime, *, search: str, limit: int, after: Place | None
-    ) -> Page[SeenProject]:
-        statement = _page(recoverable=True, only=False, search=bool(search), later=after is not None)
-        return await self._pages(statement, org_ids, limit, after, search=containing(search), now=now)
-
-    async def _pages(
-        self,
-        statement: sa.Select[Any],
-        org_ids: Collection[OrganizationId],
-        limit: int,
-        after: Place | None,
-        **values: Any,
-    ) -> Page[SeenProject]:
-        """One page of each organization, put in one order: none of them is sorted or counted whole."""
-        values |= placed(limit, after)
-        found = [_seen(row) for org_id in org_ids for row in await self._all(statement, org_id=org_id, **values)]
+        One page of each organization, put in one order: none of them is sorted or counted whole.
+        """
+        found: list[SeenProject] = []
+        values = {**placed(limit, after), "search": containing(search), "now": recoverable_at}
+        for org_id, only in reach.items():
+            if only is None or only:
+                statement = _page(
+                    recoverable=recoverable_at is not None,
+                    only=only is not None,
+                    search=bool(search),
+                    later=after is not None,
+                )
+                rows = await self._all(statement, org_id=org_id, only=list(only or ()), **values)
+                found += [_seen(row) for row in rows]
         found.sort(key=lambda seen: (seen.created_at, seen.id), reverse=True)
         return page_of(found, limit)
+
+    async def owners(self, project_ids: Iterable[ProjectId]) -> dict[OrganizationId, list[ProjectId]]:
+        """Organization → those of these projects that it has and that live."""
+        wanted = sa.select(projects.c.org_id, projects.c.id).where(projects.c.id.in_(list(project_ids)), *_LIVE)
+        found: dict[OrganizationId, list[ProjectId]] = {}
+        for row in await self._all(wanted):
+            found.setdefault(OrganizationId(row["org_id"]), []).append(ProjectId(row["id"]))
+        return found
 
     async def count_in(self, org_id: OrganizationId) -> int:
         return int(await self._value(_COUNT_IN, org_id=org_id))

@@ -4,16 +4,23 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from bough.store.api_keys import ApiKeys
+from bough.store.audit import Audit
 from bough.store.branch_pages import BranchPages
 from bough.store.branches import Branches
 from bough.store.databases import Databases
 from bough.store.endpoints import Endpoints
+from bough.store.grants import Grants
 from bough.store.idempotency import Idempotency
+from bough.store.invitations import Invitations
+from bough.store.letters import Letters
+from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
 from bough.store.projects import Projects
 from bough.store.queries import Connection
 from bough.store.roles import Roles
+from bough.store.sessions import Links, Sessions
+from bough.store.transfer_requests import TransferRequests
 from bough.store.usage import GatewayWorkers, Usages
 from bough.store.users import Users
 
@@ -24,8 +31,15 @@ class Rows:
     def __init__(self, connection: Connection) -> None:
         self.users = Users(connection)
         self.organizations = Organizations(connection)
+        self.members = Members(connection)
+        self.invitations = Invitations(connection)
+        self.sessions = Sessions(connection)
+        self.links = Links(connection)
+        self.letters = Letters(connection)
         self.api_keys = ApiKeys(connection)
         self.projects = Projects(connection)
+        self.grants = Grants(connection)
+        self.transfer_requests = TransferRequests(connection)
         self.branches = Branches(connection)
         self.branch_pages = BranchPages(connection)
         self.endpoints = Endpoints(connection)
@@ -35,6 +49,7 @@ class Rows:
         self.usage = Usages(connection)
         self.gateway_workers = GatewayWorkers(connection)
         self.idempotency = Idempotency(connection)
+        self.audit = Audit(connection)
 
 
 class Store(Protocol):

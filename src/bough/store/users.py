@@ -1,5 +1,7 @@
 """Named queries on users."""
 
+from collections.abc import Collection
+
 import sqlalchemy as sa
 
 from bough.domain.user import User
@@ -9,12 +11,30 @@ from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import users
 
 _ONE = sa.select(users).where(same(users.c.id))
+_NAMED = sa.select(users).where(same(users.c.email))
 
 
 class Users(Queries):
     async def add(self, user: User) -> None:
+        """Raises Duplicate when somebody has the address."""
         await self._insert(users, columns_of(user))
+
+    async def save(self, user: User) -> None:
+        await self._save(users, columns_of(user))
 
     async def get(self, user_id: UserId) -> User | None:
         row = await self._one(_ONE, id=user_id)
         return rebuild(User, row) if row else None
+
+    async def with_email(self, email: str) -> User | None:
+        row = await self._one(_NAMED, email=email)
+        return rebuild(User, row) if row else None
+
+    async def named(self, user_ids: Collection[UserId]) -> dict[UserId, User]:
+        rows = await self._all(sa.select(users).where(users.c.id.in_(user_ids)))
+        return {UserId(row["id"]): rebuild(User, row) for row in rows}
+
+    async def everybody(self) -> list[User]:
+        """In the order in which they came."""
+        rows = await self._all(sa.select(users).order_by(users.c.created_at, users.c.id))
+        return [rebuild(User, row) for row in rows]

@@ -72,7 +72,7 @@ class ApiKeyRevoked(View):
 @router.get("/api_keys", response_model=ApiKeyList)
 async def list_api_keys(caller: PrincipalGiven, given: PartsGiven) -> Response:
     """The caller's personal keys, without their tokens."""
-    caller.check_is_user()
+    caller.check_is_person()
     async with given.store.read() as rows:
         keys = await rows.api_keys.personal(caller.user_id)
         creator = await rows.users.get(caller.user_id)

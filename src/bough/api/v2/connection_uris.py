@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from bough.api.given import DeskGiven, ReadableProject
+from bough.api.given import ConnectableProject, DeskGiven
 from bough.api.shapes import IdText, Text, View, show
 from bough.control.connection import Connections
 from bough.domain.connection_uri import connection_uri
@@ -49,7 +49,7 @@ class ConnectionUriResponse(View):
 
 @router.get("/projects/{project_id}/connection_uri", response_model=ConnectionUriResponse)
 async def get_connection_uri(
-    project: ReadableProject,
+    project: ConnectableProject,
     desk: DeskGiven,
     database_name: Annotated[Text, Query()],
     role_name: Annotated[Text, Query()],

@@ -11,6 +11,7 @@ from bough.config import Plan
 from bough.domain.endpoint import Hosts
 from bough.domain.organization import Organization
 from bough.domain.project import Project
+from bough.domain.rights import Level
 from bough.domain.user import User
 from bough.store.projects import SeenProject
 
@@ -52,9 +53,11 @@ class ProjectListItem(_Shared):
     recoverable_until: datetime | None
 
     @classmethod
-    def of(cls, seen: SeenProject, organization: Organization, plan: Plan, hosts: Hosts) -> "ProjectListItem":
+    def of(
+        cls, seen: SeenProject, organization: Organization, plan: Plan, hosts: Hosts, level: Level
+    ) -> "ProjectListItem":
         return cls(
-            **_shared(seen, plan, hosts),
+            **_shared(seen, plan, hosts, level),
             active_time=seen.used.active_seconds,
             org_name=organization.name,
             deleted_at=seen.project.deleted_at,
@@ -80,10 +83,12 @@ class ProjectView(_Shared):
     owner: ProjectOwner | None
 
     @classmethod
-    def of(cls, seen: SeenProject, plan: Plan, hosts: Hosts, owner: ProjectOwner | None = None) -> "ProjectView":
+    def of(
+        cls, seen: SeenProject, plan: Plan, hosts: Hosts, level: Level, owner: ProjectOwner | None = None
+    ) -> "ProjectView":
         now = clock.now()
         return cls(
-            **_shared(seen, plan, hosts),
+            **_shared(seen, plan, hosts, level),
             data_storage_bytes_hour=0,
             data_transfer_bytes=seen.used.bytes_out,
             written_data_bytes=seen.used.written_bytes,
@@ -108,7 +113,7 @@ def unmeasured(project: Project) -> SeenProject:
     return SeenProject(project, None, None)
 
 
-def _shared(seen: SeenProject, plan: Plan, hosts: Hosts) -> dict[str, Any]:
+def _shared(seen: SeenProject, plan: Plan, hosts: Hosts, level: Level) -> dict[str, Any]:
     project = seen.project
     return {
         "id": project.id,
@@ -133,5 +138,5 @@ def _shared(seen: SeenProject, plan: Plan, hosts: Hosts) -> dict[str, Any]:
         "compute_last_active_at": seen.last_active,
         "org_id": project.org_id,
         "cpu_used_sec": seen.used.cpu_seconds,
-        "effective_project_permission": "ADMIN",
+        "effective_project_permission": level.name,
     }

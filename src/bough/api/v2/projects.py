@@ -1,5 +1,6 @@
 """Projects: list, create, get, change, delete, recover."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -7,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field, StrictInt
 
 from bough import clock
+from bough.access import levels, lookup
 from bough.api.given import (
     DeletableProject,
     DeskGiven,
@@ -28,10 +30,15 @@ from bough.api.v2.project_settings import DefaultEndpointSettings, ProjectSettin
 from bough.api.v2.project_views import ProjectListItem, ProjectView, owner_of, unmeasured
 from bough.api.v2.roles import RoleView
 from bough.control.desk import Desk
+from bough.control.parts import Parts
 from bough.control.project_planning import NewProject, ProjectChange
 from bough.control.projects import CreatedProject, Projects
+from bough.domain.organization import Organization
 from bough.domain.project import MAX_HISTORY_SECONDS, Project
-from bough.ids import OrganizationId
+from bough.domain.rights import Level, OrgRight
+from bough.ids import OrganizationId, ProjectId
+from bough.store.page import Page
+from bough.store.projects import SeenProject
 
 router = APIRouter(tags=["Project"], route_class=OnceRoute)
 
@@ -109,9 +116,12 @@ class ProjectUpdate(Body):
         )
 
 
-class ProjectsResponse(View):
+class SharedProjectsResponse(View):
     projects: list[ProjectListItem]
     pagination: Pagination | None
+
+
+class ProjectsResponse(SharedProjectsResponse):
     applications: dict[str, list[str]] = Field(default_factory=dict)
     integrations: dict[str, list[str]] = Field(default_factory=dict)
 
@@ -161,34 +171,56 @@ class ProjectCreated(View):
         )
 
 
+Cursor = Annotated[Text | None, Query()]
+Limit = Annotated[int, Query(ge=1, le=400)]
+Search = Annotated[Text, Query(max_length=256)]
+Timeout = Annotated[int | None, Query(ge=100, le=30_000)]
+
+
 @router.get("/projects", response_model=ProjectsResponse)
 async def list_projects(
     caller: PrincipalGiven,
     given: PartsGiven,
-    cursor: Annotated[Text | None, Query()] = None,
-    limit: Annotated[int, Query(ge=1, le=400)] = 10,
-    search: Annotated[Text, Query(max_length=256)] = "",
+    cursor: Cursor = None,
+    limit: Limit = 10,
+    search: Search = "",
     org_id: Annotated[IdText | None, Query()] = None,
-    timeout: Annotated[int | None, Query(ge=100, le=30_000)] = None,
+    timeout: Timeout = None,
     recoverable: Annotated[bool, Query()] = False,
 ) -> Response:
-    """The projects the caller can reach, newest first; with `recoverable` the deleted ones."""
+    """The projects of the caller's organizations, newest first; with `recoverable` the deleted ones."""
     place = place_of(cursor)
-    known = caller.organizations
     if org_id is not None:
-        known = {OrganizationId(org_id): caller.organization(OrganizationId(org_id))}
+        caller.organization(OrganizationId(org_id), to=OrgRight.READ)
+    asked = [each for known, each in caller.memberships.items() if org_id in (None, known)]
+    now = clock.now() if recoverable else None
     async with given.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
-        if recoverable:
-            reached = known if caller.project_id is None else {}  # a project key recovers nothing
-            page = await rows.projects.page_recoverable(reached, clock.now(), search=search, limit=limit, after=place)
-        else:
-            page = await rows.projects.page(known, search=search, limit=limit, after=place, only=caller.project_id)
-    shown = [
-        ProjectListItem.of(seen, organization, given.settings.plan(organization.plan), given.hosts)
-        for seen in page.rows
-        if (organization := known[seen.project.org_id])
-    ]
+        reach = await levels.reach(rows, caller, asked, Level.ADMIN if recoverable else Level.VIEWER)
+        page = await rows.projects.page(reach, search=search, limit=limit, after=place, recoverable_at=now)
+        has = await levels.levels(rows, caller, (seen.project for seen in page.rows))
+    owners = {known: each.organization for known, each in caller.memberships.items()}
+    shown = _listed(given, page, owners, has)
     return show(ProjectsResponse(projects=shown, pagination=pagination(page)))
+
+
+@router.get("/projects/shared", response_model=SharedProjectsResponse)
+async def list_shared_projects(
+    caller: PrincipalGiven,
+    given: PartsGiven,
+    cursor: Cursor = None,
+    limit: Limit = 10,
+    search: Search = "",
+    timeout: Timeout = None,
+) -> Response:
+    """The projects that other organizations share with the caller, newest first."""
+    place = place_of(cursor)
+    async with given.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
+        reach = await levels.shared(rows, caller)
+        page = await rows.projects.page(reach, search=search, limit=limit, after=place)
+        has = await levels.levels(rows, caller, (seen.project for seen in page.rows))
+        owners = await rows.organizations.named(reach.keys())
+    shown = _listed(given, page, owners, has)
+    return show(SharedProjectsResponse(projects=shown, pagination=pagination(page)))
 
 
 @router.post("/projects", response_model=ProjectCreated, status_code=201)
@@ -227,11 +259,25 @@ async def recover_project(project: RecoverableProject, desk: DeskGiven) -> Respo
     return show(ProjectRecovered(project=await _shown(desk, recovered), branches=branches))
 
 
+def _listed(
+    given: Parts,
+    page: Page[SeenProject],
+    owners: Mapping[OrganizationId, Organization],
+    has: Mapping[ProjectId, Level],
+) -> list[ProjectListItem]:
+    return [
+        ProjectListItem.of(seen, owner, given.settings.plan(owner.plan), given.hosts, has[seen.id])
+        for seen in page.rows
+        if (owner := owners[seen.project.org_id])
+    ]
+
+
 async def _shown(desk: Desk, project: Project) -> ProjectView:
     async with desk.store.read() as rows:
         seen = await rows.projects.seen(project.id)
         user = await rows.users.get(project.created_by)
-    organization = desk.principal.organization(project.org_id)
+        organization = await lookup.organization_of(rows, desk.principal, project)
+        level = await levels.level(rows, desk.principal, project)
     plan = desk.plan_of(organization)
     measured = unmeasured(project) if seen is None else replace(seen, project=project)
-    return ProjectView.of(measured, plan, desk.hosts, owner_of(user, organization, plan) if user else None)
+    return ProjectView.of(measured, plan, desk.hosts, level, owner_of(user, organization, plan) if user else None)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from bough.api.given import PartsGiven, PrincipalGiven
 from bough.api.shapes import IdText, View, show
+from bough.domain.rights import OrgRight
 from bough.ids import OrganizationId
 
 router = APIRouter(tags=["Region"])
@@ -29,7 +30,7 @@ async def get_active_regions(
 ) -> Response:
     """The regions a project can be created in."""
     if org_id is not None:
-        caller.organization(OrganizationId(org_id))
+        caller.organization(OrganizationId(org_id), to=OrgRight.READ)
     shown = [
         RegionView(
             region_id=region.id,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, HTTPException, Path, Response
 from pydantic import AfterValidator
 
 from bough.access import lookup
-from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.given import ConnectableProject, DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
 from bough.api.names import in_path
 from bough.api.shapes import Body, BranchName, Flag, PathText, View, show
 from bough.api.v2.operations import OperationView
@@ -105,7 +105,7 @@ async def create_project_branch_role(
 
 @router.get(ONE + "/reveal_password", response_model=RolePassword)
 async def get_project_branch_role_password(
-    project: ReadableProject, branch_id: BranchName, role_name: RoleName, desk: DeskGiven
+    project: ConnectableProject, branch_id: BranchName, role_name: RoleName, desk: DeskGiven
 ) -> Response:
     """The role's password, where the project stores them."""
     return show(RolePassword(password=await Roles(desk).password(project, BranchId(branch_id), role_name)))

@@ -10,7 +10,6 @@ from bough.api.given import PartsGiven, PrincipalGiven
 from bough.api.periods import month_start
 from bough.api.shapes import View, show
 from bough.config import Plan
-from bough.domain.api_key import KeyKind
 from bough.domain.organization import Organization
 from bough.domain.user import User
 from bough.errors import NotFound
@@ -129,16 +128,16 @@ def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v2"]:
 @router.get("/auth", response_model=AuthDetails)
 async def get_auth_details(caller: PrincipalGiven) -> Response:
     """Which kind of key this is, and whose."""
-    if caller.kind is KeyKind.PERSONAL:
+    if caller.is_person:
         return show(AuthDetails(account_id=caller.user_id, auth_method="api_key_user", auth_data=str(caller.key_id)))
-    organization = next(iter(caller.organizations))
+    organization = next(iter(caller.memberships))
     return show(AuthDetails(account_id=organization, auth_method="api_key_org", auth_data=str(caller.key_id)))
 
 
 @router.get("/users/me", response_model=CurrentUser)
 async def get_current_user_info(caller: PrincipalGiven, given: PartsGiven) -> Response:
     """The account that holds this key, with its limits."""
-    caller.check_is_user()
+    caller.check_is_person()
     async with given.store.read() as rows:
         user = await rows.users.get(caller.user_id)
     if user is None:
@@ -149,7 +148,7 @@ async def get_current_user_info(caller: PrincipalGiven, given: PartsGiven) -> Re
 @router.get("/users/me/organizations", response_model=OrganizationsResponse, tags=["Organizations"])
 async def get_current_user_organizations(caller: PrincipalGiven, given: PartsGiven) -> Response:
     """The organizations the caller belongs to; the personal one is the first."""
-    caller.check_is_user()
+    caller.check_is_person()
     async with given.store.read() as rows:
         organizations = await rows.organizations.of_user(caller.user_id)
     return show(OrganizationsResponse(organizations=[OrganizationView.of(each) for each in organizations]))

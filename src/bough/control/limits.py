@@ -1,0 +1,28 @@
+"""Rate limits: token buckets, in this process.
+
+A key has one bucket for all requests and one per route; callers without a key share one per address.
+"""
+
+from bough.buckets import Buckets
+from bough.config import Settings
+from bough.errors import RateExceeded
+
+
+class Limiter:
+    def __init__(self, settings: Settings) -> None:
+        self._per_key = settings.rate_per_minute
+        self._per_route = settings.rate_per_second_and_route
+        self._per_address = settings.rate_per_minute_and_address
+        self._buckets = Buckets()
+
+    def take(self, key_id: int, route: str) -> None:
+        self._take(("key", key_id), self._per_key, self._per_key / 60, f"{self._per_key} requests a minute")
+        self._take(("route", key_id, route), self._per_route, self._per_route, f"{self._per_route} requests a second")
+
+    def take_address(self, address: str) -> None:
+        limit = f"{self._per_address} requests a minute without a valid key"
+        self._take(("address", address), self._per_address, self._per_address / 60, limit)
+
+    def _take(self, name: tuple[str | int, ...], size: float, per_second: float, limit: str) -> None:
+        if wait := self._buckets.take(name, size, per_second):
+            raise RateExceeded(f"Too many requests: the limit is {limit}. Try again in {max(wait, 0.1):.1f} s.", wait)

@@ -1,0 +1,19 @@
+"""An invitation into an organization, for whoever shows that the e-mail address is theirs."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.domain.organization import MemberRole
+from bough.ids import InvitationId, OrganizationId, UserId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    id: InvitationId
+    org_id: OrganizationId
+    email: str
+    role: MemberRole
+    digest: str  # of the token in the link that was mailed
+    invited_by: UserId
+    invited_at: datetime
+    expires_at: datetime

@@ -1,0 +1,25 @@
+"""A link that works once: to finish signing up, to set a password, to begin as the operator."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from bough.ids import UserId
+
+
+class Purpose(StrEnum):
+    SIGN_UP = "sign_up"  # the address is theirs; the account is made now
+    RESET = "reset"  # set a new password
+    WELCOME = "welcome"  # the operator's first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    digest: str  # of the token in the link, which is not kept
+    purpose: Purpose
+    email: str
+    user_id: UserId | None  # None: to sign up, or nobody has the address and the link does nothing
+    name: str  # as given when signing up
+    password_digest: str | None = field(repr=False)  # likewise
+    created_at: datetime
+    expires_at: datetime

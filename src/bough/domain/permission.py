@@ -1,0 +1,16 @@
+"""A project shared with an e-mail address; it counts from the moment that somebody with the address has an account."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.ids import PermissionId, ProjectId, UserId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    id: PermissionId
+    project_id: ProjectId
+    email: str
+    granted_by: UserId
+    granted_at: datetime
+    revoked_at: datetime | None = None

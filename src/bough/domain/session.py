@@ -1,0 +1,16 @@
+"""Somebody who signed in with a browser."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.ids import UserId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    digest: str  # of the token in the cookie, which is not kept
+    user_id: UserId
+    address: str
+    agent: str
+    created_at: datetime
+    expires_at: datetime

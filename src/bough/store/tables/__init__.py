@@ -1,0 +1,46 @@
+"""The tables as they are now. `migrations/` says how they came to be; a test holds the two together."""
+
+from bough.store.tables.columns import metadata
+from bough.store.tables.people import api_keys, invitations, letters, links, members, organizations, sessions, users
+from bough.store.tables.projects import (
+    branch_lineages,
+    branches,
+    databases,
+    endpoints,
+    lineages,
+    permissions,
+    project_roles,
+    projects,
+    roles,
+    transfer_requests,
+    volumes,
+)
+from bough.store.tables.work import audit, gateway_workers, idempotency, operations, usage
+
+__all__ = [
+    "api_keys",
+    "audit",
+    "branch_lineages",
+    "branches",
+    "databases",
+    "endpoints",
+    "gateway_workers",
+    "idempotency",
+    "invitations",
+    "letters",
+    "lineages",
+    "links",
+    "members",
+    "metadata",
+    "operations",
+    "organizations",
+    "permissions",
+    "project_roles",
+    "projects",
+    "roles",
+    "sessions",
+    "transfer_requests",
+    "usage",
+    "users",
+    "volumes",
+]

@@ -1,0 +1,196 @@
+"""Projects, whom they are shared with, and what is in them."""
+
+import sqlalchemy as sa
+
+from bough.store.tables.columns import flag, json, metadata, moment, partial, text
+from bough.store.types import BigKey
+
+_RECOVERABLE = "deleted_at is not null and purged_at is null"
+
+projects = sa.Table(
+    "projects",
+    metadata,
+    text("id", primary_key=True),
+    text("org_id", sa.ForeignKey("organizations.id")),
+    text("created_by", sa.ForeignKey("users.id")),
+    text("name"),
+    text("search_key"),
+    text("region_id"),
+    sa.Column("pg_version", sa.Integer, nullable=False),
+    text("install"),
+    text("provisioner"),
+    json("settings"),
+    json("default_endpoint_settings"),
+    flag("store_passwords"),
+    sa.Column("history_retention_seconds", sa.Integer, nullable=False),
+    text("creation_source"),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("deleted_at", nullable=True),
+    moment("recoverable_until", nullable=True),
+    moment("purged_at", nullable=True),
+    # A page is one walk along an index, whatever the size of the table.
+    partial("ix_projects_live", "deleted_at is null", "org_id", "created_at", "id"),
+    partial("ix_projects_deleted", _RECOVERABLE, "org_id", "created_at", "id"),
+    partial("ix_projects_past_recovery", _RECOVERABLE, "recoverable_until"),
+)
+
+permissions = sa.Table(
+    "permissions",
+    metadata,
+    text("id", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    text("email"),
+    text("granted_by", sa.ForeignKey("users.id")),
+    moment("granted_at"),
+    moment("revoked_at", nullable=True),
+    partial("ix_permissions_live", "revoked_at is null", "email", "project_id", unique=True),
+    sa.Index(None, "project_id"),
+)
+
+project_roles = sa.Table(
+    "project_roles",
+    metadata,
+    text("user_id", sa.ForeignKey("users.id"), primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    text("role"),
+    sa.Index(None, "project_id"),
+)
+
+transfer_requests = sa.Table(
+    "transfer_requests",
+    metadata,
+    text("digest", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    text("created_by", sa.ForeignKey("users.id")),
+    moment("created_at"),
+    moment("expires_at"),
+    sa.Index(None, "project_id"),
+    sa.Index(None, "expires_at"),
+)
+
+volumes = sa.Table(
+    "volumes",
+    metadata,
+    text("id", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    moment("created_at"),
+    sa.Index(None, "project_id"),
+)
+
+lineages = sa.Table(
+    "lineages",
+    metadata,
+    text("id", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    text("volume_id", unique=True),
+    moment("created_at"),
+    sa.Index(None, "project_id"),
+)
+
+branches = sa.Table(
+    "branches",
+    metadata,
+    text("id", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    text("parent_id", sa.ForeignKey("branches.id"), nullable=True),
+    text("parent_lsn", nullable=True),
+    moment("parent_timestamp", nullable=True),
+    text("name"),
+    text("search_key"),
+    text("state"),
+    moment("state_changed_at"),
+    text("volume_id", sa.ForeignKey("volumes.id"), unique=True),
+    flag("is_default"),
+    flag("is_protected"),
+    text("creation_source"),
+    text("init_source"),
+    json("annotations"),
+    sa.Column("logical_size", sa.BigInteger, nullable=True),
+    text("created_by", sa.ForeignKey("users.id")),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("expires_at", nullable=True),
+    sa.Column("ttl_seconds", sa.Integer, nullable=True),
+    moment("last_reset_at", nullable=True),
+    moment("deleted_at", nullable=True),
+    text("deletion_method", nullable=True),
+    sa.Column("written_bytes", sa.BigInteger, nullable=False),
+    sa.Column("wal_position", sa.BigInteger, nullable=True),
+    sa.Index(None, "project_id", "created_at"),
+    sa.Index(None, "parent_id"),
+    partial("ix_branches_names", "deleted_at is null", "project_id", "name", unique=True),
+    partial("ix_branches_expiring", "expires_at is not null and deleted_at is null", "expires_at"),
+)
+
+branch_lineages = sa.Table(
+    "branch_lineages",
+    metadata,
+    text("branch_id", sa.ForeignKey("branches.id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    text("lineage_id", sa.ForeignKey("lineages.id")),
+    text("from_lsn", nullable=True),
+    text("until_lsn", nullable=True),
+    sa.Index(None, "lineage_id"),
+)
+
+endpoints = sa.Table(
+    "endpoints",
+    metadata,
+    text("id", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    text("branch_id", sa.ForeignKey("branches.id")),
+    text("type"),
+    text("state"),
+    text("pending_state", nullable=True),
+    sa.Column("min_cu", sa.Float, nullable=False),
+    sa.Column("max_cu", sa.Float, nullable=False),
+    json("settings"),
+    flag("pooler_enabled"),
+    flag("disabled"),
+    flag("passwordless_access"),
+    sa.Column("suspend_timeout_seconds", sa.Integer, nullable=False),
+    text("provisioner"),
+    text("creation_source"),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("last_active", nullable=True),
+    moment("started_at", nullable=True),
+    moment("suspended_at", nullable=True),
+    moment("deleted_at", nullable=True),
+    text("name", nullable=True),
+    text("volume_id", nullable=True),
+    sa.Index(None, "project_id", "created_at"),
+    sa.Index(None, "branch_id"),
+    sa.Index(None, "state"),
+    sa.Index(None, "volume_id", unique=True),
+)
+
+roles = sa.Table(
+    "roles",
+    metadata,
+    text("branch_id", sa.ForeignKey("branches.id"), primary_key=True),
+    text("name", primary_key=True),
+    text("verifier", nullable=True),
+    text("sealed_password", nullable=True),
+    moment("valid_until", nullable=True),
+    flag("is_protected"),
+    flag("is_wished"),
+    flag("can_login"),
+    moment("created_at"),
+    moment("updated_at"),
+)
+
+databases = sa.Table(
+    "databases",
+    metadata,
+    sa.Column("id", BigKey, primary_key=True, autoincrement=True),
+    text("branch_id", sa.ForeignKey("branches.id")),
+    text("name"),
+    text("owner_name"),
+    flag("is_wished"),
+    moment("created_at"),
+    moment("updated_at"),
+    sa.UniqueConstraint("branch_id", "name"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,99 @@
+"""What is done and was done: operations, usage, remembered answers, the audit."""
+
+import sqlalchemy as sa
+
+from bough.store.tables.columns import flag, json, metadata, moment, partial, text
+from bough.store.types import BigKey, Words
+
+operations = sa.Table(
+    "operations",
+    metadata,
+    text("id", primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    text("branch_id", nullable=True),
+    text("endpoint_id", nullable=True),
+    text("action"),
+    text("status"),
+    json("parameters"),
+    text("after", nullable=True),
+    text("step"),
+    sa.Column("steps_done", Words, nullable=False),
+    flag("undoing"),
+    sa.Column("failures", sa.Integer, nullable=False),
+    text("error", nullable=True),
+    moment("due_at"),
+    moment("lease_until", nullable=True),
+    sa.Column("fence", sa.BigInteger, nullable=False),
+    text("request_id"),
+    flag("is_urgent"),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("started_at", nullable=True),
+    moment("ended_at", nullable=True),
+    sa.Index(None, "project_id", "created_at", "id"),
+    # The queue: only what has not ended, so that finished work costs nothing.
+    partial("ix_operations_due", "ended_at is null", "due_at"),
+    partial("ix_operations_open", "ended_at is null", "project_id"),
+    partial("ix_operations_failed", "status = 'failed'", "endpoint_id"),
+)
+
+usage = sa.Table(
+    "usage",
+    metadata,
+    text("endpoint_id", sa.ForeignKey("endpoints.id"), primary_key=True),
+    text("project_id", sa.ForeignKey("projects.id")),
+    sa.Column("bytes_in", sa.BigInteger, nullable=False),
+    sa.Column("bytes_out", sa.BigInteger, nullable=False),
+    sa.Column("connections_opened", sa.BigInteger, nullable=False),
+    sa.Column("active_seconds", sa.Float, nullable=False),
+    sa.Column("compute_seconds", sa.Float, nullable=False),
+    moment("counted_at", nullable=True),
+    sa.Column("cpu_seconds", sa.Float, nullable=False),
+    moment("cpu_run", nullable=True),
+    sa.Column("cpu_run_seconds", sa.Float, nullable=False),
+    sa.Index(None, "project_id"),
+    partial("ix_usage_counted", "counted_at is not null", "counted_at"),
+)
+
+gateway_workers = sa.Table(
+    "gateway_workers",
+    metadata,
+    text("id", primary_key=True),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    moment("seen_at"),
+)
+
+idempotency = sa.Table(
+    "idempotency",
+    metadata,
+    text("key", primary_key=True),
+    text("fingerprint"),
+    sa.Column("status", sa.Integer, nullable=True),
+    text("sealed_body", nullable=True),
+    moment("created_at"),
+    sa.Index(None, "created_at"),
+)
+
+# Lines outlive what they are about, so they refer to nothing.
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", BigKey, primary_key=True, autoincrement=True),
+    moment("at"),
+    text("actor_kind"),
+    text("actor_name"),
+    text("user_id", nullable=True),
+    sa.Column("key_id", sa.BigInteger, nullable=True),
+    text("address"),
+    text("request_id"),
+    text("action"),
+    text("org_id", nullable=True),
+    text("project_id", nullable=True),
+    text("thing"),
+    json("details"),
+    sa.Index(None, "at"),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "project_id", "id"),
+    sa.Index(None, "user_id", "id"),
+    sqlite_autoincrement=True,
+)
