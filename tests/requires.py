@@ -36,6 +36,13 @@ def require_node() -> str:
     return npm
 
 
+def require_browser() -> str:
+    chromium = shutil.which("chromium")
+    require("browser", chromium is not None, "this test needs Chromium on PATH")
+    assert chromium is not None
+    return chromium
+
+
 def require_cow() -> None:
     present = os.geteuid() == 0 and all(map(shutil.which, ("mkfs.xfs", "mkfs.btrfs")))
     require(

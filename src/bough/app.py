@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bough import clock, log
 from bough.access.keys import Keys
+from bough.access.passwords import Passwords
 from bough.access.vault import Vault, secret_file
 from bough.api.app import create_app
 from bough.api.internal import Plane, PlaneApp
@@ -15,6 +16,7 @@ from bough.beside import beside
 from bough.config import Settings, running_as_root
 from bough.control import defaults
 from bough.control.activity import Activity
+from bough.control.attempts import Attempts
 from bough.control.entrance import Entrance
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
@@ -25,6 +27,7 @@ from bough.control.parts import Parts
 from bough.control.resting import rest
 from bough.control.tls_files import TlsFiles
 from bough.control.wakes import Wakes
+from bough.control.welcoming import ensure_welcome
 from bough.domain.endpoint import Hosts
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.isolation import accounts
@@ -33,13 +36,16 @@ from bough.operations.actions import EVERY
 from bough.operations.events import Events
 from bough.operations.queue import Queue
 from bough.operations.runner import Runner
+from bough.pages import routes as pages
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from bough.tasks.count_active import CountActive
 from bough.tasks.expire_branches import ExpireBranches
 from bough.tasks.forget_answers import ForgetAnswers
+from bough.tasks.forget_audit import ForgetAudit
 from bough.tasks.forget_logs import ForgetLogs
+from bough.tasks.forget_people import ForgetPeople
 from bough.tasks.forget_workers import ForgetWorkers
 from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.keep_names import KeepNames
@@ -51,6 +57,7 @@ from bough.tasks.read_contents import ReadContents
 from bough.tasks.renew_certificates import RenewCertificates
 from bough.tasks.rotate_logs import RotateLogs
 from bough.tasks.scale_computes import ScaleComputes
+from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
 from bough.tasks.write_key_use import WriteKeyUse
 
@@ -86,7 +93,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyn
             stack.push_async_callback(platform.plane.wakes.close)
             plane = PlaneApp(platform.plane)
             await stack.enter_async_context(serving_locally(plane, settings.plane, _gateway_group(settings)))
-            await stack.enter_async_context(serving(create_app(platform.parts), listener))
+            await stack.enter_async_context(serving(create_app(platform.parts, pages.routes()), listener))
             await KeepNames(platform.parts.store, platform.parts.names).run()
             logger.info("ready", home=str(settings.home), store=platform.parts.store.name)
             ready()
@@ -108,6 +115,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Platform]:
     await store.open()
     try:
         await ensure_operator_key(store, keys, operator_key(settings))
+        await ensure_welcome(store, keys, settings)
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()
         await asyncio.to_thread(_tls_files(settings).prepare, clock.now())
@@ -135,6 +143,8 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         hosts=hosts,
         names=names,
         limiter=Limiter(settings),
+        attempts=Attempts(),
+        passwords=Passwords(),
         key_use=key_use,
         figures=figures,
         activity=activity,
@@ -148,6 +158,8 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         MeasureBranches(store, engine, figures),
         ForgetAnswers(store),
         ForgetWorkers(store),
+        ForgetPeople(store),
+        ForgetAudit(settings, store),
         RotateLogs(settings),
         ForgetLogs(settings, store, engine),
         RenewCertificates(_tls_files(settings)),
@@ -172,6 +184,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             Loop(store, tasks),
             Loop(store, quick_tasks, "quick tasks"),
             Loop(store, (ScaleComputes(store, engine),), "scaling"),
+            Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
         ),
         plane=Plane(
             entrance=Entrance(store, secret_file(settings.keys / "mock")),

@@ -4,8 +4,10 @@ An error has a kind, a public sentence and a private cause. The inside raises th
 knows nothing of HTTP or SQLSTATE; each edge has one table that translates kinds.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 
 class Kind(StrEnum):
@@ -30,6 +32,7 @@ class PlatformError(Exception):
     code: str = ""
     transient: bool = False
     retry_after: float | None = None
+    details: Mapping[str, Any] = MappingProxyType({})  # shown beside the sentence
 
     def __init__(self, public: str) -> None:
         super().__init__(public)
@@ -59,6 +62,15 @@ class NotFound(PlatformError):
             f"The requested {noun} could not be found, or you don't have access to it. "
             "Check the id, and that your API key belongs to its account."
         )
+
+
+class CapacityExceeded(PlatformError):
+    kind = Kind.CAPACITY
+
+    def __init__(self, public: str, code: str, details: Mapping[str, Any]) -> None:
+        super().__init__(public)
+        self.code = code
+        self.details = details
 
 
 class Taken(PlatformError):

@@ -17,7 +17,7 @@ bound = structlog.contextvars.bound_contextvars
 
 _SECRET_NAMES = re.compile(r"password|secret|token|authorization|api_key|verifier|connection_uri", re.IGNORECASE)
 _SECRET_TEXT = (
-    (re.compile(r"(postgres(?:ql)?://[^:/@\s]+:)[^@\s]+(@)"), r"\1***\2"),
+    (re.compile(r"((?:postgres(?:ql)?|smtps?)://[^:/@\s]+:)[^@\s]+(@)"), r"\1***\2"),
     (re.compile(r"\b(bough_[a-z]+_[A-Za-z0-9]{6})[A-Za-z0-9_-]{10,}"), r"\1***"),
     (re.compile(r"SCRAM-SHA-256\$\S+"), "SCRAM-SHA-256$***"),
 )

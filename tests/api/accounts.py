@@ -1,10 +1,11 @@
-"""What tests write straight into the store: accounts and keys, which have no route yet, and work that is over."""
+"""What tests write straight into the store: accounts, organizations, members, keys, and work that is over."""
 
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import clock
+from bough.control import mail
 from bough.control.parts import Parts
 from bough.domain.api_key import KeyKind
 from bough.domain.operation import OperationStatus
@@ -38,6 +39,26 @@ async def add_account(parts: Parts, plan: str = "unlimited") -> Account:
     return Account(user, organization)
 
 
+async def add_organization(parts: Parts, admin: Account, name: str = "team", plan: str = "unlimited") -> Organization:
+    """One for a team, with its first admin."""
+    now, org_id = clock.now(), OrganizationId.new()
+    organization = Organization(
+        id=org_id, name=name, handle=org_id, plan=plan, personal_for=None, created_at=now, updated_at=now
+    )
+    async with parts.store.transaction() as rows:
+        await rows.organizations.add(organization)
+    await add_member(parts, organization, admin, MemberRole.ADMIN)
+    return organization
+
+
+async def add_member(parts: Parts, organization: Organization, account: Account, role: MemberRole) -> Member:
+    now = clock.now()
+    member = Member(id=MemberId.new(), org_id=organization.id, user_id=account.user.id, role=role, joined_at=now)
+    async with parts.store.transaction() as rows:
+        await rows.members.add(member)
+    return member
+
+
 async def add_key(parts: Parts, account: Account, kind: KeyKind = KeyKind.PERSONAL, **columns: Any) -> str:
     """The token of a new key of the account."""
     new = parts.keys.new()
@@ -56,6 +77,13 @@ async def add_key(parts: Parts, account: Account, kind: KeyKind = KeyKind.PERSON
             }
         )
     return new.token
+
+
+async def letters_to(parts: Parts, email: str) -> list[tuple[str, str]]:
+    """Subject and text of the mails that wait for an address, the oldest first."""
+    async with parts.store.read() as rows:
+        waiting = await rows.letters.due(clock.now(), 1_000_000)
+    return [(each.subject, mail.text_of(parts.vault, each)) for each in waiting if each.recipient == email]
 
 
 async def end_work(parts: Parts, project_id: str) -> None:

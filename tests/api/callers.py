@@ -8,10 +8,12 @@ from typing import Any
 
 import httpx2
 
-from api.accounts import Account, add_account, add_key, end_work
+from api.accounts import Account, add_account, add_key, add_member, add_organization, end_work
 from api.front import Front
+from bough.control.desk import Desk
+from bough.control.recording import Record
 from bough.domain.api_key import KeyKind
-from bough.domain.organization import Organization
+from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.user import User
 
 Json = dict[str, Any]
@@ -70,9 +72,24 @@ class Caller:
         """Another key of the account."""
         return await add_key(self.front.parts, self.account, kind, project_id=project_id)
 
+    async def founds(self, name: str = "team") -> Organization:
+        """An organization for a team, whose admin they are."""
+        return await add_organization(self.front.parts, self.account, name)
+
+    async def joins(self, organization: Organization, role: MemberRole = MemberRole.MEMBER) -> Member:
+        return await add_member(self.front.parts, organization, self.account, role)
+
     def at(self, front: Front, **options: Any) -> httpx2.AsyncClient:
         """The same key at another front of the same platform."""
         return front.client(self.token, **options)
+
+
+async def stale_desk(caller: Caller) -> Desk:
+    """A desk for decisions as the caller is now, whatever becomes of them before it is used."""
+    parts = caller.front.parts
+    async with parts.store.read() as rows:
+        principal = await parts.keys.principal(rows, caller.token)
+    return parts.desk(principal, Record(principal.actor, "late", address="192.0.2.1", request_id="late"))
 
 
 async def open_account(front: Front, *, plan: str = "unlimited") -> Caller:

@@ -18,6 +18,13 @@ def built() -> frozenset[Operation]:
     return frozenset(found)
 
 
+def changes() -> frozenset[str]:
+    """The names of the routes that change something."""
+    routes = iter_route_contexts(bare_app().routes)
+    ours = (route for route in routes if (route.path or "").startswith(PREFIX))
+    return frozenset(str(route.name) for route in ours if set(route.methods or ()) - {"GET", "HEAD"})
+
+
 def path_to(operation: Operation, **given: object) -> str:
     """The operation's path with something plausible in its places."""
     values = {
@@ -28,5 +35,12 @@ def path_to(operation: Operation, **given: object) -> str:
         "role_name": "nobody",
         "database_name": "nothing",
         "key_id": 0,
+        "user_id": "00000000-0000-4000-8000-000000000000",
+        "org_id": "org-none",
+        "source_org_id": "org-none",
+        "permission_id": "00000000-0000-4000-8000-000000000000",
+        "request_id": "00000000-0000-4000-8000-000000000000",
+        "member_id": "00000000-0000-4000-8000-000000000000",
+        "invitation_id": "00000000-0000-4000-8000-000000000000",
     }
     return operation.path.format(**{**values, **given})

@@ -13,6 +13,9 @@ from compat.contract import Operation
 BRANCHES = "/projects/{project_id}/branches"
 BRANCH = f"{BRANCHES}/{{branch_id}}"
 ENDPOINTS = "/projects/{project_id}/endpoints"
+ORGANIZATION = "/organizations/{org_id}"
+PROJECT_ROLE = "/projects/{project_id}/members/{member_id}/role"
+TRANSFERS = ("/organizations/{source_org_id}/projects/transfer", "/users/me/projects/transfer")
 BODIES: dict[Operation, Any] = {
     Operation("POST", BRANCHES): {},
     Operation("PATCH", BRANCH): {"branch": {}},
@@ -24,6 +27,15 @@ BODIES: dict[Operation, Any] = {
     Operation("PATCH", "/projects/{project_id}"): {"project": {}},
     Operation("PATCH", "/projects/{project_id}/endpoints/{endpoint_id}"): {"endpoint": {}},
     Operation("POST", "/api_keys"): {"key_name": "mine"},
+    Operation("POST", f"{ORGANIZATION}/api_keys"): {"key_name": "ours"},
+    Operation("POST", "/projects/{project_id}/permissions"): {"email": "a@example.com"},
+    Operation("PUT", PROJECT_ROLE): {"role": "viewer"},
+    **{Operation("POST", path): {"destination_org_id": "org-none", "project_ids": ["p"]} for path in TRANSFERS},
+    Operation("PATCH", f"{ORGANIZATION}/members/{{member_id}}"): {"role": "viewer"},
+    Operation("POST", f"{ORGANIZATION}/invitations"): {"invitations": [{"email": "a@example.com", "role": "viewer"}]},
+    Operation("POST", "/bough/organizations"): {"name": "team"},
+    Operation("POST", "/bough/users"): {"email": "ada@example.com"},
+    Operation("PATCH", f"/bough{ORGANIZATION}"): {"name": "team"},
 }
 QUERIES = {Operation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
 
@@ -66,6 +78,27 @@ AUTHORIZATION_CASES = {
     Operation("GET", "/users/me"): 200,
     Operation("GET", "/users/me/organizations"): 200,
     Operation("GET", "/regions"): 200,
+    Operation("GET", ORGANIZATION): 404,
+    **{Operation(method, f"{ORGANIZATION}/api_keys"): 404 for method in ("GET", "POST")},
+    Operation("DELETE", f"{ORGANIZATION}/api_keys/{{key_id}}"): 404,
+    **{Operation(method, "/projects/{project_id}/permissions"): 404 for method in ("GET", "POST")},
+    Operation("DELETE", "/projects/{project_id}/permissions/{permission_id}"): 404,
+    Operation("GET", "/projects/{project_id}/members"): 404,
+    **{Operation(method, PROJECT_ROLE): 404 for method in ("PUT", "DELETE")},
+    **{Operation("POST", path): 404 for path in TRANSFERS},
+    Operation("POST", "/projects/{project_id}/transfer_requests"): 404,
+    Operation("PUT", "/projects/{project_id}/transfer_requests/{request_id}"): 404,
+    Operation("GET", f"{ORGANIZATION}/members"): 404,
+    **{Operation(method, f"{ORGANIZATION}/members/{{member_id}}"): 404 for method in ("GET", "PATCH", "DELETE")},
+    **{Operation(method, f"{ORGANIZATION}/invitations"): 404 for method in ("GET", "POST")},
+    Operation("POST", "/bough/organizations"): 201,
+    Operation("PATCH", f"/bough{ORGANIZATION}"): 404,
+    Operation("DELETE", f"/bough{ORGANIZATION}/invitations/{{invitation_id}}"): 404,
+    Operation("GET", "/bough/invitations"): 200,
+    Operation("GET", "/bough/audit"): 200,
+    **{Operation(method, "/bough/users"): 403 for method in ("GET", "POST")},
+    Operation("POST", "/bough/users/{user_id}/reset"): 403,
+    Operation("POST", "/bough/invitations/{invitation_id}/accept"): 404,
 }
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from api.callers import Caller
 from api.front import Front
-from bough.api.errors import STATUS
 from bough.errors import Kind, PlatformError
+from bough.http_statuses import STATUS
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 

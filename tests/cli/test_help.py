@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.main import COMMANDS, STORAGE
+from bough.cli.main import ADMIN, COMMANDS, STORAGE, USER
 from cli.program import Program, environment
 
-IN_GROUPS = {f"storage {name}": sentence for name, sentence in STORAGE.items()}
+GROUPS = {"storage": STORAGE, "admin": ADMIN, "admin user": USER}
+IN_GROUPS = {f"{group} {name}": each for group, listed in GROUPS.items() for name, each in listed.items()}
 EVERY = {**COMMANDS, **IN_GROUPS}
 GOLDEN = Path(__file__).with_name("golden")
 HEAVY = ("pydantic", "fastapi", "sqlalchemy", "structlog", "asyncio", "rich", "bough.config")
@@ -19,7 +20,7 @@ HEAVY = ("pydantic", "fastapi", "sqlalchemy", "structlog", "asyncio", "rich", "b
 
 @pytest.mark.parametrize("command", ["", *EVERY])
 def test_help_is_as_written(bough: Program, command: str) -> None:
-    done = bough.run(*command.split(), "--help")
+    done = bough.anew(*command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     file = GOLDEN / f"{command.replace(' ', '-') or 'bough'}.txt"
     if os.environ.get("WRITE_GOLDEN"):
@@ -52,6 +53,8 @@ def test_help_imports_nothing_slow() -> None:
         (["storage", "init", "--size", "50Q"], "'--size': '50Q' is no size; write it like 50G"),
         (["storage", "init", "--size", "900M"], "'--size': 900M is too small; an image has at least 1G"),
         (["storage", "init", "--size", "50G", "--fs", "ext4"], "'ext4' is not one of 'xfs', 'btrfs'"),
+        (["admin", "user", "lst"], "No such command 'lst'. Did you mean 'list'"),
+        (["admin", "user", "create"], "Missing argument 'EMAIL'"),
         (["up", "--api-port", "many"], "'--api-port': Input should be a valid integer"),
     ],
 )

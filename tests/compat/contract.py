@@ -37,6 +37,13 @@ class Contract:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._shapes = Shapes(document)
         self._error = _json_of(document["paths"]["/projects"]["get"]["responses"]["default"])
+        self._errors = {  # those that say more than others
+            (Operation(method.upper(), path), int(status)): {"allOf": [self._error, _json_of(response)]}
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+            for status, response in operation["responses"].items()
+            if status.isdigit() and int(status) >= 400
+        }
         self._responses = {
             Operation(method.upper(), path): operation["responses"]
             for path, methods in document["paths"].items()
@@ -81,7 +88,7 @@ class Contract:
     def _schema(self, answer: Answer) -> Mapping[str, Any] | None:
         operation = self.operation_of(answer.method, answer.path)
         if answer.status >= 400:
-            return self._error
+            return self._errors.get((operation, answer.status), self._error) if operation else self._error
         response = self._responses[operation].get(str(answer.status)) if operation else None
         return None if response is None else _json_of(response)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller
+from api import audits
+from api.callers import Caller, open_account
 from api.front import Front
 from api.routes import built
 from compat.contract import Contract, Operation
@@ -23,8 +24,9 @@ SUCCESS = {  # where it is not 200
         "/projects/{project_id}/endpoints",
         f"{BRANCH}/roles",
         f"{BRANCH}/databases",
+        "/projects/{project_id}/transfer_requests",
     )
-}
+} | {Operation("PUT", "/projects/{project_id}/transfer_requests/{request_id}"): 204}
 
 
 def test_every_route_of_ours_is_in_the_contract(contract: Contract) -> None:
@@ -58,6 +60,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     contract: Contract, front: Front, caller: Caller
 ) -> None:
     front.watch.seen.clear()
+    heard = front.watch.heard = []
     client = caller.client
     made = await caller.creates(name="all of it")
     project_id = made["project"]["id"]
@@ -91,10 +94,80 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     assert (await client.get("/projects", params={"recoverable": True})).json()["projects"]
     await caller.sees_work_end(project_id)
     assert (await client.post(f"{project}/recover")).status_code == 200
+    await _organizations(caller)
+    await _sharing(caller)
+    await _transfers(caller)
     key = (await client.post("/api_keys", json={"key_name": "ci"})).json()
     assert (await client.delete(f"/api_keys/{key['id']}")).json()["revoked"]
+    await _operator(front)
+    front.watch.heard = None
+    await audits.check_tells_of(front, heard)
     succeeded = {operation for operation, status in front.watch.seen if status == SUCCESS.get(operation, 200)}
     assert succeeded >= built() & contract.operations, "a route has no success here: add one"
+
+
+async def _operator(front: Front) -> None:
+    """What only the operator may."""
+    async with front.client(front.platform.key) as operator:
+        made = await operator.post("/bough/users", json={"email": "new@example.com"})
+        assert made.status_code == 201
+        assert made.json()["user"] in (await operator.get("/bough/users")).json()["users"]
+        assert (await operator.post(f"/bough/users/{made.json()['user']['id']}/reset")).json()["link"]
+        assert (await operator.get("/bough/audit", params={"action": "reset_user"})).json()["audit"]
+
+
+async def _organizations(caller: Caller) -> None:
+    """Every call on an organization, its members and its invitations, those of our own too."""
+    client = caller.client
+    made = await client.post("/bough/organizations", json={"name": "team"})
+    assert made.status_code == 201
+    team = f"/organizations/{made.json()['id']}"
+    assert (await client.patch(f"/bough{team}", json={"name": "crew"})).json()["name"] == "crew"
+    assert (await client.get(team)).json()["name"] == "crew"
+    guest = await open_account(caller.front)
+    asked = {"invitations": [{"email": each, "role": "viewer"} for each in (guest.user.email, "nobody@example.com")]}
+    coming, gone = (await client.post(f"{team}/invitations", json=asked)).json()["invitations"]
+    assert len((await client.get(f"{team}/invitations")).json()["invitations"]) == 2
+    assert (await client.delete(f"/bough{team}/invitations/{gone['id']}")).json() == gone
+    assert (await guest.client.get("/bough/invitations")).json()["invitations"][0]["id"] == coming["id"]
+    member = (await guest.client.post(f"/bough/invitations/{coming['id']}/accept")).json()
+    await guest.client.aclose()
+    assert len((await client.get(f"{team}/members")).json()["members"]) == 2
+    one = f"{team}/members/{member['id']}"
+    assert (await client.get(one)).json() == member
+    assert (await client.patch(one, json={"role": "editor"})).json()["role"] == "editor"
+    assert (await client.delete(one)).json() == {}
+
+
+async def _sharing(caller: Caller) -> None:
+    """Keys of an organization, permissions on one of its projects, and the roles of its members there."""
+    client = caller.client
+    project = f"/projects/{await caller.has()}"
+    keys = f"/organizations/{caller.organization.id}/api_keys"
+    for body in ({"key_name": "all"}, {"key_name": "one", "project_id": project.split("/")[2]}):
+        key = (await client.post(keys, json=body)).json()
+        assert key["id"] in [each["id"] for each in (await client.get(keys)).json()]
+        assert (await client.delete(f"{keys}/{key['id']}")).json()["revoked"]
+    granted = (await client.post(f"{project}/permissions", json={"email": "guest@example.com"})).json()
+    assert (await client.get(f"{project}/permissions")).json() == {"project_permissions": [granted]}
+    assert (await client.delete(f"{project}/permissions/{granted['id']}")).json()["revoked_at"]
+    (member,) = (await client.get(f"{project}/members")).json()["project_members"]
+    role = f"{project}/members/{member['member_id']}/role"
+    assert (await client.put(role, json={"role": "viewer"})).json()["project_role"] == "viewer"
+    assert (await client.delete(role)).status_code == 200
+
+
+async def _transfers(caller: Caller) -> None:
+    """A project goes round."""
+    client, project_id = caller.client, await caller.has()
+    own, team = caller.organization, await caller.founds()
+    body = {"destination_org_id": team.id, "project_ids": [project_id]}
+    assert (await client.post("/users/me/projects/transfer", json=body)).json() == {}
+    back = {**body, "destination_org_id": own.id}
+    assert (await client.post(f"/organizations/{team.id}/projects/transfer", json=back)).json() == {}
+    offers = f"/projects/{project_id}/transfer_requests"
+    offer = (await client.post(offers, json={"ttl_seconds": 60})).json()
+    assert (await client.put(f"{offers}/{offer['id']}", json={"org_id": team.id})).status_code == 204
 
 
 async def _branches(caller: Caller, project: str) -> None:

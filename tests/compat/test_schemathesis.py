@@ -45,8 +45,14 @@ def known_ids(listening_front: Listener, key_header: dict[str, str]) -> dict[str
     with httpx2.Client(base_url=f"{listening_front.url}/api/v2", headers=key_header) as client:
         made = client.post("/projects", json={"project": {"name": "found"}}).json()
         key = client.post("/api_keys", json={"key_name": "found"}).json()
-    project_id = made["project"]["id"]
-    listening_front.ask(end_work(listening_front.parts, project_id))
+        team = client.post("/bough/organizations", json={"name": "found"}).json()["id"]
+        (admin,) = client.get(f"/organizations/{team}/members").json()["members"]
+        asked = {"invitations": [{"email": "found@example.com", "role": "viewer"}]}
+        (invitation,) = client.post(f"/organizations/{team}/invitations", json=asked).json()["invitations"]
+        project_id = made["project"]["id"]
+        listening_front.ask(end_work(listening_front.parts, project_id))
+        granted = client.post(f"/projects/{project_id}/permissions", json={"email": "found@example.com"}).json()
+        offer = client.post(f"/projects/{project_id}/transfer_requests").json()
     return {
         "project_id": project_id,
         "endpoint_id": made["endpoints"][0]["id"],
@@ -55,6 +61,12 @@ def known_ids(listening_front: Listener, key_header: dict[str, str]) -> dict[str
         "role_name": "neondb_owner",
         "database_name": "neondb",
         "key_id": key["id"],
+        "org_id": team,
+        "source_org_id": team,
+        "permission_id": granted["id"],
+        "request_id": offer["id"],
+        "member_id": admin["member"]["id"],
+        "invitation_id": invitation["id"],
     }
 
 

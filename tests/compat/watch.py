@@ -15,10 +15,13 @@ class Watch:
         self._contract = contract
         self.seen: set[tuple[Operation, int]] = set()
         self.faults: list[str] = []
+        self.heard: list[httpx2.Response] | None = None  # every answer, while a test listens
 
     async def hook(self, response: httpx2.Response) -> None:
         """For `event_hooks={"response": [watch.hook]}`."""
         await response.aread()
+        if self.heard is not None:
+            self.heard.append(response)
         request = response.request
         content_type = response.headers.get("content-type", "")
         faults = self.read(

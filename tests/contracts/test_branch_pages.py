@@ -11,7 +11,8 @@ from bough.domain.branch import Branch, Volume
 from bough.domain.project import Project
 from bough.domain.usage import Moved
 from bough.ids import BranchId, ProjectId
-from bough.store.branch_pages import BranchOrder, BranchPlace, BranchUse, SeenBranch, SortBy
+from bough.store.branch_pages import BranchOrder, BranchUse, SeenBranch, SortBy
+from bough.store.order import OrderedPlace
 from bough.store.queries import Duplicate
 from bough.store.store import Store
 from stores import NOON, a_branch, a_project, add_project, an_endpoint
@@ -48,8 +49,8 @@ async def _page(
     search: str = "",
     deleted_too: bool = False,
     limit: int = 100,
-    after: BranchPlace | None = None,
-) -> tuple[list[SeenBranch], BranchPlace | None]:
+    after: OrderedPlace | None = None,
+) -> tuple[list[SeenBranch], OrderedPlace | None]:
     async with store.read() as rows:
         return await rows.branch_pages.page(
             project_id, order, search=search, deleted_too=deleted_too, limit=limit, after=after

@@ -43,7 +43,7 @@ def test_pure_rooms_hold_no_async_no_clock_and_no_io(path: Path) -> None:
     assert "clock.now" not in path.read_text()
 
 
-@pytest.mark.parametrize("path", _files("api"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", _files("api", "pages"), ids=lambda path: path.name)
 def test_the_edges_open_no_transaction_that_writes(path: Path) -> None:
     assert not _calls(ast.parse(path.read_text()), "transaction")
 

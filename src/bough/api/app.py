@@ -1,26 +1,40 @@
 """The HTTP application: routers, error handlers, the edge around them."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 import bough
 from bough.api import documents, errors, health
 from bough.api.edge import Edge
 from bough.api.given import Replay
+from bough.api.ours import audit
+from bough.api.ours import invitations as own_invitations
+from bough.api.ours import organizations as own_organizations
+from bough.api.ours import users as accounts
 from bough.api.v2 import (
     api_keys,
     branches,
     connection_uris,
     databases,
     endpoints,
+    invitations,
+    members,
     operations,
+    organization_keys,
+    organizations,
+    permissions,
+    project_members,
     projects,
     regions,
     roles,
+    transfers,
     users,
 )
 from bough.control.parts import Parts
@@ -37,13 +51,25 @@ _ROUTERS = (
     operations.router,
     api_keys.router,
     users.router,
+    organizations.router,
+    members.router,
+    invitations.router,
+    organization_keys.router,
+    permissions.router,
+    project_members.router,
+    transfers.router,
+    own_organizations.router,
+    own_invitations.router,
     regions.router,
+    audit.router,
+    accounts.router,
 )
 
 
-def create_app(parts: Parts) -> ASGIApp:
+def create_app(parts: Parts, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
     app = bare_app()
     app.state.parts = parts
+    app.router.routes.extend(pages)
     return Edge(app, parts.settings.body_limit)
 
 

@@ -14,6 +14,7 @@ from bough import clock, log
 from bough.api import errors, metrics
 
 _GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_SECRET = re.compile(r"(?<=/transfer_requests/)[^/]+")  # in a path: whoever knows it may take the project over
 _METHODS = frozenset(HTTPMethod)  # others are the caller's invention, and a label each would fill the memory
 logger = log.get(room="api")
 
@@ -41,7 +42,7 @@ class Edge:
             try:
                 await self._app(scope, self._limited(scope, receive), answer.send)
             except Exception as error:
-                logger.error("request_crashed", method=scope["method"], path=scope["path"], exc_info=error)
+                logger.error("request_crashed", method=scope["method"], path=_path(scope), exc_info=error)
                 await answer.refuse(scope, 500, errors.CRASHED)
             self._record(scope, answer.status, clock.monotonic() - began)
 
@@ -65,7 +66,7 @@ class Edge:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         metrics.REQUESTS.labels(method, route, status).inc()
         metrics.REQUEST_SECONDS.labels(route).observe(seconds)
-        logger.info("request", method=scope["method"], path=scope["path"], status=status, ms=round(seconds * 1000, 1))
+        logger.info("request", method=scope["method"], path=_path(scope), status=status, ms=round(seconds * 1000, 1))
 
 
 class _Answer:
@@ -87,6 +88,10 @@ class _Answer:
             return
         response = errors.body(self._request_id, status, sentence)
         await response(scope, _nothing, self.send)
+
+
+def _path(scope: Scope) -> str:
+    return _SECRET.sub("…", scope["path"])
 
 
 async def _nothing() -> Message:

@@ -2,29 +2,17 @@
 
 from http import HTTPStatus
 from math import ceil
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bough.errors import Kind, PlatformError
-
-STATUS = {
-    Kind.INVALID: 400,
-    Kind.UNAUTHENTICATED: 401,
-    Kind.DENIED: 403,
-    Kind.NOT_FOUND: 404,
-    Kind.CAPACITY: 406,
-    Kind.TAKEN: 409,
-    Kind.PRECONDITION: 412,
-    Kind.RULE: 422,
-    Kind.LOCKED: 423,
-    Kind.RATE: 429,
-    Kind.UNAVAILABLE: 503,
-    Kind.INTERNAL: 500,
-}
+from bough.errors import PlatformError
+from bough.http_statuses import STATUS
 
 _HTTP_SENTENCES = {
     400: "The body could not be read. Send JSON in UTF-8.",
@@ -41,12 +29,15 @@ class GeneralError(BaseModel):
     message: str
 
 
-def body(request_id: str, status: int, message: str, code: str = "", retry_after: float | None = None) -> Response:
+def body(
+    request_id: str, status: int, message: str, code: str = "", retry_after: float | None = None, **details: Any
+) -> Response:
     headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     error = GeneralError(request_id=request_id, code=code, message=message)
-    return Response(error.model_dump_json(), status_code=status, media_type="application/json", headers=headers)
+    told = to_json({**error.model_dump(), **details})
+    return Response(told, status_code=status, media_type="application/json", headers=headers)
 
 
 def _request_id(request: Request) -> str:
@@ -55,7 +46,7 @@ def _request_id(request: Request) -> str:
 
 async def platform_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PlatformError)
-    return body(_request_id(request), STATUS[error.kind], error.public, error.code, error.retry_after)
+    return body(_request_id(request), STATUS[error.kind], error.public, error.code, error.retry_after, **error.details)
 
 
 async def validation_error(request: Request, error: Exception) -> Response:

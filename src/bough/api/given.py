@@ -20,6 +20,7 @@ from bough.domain.rights import OrgRight, Right
 from bough.errors import Invalid, Unauthenticated
 from bough.ids import OrganizationId, ProjectId
 
+_TOLD_APART = ("project_id", "org_id", "source_org_id", "request_id")  # the last is a secret
 bearer = HTTPBearer(auto_error=False, scheme_name="BearerAuth", description="An API key of this installation.")
 
 
@@ -95,7 +96,7 @@ def _record(request: Request, caller: Principal) -> Record:
     """What the audit will say of this request, should it change something: named after the route."""
     known: Record | None = getattr(request.state, "record", None)
     if known is None:
-        inner = [value for name, value in request.path_params.items() if name not in ("project_id", "org_id")]
+        inner = [value for name, value in request.path_params.items() if name not in _TOLD_APART]
         known = request.state.record = Record(
             caller.actor,
             request.scope["route"].name,

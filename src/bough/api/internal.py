@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from bough import log
-from bough.api.errors import STATUS
 from bough.control.activity import Activity, Told
 from bough.control.entrance import Entrance
 from bough.control.wakes import Wakes
 from bough.domain.pooler import PoolNow
 from bough.domain.usage import Moved
 from bough.errors import Internal, Invalid, Kind, NotFound, PlatformError
+from bough.http_statuses import STATUS
 from bough.ids import EndpointId
 
 PREFIX = "/plane/v1"

@@ -25,11 +25,21 @@ COMMANDS = {
     "psql": "Open psql on a project of the running platform.",
     "logs": "Show the platform's log, or that of one endpoint.",
     "storage": "Give volumes an image that can clone; show what they take.",
+    "admin": "Make accounts, and read who did what.",
     "version": "Show the version.",
 }
 STORAGE = {
     "init": "Make a storage image and move all volumes into it.",
     "status": "Show what volumes take, and how much is free.",
+}
+ADMIN = {
+    "user": "Make accounts, and give people a way back in.",
+    "audit": "Show who did what, when and from where.",
+}
+USER = {
+    "create": "Make an account; prints a link that sets its password.",
+    "reset": "End the password of an account; prints a link that sets a new one.",
+    "list": "Show everybody with an account.",
 }
 HIDDEN: tuple[str, ...] = ("supervise", "serve")  # how `up` runs its own processes
 PASSING_ON: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # options that are another program's
@@ -49,8 +59,9 @@ class _Lazy(MutableMapping[str, Any]):
         if name not in self._listed and name not in self._hidden:
             raise KeyError(name)
         if name not in self._loaded:
-            function = getattr(importlib.import_module(f"{self._package}.{name}"), name)
-            group = GROUPS.get(name) if self._listed is COMMANDS else None
+            path = f"{self._package}.{name}"
+            function = getattr(importlib.import_module(path), name)
+            group = GROUPS.get(path)
             self._loaded[name] = _command(name, function) if group is None else _group(group, function)
         return self._loaded[name]
 
@@ -100,7 +111,19 @@ class _StorageGroup(_Group):
     hidden_commands = ()
 
 
-GROUPS: dict[str, type[TyperGroup]] = {"storage": _StorageGroup}
+class _AdminGroup(_Group):
+    package = "bough.cli.admin.admin"
+    listed = ADMIN
+    hidden_commands = ()
+
+
+class _UserGroup(_Group):
+    package = "bough.cli.admin.admin.user"
+    listed = USER
+    hidden_commands = ()
+
+
+GROUPS: dict[str, type[TyperGroup]] = {group.package: group for group in (_StorageGroup, _AdminGroup, _UserGroup)}
 
 app = typer.Typer(
     cls=_Group,

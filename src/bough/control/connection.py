@@ -5,6 +5,7 @@ from bough.control.desk import Desk
 from bough.control.seeding import password_purpose
 from bough.domain.branch import Branch
 from bough.domain.connection_uri import connection_uri
+from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint
 from bough.domain.project import Project
 from bough.domain.role import Role
@@ -34,10 +35,23 @@ class Connections:
                 raise NotFound.thing("role")
             if await rows.databases.get(branch.id, database_name) is None:
                 raise NotFound.thing("database")
+        return self._uri(project, endpoint, role, database_name, pooled=pooled)
+
+    async def direct_and_pooled(self, project: Project, database: Database) -> tuple[str, str]:
+        """Both, for the owner of a database, on its branch's own endpoint."""
+        async with self._desk.store.read() as rows:
+            _branch, endpoint = await _place(rows, project, database.branch_id, None)
+            role = await rows.roles.get(database.branch_id, database.owner_name)
+        if role is None:
+            raise NotFound.thing("role")
+        direct = self._uri(project, endpoint, role, database.name, pooled=False)
+        return direct, self._uri(project, endpoint, role, database.name, pooled=True)
+
+    def _uri(self, project: Project, endpoint: Endpoint, role: Role, database: str, *, pooled: bool) -> str:
         hosts = self._desk.hosts
         host = (hosts.pooled if pooled else hosts.direct)(endpoint.id, project.region_id)
         password = self._password(project, role)
-        return connection_uri(role=role.name, password=password, host=host, database=database_name)
+        return connection_uri(role=role.name, password=password, host=host, database=database)
 
     def _password(self, project: Project, role: Role) -> str:
         if not role.can_login:

@@ -3,37 +3,23 @@
 from dataclasses import replace
 
 from bough import clock
-from bough.access.keys import Keys
 from bough.control.desk import Desk
 from bough.domain.api_key import ApiKey, KeyKind
 from bough.errors import Invalid, NotFound
+from bough.ids import OrganizationId, ProjectId
+from bough.store.store import Rows
 
 
 class PersonalKeys:
-    def __init__(self, desk: Desk, keys: Keys) -> None:
+    def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._keys = keys
 
     async def create(self, name: str) -> tuple[ApiKey, str]:
         """The key as kept, and its token."""
         self._desk.principal.check_is_person()
-        if not name.strip():
-            raise Invalid("key_name is empty: give the key a name by which you will know it.")
-        new = self._keys.new()
+        check_name(name)
         async with self._desk.transaction() as rows:
-            self._desk.record.about(thing=name)
-            key = await rows.api_keys.add(
-                {
-                    "kind": KeyKind.PERSONAL,
-                    "name": name,
-                    "prefix": new.prefix,
-                    "digest": new.digest,
-                    "user_id": self._desk.principal.user_id,
-                    "created_at": clock.now(),
-                    "last_used_from": "",
-                }
-            )
-        return key, new.token
+            return await add(rows, self._desk, name)
 
     async def revoke(self, key_id: int) -> ApiKey:
         self._desk.principal.check_is_person()
@@ -41,7 +27,39 @@ class PersonalKeys:
             key = await rows.api_keys.personal_one(self._desk.principal.user_id, key_id)
             if key is None:
                 raise NotFound.thing("API key")
-            self._desk.record.about(thing=key.name)
-            now = clock.now()
-            await rows.api_keys.revoke(key_id, now)
-        return replace(key, revoked_at=now)
+            return await revoke(rows, self._desk, key)
+
+
+def check_name(name: str) -> None:
+    if not name.strip():
+        raise Invalid("key_name is empty: give the key a name by which you will know it.")
+
+
+async def add(
+    rows: Rows, desk: Desk, name: str, org_id: OrganizationId | None = None, project_id: ProjectId | None = None
+) -> tuple[ApiKey, str]:
+    """Of the caller, unless it is an organization's or for one of its projects."""
+    kind = KeyKind.PROJECT if project_id else KeyKind.ORGANIZATION if org_id else KeyKind.PERSONAL
+    new = desk.keys.new()
+    desk.record.about(project_id=project_id, thing=name)
+    key = await rows.api_keys.add(
+        {
+            "kind": kind,
+            "name": name,
+            "prefix": new.prefix,
+            "digest": new.digest,
+            "user_id": desk.principal.user_id,
+            "org_id": org_id,
+            "project_id": project_id,
+            "created_at": clock.now(),
+            "last_used_from": "",
+        }
+    )
+    return key, new.token
+
+
+async def revoke(rows: Rows, desk: Desk, key: ApiKey) -> ApiKey:
+    now = clock.now()
+    desk.record.about(project_id=key.project_id, thing=key.name)
+    await rows.api_keys.revoke(key.id, now)
+    return replace(key, revoked_at=now)

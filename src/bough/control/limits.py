@@ -1,6 +1,7 @@
 """Rate limits: token buckets, in this process.
 
-A key has one bucket for all requests and one per route; callers without a key share one per address.
+A key, or somebody who signed in, has one bucket for all requests and one per route; callers whom we do not know share
+one per address.
 """
 
 from bough.buckets import Buckets
@@ -15,9 +16,10 @@ class Limiter:
         self._per_address = settings.rate_per_minute_and_address
         self._buckets = Buckets()
 
-    def take(self, key_id: int, route: str) -> None:
-        self._take(("key", key_id), self._per_key, self._per_key / 60, f"{self._per_key} requests a minute")
-        self._take(("route", key_id, route), self._per_route, self._per_route, f"{self._per_route} requests a second")
+    def take(self, caller: int | str, route: str) -> None:
+        """By the number of a key, or the user of a session."""
+        self._take(("caller", caller), self._per_key, self._per_key / 60, f"{self._per_key} requests a minute")
+        self._take(("route", caller, route), self._per_route, self._per_route, f"{self._per_route} requests a second")
 
     def take_address(self, address: str) -> None:
         limit = f"{self._per_address} requests a minute without a valid key"

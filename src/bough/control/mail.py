@@ -18,6 +18,11 @@ async def put(rows: Rows, vault: Vault, recipient: str | None, subject: str, tex
     await rows.letters.add(recipient, subject, vault.seal(text, PURPOSE), clock.now())
 
 
+def one_line(name: str) -> str:
+    """A name that ends no line, and so begins no header of a mail."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())
+
+
 def text_of(vault: Vault, letter: Letter) -> str:
     return vault.open(letter.sealed_text, PURPOSE)
 

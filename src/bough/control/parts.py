@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from bough.access.keys import Keys
+from bough.access.passwords import Passwords
 from bough.access.principal import Principal
 from bough.access.vault import Vault
 from bough.config import Settings
 from bough.control.activity import Activity
+from bough.control.attempts import Attempts
 from bough.control.desk import Desk
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
@@ -31,6 +33,8 @@ class Parts:
     hosts: Hosts
     names: Names
     limiter: Limiter
+    attempts: Attempts
+    passwords: Passwords
     key_use: KeyUse
     figures: Figures
     activity: Activity

@@ -1,6 +1,6 @@
 """A link that works once: to finish signing up, to set a password, to begin as the operator."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from bough.ids import UserId
 
 
 class Purpose(StrEnum):
-    SIGN_UP = "sign_up"  # the address is theirs; the account is made now
+    SIGN_UP = "sign_up"  # the address is theirs: make an account for it
     RESET = "reset"  # set a new password
     WELCOME = "welcome"  # the operator's first
 
@@ -19,7 +19,5 @@ class Link:
     purpose: Purpose
     email: str
     user_id: UserId | None  # None: to sign up, or nobody has the address and the link does nothing
-    name: str  # as given when signing up
-    password_digest: str | None = field(repr=False)  # likewise
     created_at: datetime
     expires_at: datetime

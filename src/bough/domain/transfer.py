@@ -1,5 +1,6 @@
 """An offer to take over a project, for whoever knows its id; and what a plan must have room for."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +19,43 @@ class TransferRequest:
     created_by: UserId
     created_at: datetime
     expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What an organization would need with the projects that come, or what its plan allows."""
+
+    projects: int  # all of them, with those it has
+    branches: int  # of the project that has most
+    history_seconds: int  # of the project that keeps most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """A limit of the new owner's plan that would be exceeded."""
+
+    name: str
+    code: str
+    limit: int
+    wanted: int
+
+    @property
+    def sentence(self) -> str:
+        return f"It would take {self.name} of {self.wanted}, and the organization's plan allows {self.limit}."
+
+
+_LIMITS = (  # field of Room, its name for clients, the code of its refusal
+    ("projects", "projects", "PROJECTS_LIMIT_EXCEEDED"),
+    ("branches", "branches_per_project", "BRANCHES_LIMIT_EXCEEDED"),
+    ("history_seconds", "history_retention_seconds", "HISTORY_RETENTION_LIMIT_EXCEEDED"),
+)
+
+
+def shortfalls(*, needed: Room, allowed: Room) -> Iterator[Shortfall]:
+    for field, name, code in _LIMITS:
+        wanted, limit = getattr(needed, field), getattr(allowed, field)
+        if wanted > limit:
+            yield Shortfall(name=name, code=code, limit=limit, wanted=wanted)
 
 
 def check_seconds(seconds: int) -> None:

@@ -66,6 +66,9 @@ class ApiKeys(Queries):
         row = await self._one(sa.select(api_keys).where(api_keys.c.prefix == prefix))
         return rebuild(ApiKey, row) if row else None
 
+    async def is_living(self, key_id: int) -> bool:
+        return bool(await self._value(sa.select(sa.exists().where(api_keys.c.id == key_id, _LIVING))))
+
     async def personal(self, user_id: UserId) -> list[ApiKey]:
         return await self._keys(api_keys.c.user_id == user_id, api_keys.c.kind == KeyKind.PERSONAL)
 

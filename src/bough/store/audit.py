@@ -7,11 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.audit import AuditLine
+from bough.domain.audit import ActorKind, AuditLine
 from bough.ids import OrganizationId, ProjectId, UserId
 from bough.store.queries import Queries
 from bough.store.rebuild import rebuild
 from bough.store.tables import audit
+
+_IN_PERSON = (ActorKind.PERSON, ActorKind.PERSONAL_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,7 @@ class AuditQuestion:
     action: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    in_person: bool = False  # only what people did themselves, not what keys did that they made
 
 
 class Audit(Queries):
@@ -36,6 +39,8 @@ class Audit(Queries):
         for name in ("org_id", "project_id", "user_id", "action"):
             if (value := getattr(asked, name)) is not None:
                 rows = rows.where(audit.c[name] == value)
+        if asked.in_person:
+            rows = rows.where(audit.c.actor_kind.in_(_IN_PERSON))
         if asked.since is not None:
             rows = rows.where(audit.c.at >= asked.since)
         if asked.until is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import sqlalchemy as sa
 
 from bough.domain.branch import Branch
 from bough.ids import BranchId, ProjectId
+from bough.store.order import Order, OrderedPlace, in_order, placed_in
 from bough.store.queries import Queries
 from bough.store.rebuild import rebuild
 from bough.store.search import containing
@@ -37,21 +37,12 @@ class SeenBranch:
     used: BranchUse
 
 
-@dataclass(frozen=True, slots=True)
-class BranchPlace:
-    """The last row of a page in its order."""
-
-    value: str | datetime
-    id: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchOrder:
+class BranchOrder(Order):
     by: SortBy
-    falls: bool  # the largest first
 
-    def place(self, branch: Branch) -> BranchPlace:
-        return BranchPlace(getattr(branch, self.by), branch.id)
+    def place(self, branch: Branch) -> OrderedPlace:
+        return OrderedPlace(getattr(branch, self.by), branch.id)
 
 
 def _used(column: str) -> sa.ScalarSelect[Any]:
@@ -77,18 +68,12 @@ _COUNT = sa.select(sa.func.count()).select_from(branches).where(_OWN, _LIVE, _FO
 
 @cache
 def _page(order: BranchOrder, *, deleted_too: bool, search: bool, later: bool) -> sa.Select[Any]:
-    column = branches.c[order.by]
     statement = _SEEN.where(_OWN)
     if not deleted_too:
         statement = statement.where(_LIVE)
     if search:
         statement = statement.where(_FOUND)
-    if later:
-        here = sa.tuple_(column, branches.c.id)
-        place = sa.tuple_(sa.bindparam("after_value", type_=column.type), sa.bindparam("after_id", type_=sa.Text()))
-        statement = statement.where(here < place if order.falls else here > place)
-    in_order = (column.desc(), branches.c.id.desc()) if order.falls else (column, branches.c.id)
-    return statement.order_by(*in_order).limit(sa.bindparam("row_limit", type_=sa.Integer()))
+    return in_order(statement, branches.c[order.by], branches.c.id, order, later=later)
 
 
 class BranchPages(Queries):
@@ -108,15 +93,13 @@ class BranchPages(Queries):
         search: str,
         deleted_too: bool,
         limit: int,
-        after: BranchPlace | None,
-    ) -> tuple[list[SeenBranch], BranchPlace | None]:
+        after: OrderedPlace | None,
+    ) -> tuple[list[SeenBranch], OrderedPlace | None]:
         """One page, and where it ended when another follows."""
         statement = _page(order, deleted_too=deleted_too, search=bool(search), later=after is not None)
-        values: dict[str, Any] = {"project_id": project_id, "row_limit": limit + 1}
+        values: dict[str, Any] = {"project_id": project_id, **placed_in(limit, after)}
         if search:
             values["search"] = containing(search)
-        if after is not None:
-            values |= {"after_value": after.value, "after_id": after.id}
         found = [_seen(row) for row in await self._all(statement, **values)]
         more = order.place(found[limit - 1].branch) if len(found) > limit else None
         return found[:limit], more

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from bough.domain.database import Database
 from bough.ids import BranchId
-from bough.store.queries import Duplicate, Queries, same
+from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import databases
 
@@ -23,10 +23,8 @@ class Databases(Queries):
         return replace(database, id=await self._insert(databases, columns))
 
     async def save(self, database: Database) -> None:
-        try:
-            await self._save(databases, columns_of(database))
-        except sa.exc.IntegrityError as error:
-            raise Duplicate(f"databases: the branch has a database {database.name!r}") from error
+        """Raises Duplicate when the branch has another of its name."""
+        await self._save(databases, columns_of(database))
 
     async def set_told(self, branch_id: BranchId, name: str, now: datetime) -> None:
         """Postgres has it."""

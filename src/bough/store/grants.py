@@ -83,5 +83,11 @@ class Grants(Queries):
         row = await self._one(sa.select(permissions).where(one, _LIVE))
         return rebuild(Permission, row) if row else None
 
+    async def permission_for(self, project_id: ProjectId, email: str) -> Permission | None:
+        """What the address has."""
+        one = sa.and_(permissions.c.project_id == project_id, permissions.c.email == email)
+        row = await self._one(sa.select(permissions).where(one, _LIVE))
+        return rebuild(Permission, row) if row else None
+
     async def revoke(self, permission_id: PermissionId, now: datetime) -> None:
         await self._run(sa.update(permissions).where(permissions.c.id == permission_id).values(revoked_at=now))

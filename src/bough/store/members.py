@@ -1,6 +1,8 @@
 """Named queries on the members of organizations."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -8,6 +10,7 @@ import sqlalchemy as sa
 from bough.domain.organization import Member, MemberRole
 from bough.domain.user import User
 from bough.ids import MemberId, OrganizationId, UserId
+from bough.store.order import Order, OrderedPlace, in_order, placed_in
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import members, users
@@ -19,6 +22,14 @@ SortBy = Literal["email", "role", "joined_at"]
 class SeenMember:
     member: Member
     user: User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOrder(Order):
+    by: SortBy
+
+    def place(self, seen: SeenMember) -> OrderedPlace:
+        return OrderedPlace(seen.user.email if self.by == "email" else getattr(seen.member, self.by), seen.member.id)
 
 
 _SEEN = sa.select(
@@ -35,6 +46,11 @@ _SORTED: dict[SortBy, sa.ColumnElement[Any]] = {
 }
 
 
+@cache
+def _page(order: MemberOrder, *, later: bool) -> sa.Select[Any]:
+    return in_order(_SEEN.where(same(members.c.org_id)), _SORTED[order.by], members.c.id, order, later=later)
+
+
 class Members(Queries):
     async def add(self, member: Member) -> None:
         """Raises Duplicate when they are a member already."""
@@ -48,14 +64,19 @@ class Members(Queries):
         row = await self._one(_OF_USER, org_id=org_id, user_id=user_id)
         return _seen(row) if row else None
 
-    async def of(
-        self, org_id: OrganizationId, *, sort_by: SortBy = "joined_at", descending: bool = True
-    ) -> list[SeenMember]:
-        """All of them; by `id` where the order says nothing."""
-        columns = (_SORTED[sort_by], members.c.id)
-        order = [column.desc() if descending else column.asc() for column in columns]
-        rows = await self._all(_SEEN.where(members.c.org_id == org_id).order_by(*order))
-        return [_seen(row) for row in rows]
+    async def page(
+        self, org_id: OrganizationId, order: MemberOrder, *, limit: int, after: OrderedPlace | None
+    ) -> tuple[list[SeenMember], OrderedPlace | None]:
+        """One page, and where it ended when another follows."""
+        statement = _page(order, later=after is not None)
+        found = [_seen(row) for row in await self._all(statement, org_id=org_id, **placed_in(limit, after))]
+        return found[:limit], order.place(found[limit - 1]) if len(found) > limit else None
+
+    async def among(self, org_id: OrganizationId, emails: Collection[str]) -> list[str]:
+        """Those of the addresses that members have, in their order."""
+        theirs = sa.and_(members.c.org_id == org_id, users.c.email.in_(emails))
+        rows = await self._all(_SEEN.where(theirs).order_by(users.c.email))
+        return [row["user_email"] for row in rows]
 
     async def count_admins(self, org_id: OrganizationId) -> int:
         admins = sa.and_(members.c.org_id == org_id, members.c.role == MemberRole.ADMIN)

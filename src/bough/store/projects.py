@@ -14,7 +14,16 @@ from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.search import containing
-from bough.store.tables import api_keys, branches, endpoints, projects, usage
+from bough.store.tables import (
+    api_keys,
+    branches,
+    endpoints,
+    permissions,
+    project_roles,
+    projects,
+    transfer_requests,
+    usage,
+)
 from bough.store.types import Moment
 
 Reached = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all of the organization's projects
@@ -165,6 +174,22 @@ class Projects(Queries):
             found.setdefault(OrganizationId(row["org_id"]), []).append(ProjectId(row["id"]))
         return found
 
+    async def named(self, project_ids: Collection[ProjectId]) -> list[Project]:
+        """Those of them that live."""
+        rows = await self._all(sa.select(projects).where(projects.c.id.in_(project_ids), *_LIVE))
+        return [rebuild(Project, row) for row in rows]
+
+    async def most_branches(self, project_ids: Collection[ProjectId]) -> int:
+        """How many the one of these projects has that has most."""
+        counted = sa.select(sa.func.count().label("many")).select_from(branches)
+        theirs = counted.where(branches.c.project_id.in_(project_ids), branches.c.deleted_at.is_(None))
+        each = theirs.group_by(branches.c.project_id).subquery()
+        return int(await self._value(sa.select(sa.func.max(each.c.many))) or 0)
+
+    async def set_owner(self, project_ids: Collection[ProjectId], org_id: OrganizationId, now: datetime) -> None:
+        theirs = projects.c.id.in_(project_ids)
+        await self._run(sa.update(projects).where(theirs).values(org_id=org_id, updated_at=now))
+
     async def count_in(self, org_id: OrganizationId) -> int:
         return int(await self._value(_COUNT_IN, org_id=org_id))
 
@@ -185,6 +210,7 @@ class Projects(Queries):
         return [rebuild(Project, row) for row in rows]
 
     async def set_purged(self, project_id: ProjectId, now: datetime) -> None:
-        """Its keys go; its row stays, so that its id is never used again."""
-        await self._run(sa.delete(api_keys).where(api_keys.c.project_id == project_id))
+        """Its keys and what was given on it go; its row stays, so that its id is never used again."""
+        for table in (api_keys, permissions, project_roles, transfer_requests):
+            await self._run(sa.delete(table).where(table.c.project_id == project_id))
         await self._run(sa.update(projects).where(projects.c.id == project_id).values(purged_at=now))

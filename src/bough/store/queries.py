@@ -55,7 +55,10 @@ class Queries:
     async def _save(self, table: sa.Table, values: Mapping[str, Any]) -> int:
         """Write a whole row over the one with its `id`; how many there were."""
         columns = {name: value for name, value in values.items() if name != "id"}
-        return await self._run(saving(table), saved_id=values["id"], **columns)
+        try:
+            return await self._run(saving(table), saved_id=values["id"], **columns)
+        except IntegrityError as error:
+            raise Duplicate(f"{table.name}: another row has this key") from error
 
 
 def same(column: sa.Column[Any], name: str | None = None) -> sa.ColumnElement[bool]:

@@ -67,5 +67,8 @@ class Links(Queries):
         """All links of a person: their password was changed."""
         await self._run(sa.delete(links).where(links.c.user_id == user_id))
 
+    async def void_all(self, user_id: UserId, purpose: Purpose) -> None:
+        await self._run(sa.delete(links).where(links.c.user_id == user_id, links.c.purpose == purpose))
+
     async def forget_expired(self, now: datetime) -> int:
         return await self._run(sa.delete(links).where(links.c.expires_at <= now))

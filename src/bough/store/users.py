@@ -11,6 +11,7 @@ from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import users
 
 _ONE = sa.select(users).where(same(users.c.id))
+_LOCK = _ONE.with_for_update()
 _NAMED = sa.select(users).where(same(users.c.email))
 
 
@@ -24,6 +25,11 @@ class Users(Queries):
 
     async def get(self, user_id: UserId) -> User | None:
         row = await self._one(_ONE, id=user_id)
+        return rebuild(User, row) if row else None
+
+    async def held(self, user_id: UserId) -> User | None:
+        """Nobody else changes them in this transaction's time. SQLite has one writer anyway."""
+        row = await self._one(_LOCK, id=user_id)
         return rebuild(User, row) if row else None
 
     async def with_email(self, email: str) -> User | None:

@@ -3,13 +3,16 @@
 from bough import clock, log
 from bough.control import branches
 from bough.control.activity import Activity
+from bough.control.recording import Record
+from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch
 from bough.domain.operation import Reach, Touch
 from bough.errors import Busy, RuleBroken
 from bough.operations.queue import Queue
-from bough.store.store import Store
+from bough.store.store import Rows, Store
 
 AT_ONCE = 50
+REQUEST_ID = "expire-branches"
 
 logger = log.get(room="tasks")
 
@@ -36,7 +39,8 @@ class ExpireBranches:
                 if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
                     return False  # somebody gave it more time
                 gone = await branches.remove(rows, fresh, method="ttl")
-                await self._queue.enqueue(rows, [gone.wish], request_id="expire-branches")
+                await self._queue.enqueue(rows, [gone.wish], request_id=REQUEST_ID)
+                await _note(rows, fresh)
         except Busy:
             return False  # the next beat tries again
         except RuleBroken as error:
@@ -45,3 +49,10 @@ class ExpireBranches:
         for endpoint in gone.endpoints:
             self._activity.changed(endpoint.id)
         return True
+
+
+async def _note(rows: Rows, branch: Branch) -> None:
+    project = await rows.projects.get(branch.project_id)
+    record = Record(PLATFORM, "expire_branch", address="", request_id=REQUEST_ID, thing=branch.id)
+    record.about(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
+    await record.write(rows)

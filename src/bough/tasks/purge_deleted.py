@@ -1,14 +1,20 @@
 """Projects whose window of recovery is over are removed for good, a few at a time."""
 
 from bough import clock
+from bough.control.recording import Record
+from bough.domain.audit import PLATFORM
 from bough.domain.operation import OperationAction, Reach, Touch
+from bough.domain.project import Project
 from bough.errors import Busy
 from bough.ids import ProjectId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
-from bough.store.store import Store
+from bough.store.audit import AuditQuestion
+from bough.store.store import Rows, Store
 
 AT_ONCE = 20
+ACTION = "purge_project"
+REQUEST_ID = "purge-deleted"
 
 
 class PurgeDeleted:
@@ -34,6 +40,16 @@ class PurgeDeleted:
                     return  # someone recovered it meanwhile
                 for branch in await rows.branches.every_of(project_id):
                     wish = Wish(OperationAction.DELETE_TIMELINE, project_id, branch.id)
-                    await self._queue.enqueue(rows, [wish], request_id="purge-deleted")
+                    await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
+                await _note(rows, project)
         except Busy:
             return  # the next beat tries again
+
+
+async def _note(rows: Rows, project: Project) -> None:
+    """Once, however often its work is tried."""
+    if await rows.audit.page(AuditQuestion(project_id=project.id, action=ACTION), 1, None):
+        return
+    record = Record(PLATFORM, ACTION, address="", request_id=REQUEST_ID)
+    record.about(org_id=project.org_id, project_id=project.id, name=project.name)
+    await record.write(rows)

@@ -1,7 +1,7 @@
 """Personal API keys: create, list, revoke. The token is in the answer that made it and nowhere else."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Path, Response
 from pydantic import Field, RootModel
@@ -15,6 +15,8 @@ from bough.domain.user import User
 
 router = APIRouter(tags=["API Key"], route_class=OnceRoute)
 
+KeyNumber = Annotated[int, Path(le=INT64, ge=-INT64, alias="key_id")]
+
 
 class ApiKeyCreate(Body):
     key_name: Annotated[str, Field(max_length=64)]
@@ -26,6 +28,10 @@ class ApiKeyCreated(View):
     name: str
     created_at: datetime
     created_by: str
+
+    @classmethod
+    def of(cls, key: ApiKey, token: str) -> Self:
+        return cls(id=key.id, key=token, name=key.name, created_at=key.created_at, created_by=key.user_id)
 
 
 class ApiKeyCreator(View):
@@ -43,8 +49,8 @@ class ApiKeyView(View):
     last_used_from_addr: str
 
     @classmethod
-    def of(cls, key: ApiKey, creator: User | None, use: KeyUse) -> "ApiKeyView":
-        at, address = use.last(key.id) or (key.last_used_at, key.last_used_from)
+    def of(cls, key: ApiKey, creator: User | None, use: KeyUse) -> Self:
+        at, address = last_use(key, use)
         return cls(
             id=key.id,
             name=key.name,
@@ -68,6 +74,23 @@ class ApiKeyRevoked(View):
     last_used_from_addr: str
     revoked: bool
 
+    @classmethod
+    def of(cls, key: ApiKey, use: KeyUse) -> Self:
+        at, address = last_use(key, use)
+        return cls(
+            id=key.id,
+            name=key.name,
+            created_at=key.created_at,
+            created_by=key.user_id,
+            last_used_at=at,
+            last_used_from_addr=address,
+            revoked=True,
+        )
+
+
+def last_use(key: ApiKey, use: KeyUse) -> tuple[datetime | None, str]:
+    return use.last(key.id) or (key.last_used_at, key.last_used_from)
+
 
 @router.get("/api_keys", response_model=ApiKeyList)
 async def list_api_keys(caller: PrincipalGiven, given: PartsGiven) -> Response:
@@ -81,27 +104,12 @@ async def list_api_keys(caller: PrincipalGiven, given: PartsGiven) -> Response:
 
 
 @router.post("/api_keys", response_model=ApiKeyCreated)
-async def create_api_key(body: ApiKeyCreate, desk: DeskGiven, given: PartsGiven) -> Response:
+async def create_api_key(body: ApiKeyCreate, desk: DeskGiven) -> Response:
     """A new personal key. Keep the `key` of the answer: it cannot be shown again."""
-    key, token = await PersonalKeys(desk, given.keys).create(body.key_name)
-    return show(ApiKeyCreated(id=key.id, key=token, name=key.name, created_at=key.created_at, created_by=key.user_id))
+    return show(ApiKeyCreated.of(*await PersonalKeys(desk).create(body.key_name)))
 
 
 @router.delete("/api_keys/{key_id}", response_model=ApiKeyRevoked)
-async def revoke_api_key(
-    key_id: Annotated[int, Path(le=INT64, ge=-INT64)], desk: DeskGiven, given: PartsGiven
-) -> Response:
+async def revoke_api_key(key_id: KeyNumber, desk: DeskGiven, given: PartsGiven) -> Response:
     """Revoke a personal key: it stops working at once."""
-    key = await PersonalKeys(desk, given.keys).revoke(key_id)
-    at, address = given.key_use.last(key.id) or (key.last_used_at, key.last_used_from)
-    return show(
-        ApiKeyRevoked(
-            id=key.id,
-            name=key.name,
-            created_at=key.created_at,
-            created_by=key.user_id,
-            last_used_at=at,
-            last_used_from_addr=address,
-            revoked=True,
-        )
-    )
+    return show(ApiKeyRevoked.of(await PersonalKeys(desk).revoke(key_id), given.key_use))

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from bough.access import lookup
-from bough.api.branch_cursors import cursor_of, place_of
 from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.ordered_cursors import cursor_of, place_of
 from bough.api.shapes import BranchName, Text, View, show
 from bough.api.v2.branch_bodies import BranchCreate, BranchUpdate
 from bough.api.v2.branch_views import Annotation, BranchView

@@ -9,8 +9,8 @@ from bough import clock
 from bough.api.given import PartsGiven, PrincipalGiven
 from bough.api.periods import month_start
 from bough.api.shapes import View, show
+from bough.api.v2.organizations import OrganizationView
 from bough.config import Plan
-from bough.domain.organization import Organization
 from bough.domain.user import User
 from bough.errors import NotFound
 
@@ -91,28 +91,6 @@ class CurrentUser(View):
             branches_limit=plan.branches,
             max_autoscaling_limit=plan.max_cu,
             plan=user.plan,
-        )
-
-
-class OrganizationView(View):
-    id: str
-    name: str
-    handle: str
-    plan: str
-    created_at: datetime
-    managed_by: str
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, organization: Organization) -> "OrganizationView":
-        return cls(
-            id=organization.id,
-            name=organization.name,
-            handle=organization.handle,
-            plan=organization.plan,
-            created_at=organization.created_at,
-            managed_by="bough",
-            updated_at=organization.updated_at,
         )
 
 

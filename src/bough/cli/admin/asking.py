@@ -9,22 +9,32 @@ from bough.cli.admin.addresses import Addresses
 from bough.errors import NotFound, PreconditionFailed, Unavailable
 
 TIMEOUT = 10.0  # seconds
+_FINE = (http.HTTPStatus.OK, http.HTTPStatus.CREATED)
 
 
 def ask(addresses: Addresses, key: str, path: str, **query: str | int) -> dict[str, Any]:
     """The answer to a GET; what the API refuses is raised with its own sentence."""
+    return _answer(addresses, key, "GET", f"{path}?{urlencode(query)}" if query else path)
+
+
+def send(addresses: Addresses, key: str, path: str, **body: Any) -> dict[str, Any]:
+    """The answer to a POST."""
+    return _answer(addresses, key, "POST", path, json.dumps(body))
+
+
+def _answer(addresses: Addresses, key: str, method: str, path: str, body: str | None = None) -> dict[str, Any]:
     connection = http.client.HTTPConnection(addresses.host, addresses.api_port, timeout=TIMEOUT)
-    target = f"/api/v2{path}?{urlencode(query)}" if query else f"/api/v2{path}"
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     try:
-        connection.request("GET", target, headers={"Authorization": f"Bearer {key}"})
+        connection.request(method, f"/api/v2{path}", body, headers)
         answer = connection.getresponse()
-        body = json.loads(answer.read())
+        found = json.loads(answer.read())
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise Unavailable(f"The platform at {addresses.root} does not answer: {error}.") from None
     finally:
         connection.close()
-    if answer.status == http.HTTPStatus.OK and isinstance(body, dict):
-        return body
-    sentence = body.get("message", "") if isinstance(body, dict) else ""
+    if answer.status in _FINE and isinstance(found, dict):
+        return found
+    sentence = found.get("message", "") if isinstance(found, dict) else ""
     refusal = NotFound if answer.status == http.HTTPStatus.NOT_FOUND else PreconditionFailed
     raise refusal(sentence or f"The platform answers with status {answer.status}.")

@@ -7,7 +7,7 @@ from bough.cli.admin import asking
 from bough.cli.admin.addresses import Addresses
 from bough.cli.admin.ports import Ports
 from bough.config import Settings
-from bough.control import names
+from bough.control import mail, names, welcoming
 from bough.domain import database, role
 from bough.errors import PlatformError
 
@@ -17,6 +17,7 @@ FIRST_PROJECT = '{"project": {"name": "first"}}'
 def show(settings: Settings, ports: Ports, *, json: bool, detached: bool) -> None:
     addresses = Addresses(settings.listen, ports.api_port)
     key = operator_key(settings)
+    sign_in_url = _sign_in_url(settings, ports)
     if json:
         output.show_json(
             {
@@ -25,11 +26,16 @@ def show(settings: Settings, ports: Ports, *, json: bool, detached: bool) -> Non
                 "console_url": addresses.console_url,
                 "gateway_port": ports.gateway_port,
                 "api_key": key,
+                "sign_in_url": sign_in_url,
                 "home": str(settings.home),
             }
         )
     else:
-        _for_people(settings, addresses, key, detached)
+        _for_people(settings, addresses, key, sign_in_url)
+        if detached:
+            output.say(f"It runs in the background; `{output.our_command('down', settings.home)}` stops it.")
+        else:
+            output.say("Ctrl-C stops it, together with its computes.")
 
 
 def operator_key(settings: Settings) -> str:
@@ -37,13 +43,24 @@ def operator_key(settings: Settings) -> str:
     return (settings.keys / "operator").read_text().strip()
 
 
-def _for_people(settings: Settings, addresses: Addresses, key: str, detached: bool) -> None:
+def _sign_in_url(settings: Settings, ports: Ports) -> str | None:
+    """The operator's first link, which works once; None when it was used."""
+    try:
+        token = welcoming.token_file(settings).read_text().strip()
+    except FileNotFoundError:
+        return None
+    return mail.link(settings.model_copy(update={"api_port": ports.api_port}), f"/welcome?token={token}")
+
+
+def _for_people(settings: Settings, addresses: Addresses, key: str, sign_in_url: str | None) -> None:
     output.say("Bough is ready.\n")
+    first = [("  Sign in", sign_in_url), ("", "works once, to set your password")] if sign_in_url else []
     output.table(
         [
             ("  API", addresses.api_url),
             ("  Key", key),
             ("", f"kept in {settings.keys / 'operator'}"),
+            *first,
             ("  Home", str(settings.home)),
             ("  Log", str(settings.log_file)),
         ]
@@ -52,10 +69,6 @@ def _for_people(settings: Settings, addresses: Addresses, key: str, detached: bo
     output.say(f"\nList your projects:\n\n  {curl}")
     output.say(f"\nCreate one:\n\n  {curl} \\\n    -H 'Content-Type: application/json' -d '{FIRST_PROJECT}'")
     _show_connecting(settings, addresses, key)
-    if detached:
-        output.say(f"It runs in the background; `{output.our_command('down', settings.home)}` stops it.")
-    else:
-        output.say("Ctrl-C stops it, together with its computes.")
 
 
 def _show_connecting(settings: Settings, addresses: Addresses, key: str) -> None:

@@ -77,8 +77,6 @@ links = sa.Table(
     text("purpose"),
     text("email"),
     text("user_id", sa.ForeignKey("users.id"), nullable=True),
-    text("name"),
-    text("password_digest", nullable=True),
     moment("created_at"),
     moment("expires_at"),
     sa.Index(None, "user_id"),

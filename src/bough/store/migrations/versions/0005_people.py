@@ -77,8 +77,6 @@ def _add_signing_in() -> None:
         sa.Column("purpose", sa.Text(), nullable=False),
         sa.Column("email", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=True),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("password_digest", sa.Text(), nullable=True),
         sa.Column("created_at", Moment(), nullable=False),
         sa.Column("expires_at", Moment(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_links_user_id"),

@@ -1,0 +1,61 @@
+"""Invitations as those who are invited meet them: see one's own, accept one; and taking one back."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Response
+
+from bough import clock
+from bough.api.given import DeskGiven, ManagedOrganization, OnceRoute, PartsGiven, PrincipalGiven
+from bough.api.shapes import View, show
+from bough.api.v2.invitations import InvitationView
+from bough.api.v2.members import MemberView
+from bough.control.invitations import Invitations
+from bough.domain.invitation import Invitation
+from bough.domain.organization import Organization
+from bough.ids import InvitationId
+
+router = APIRouter(tags=["Bough"], route_class=OnceRoute)
+
+InvitationName = Annotated[UUID, Path(alias="invitation_id")]
+
+
+class OwnInvitation(InvitationView):
+    """An invitation to the caller, with what they need to know about it."""
+
+    org_name: str
+    expires_at: datetime
+
+    @classmethod
+    def to_caller(cls, invitation: Invitation, organization: Organization) -> "OwnInvitation":
+        shown = InvitationView.of(invitation).model_dump()
+        return cls(**shown, org_name=organization.name, expires_at=invitation.expires_at)
+
+
+class OwnInvitations(View):
+    invitations: list[OwnInvitation]
+
+
+@router.get("/bough/invitations", response_model=OwnInvitations)
+async def list_invitations(caller: PrincipalGiven, given: PartsGiven) -> Response:
+    """Invitations to the caller's e-mail address, the oldest first."""
+    caller.check_acts_in_person()
+    async with given.store.read() as rows:
+        found = await rows.invitations.addressed_to(caller.name, clock.now())
+        named = await rows.organizations.named({each.org_id for each in found})
+    return show(OwnInvitations(invitations=[OwnInvitation.to_caller(each, named[each.org_id]) for each in found]))
+
+
+@router.post("/bough/invitations/{invitation_id}/accept", response_model=MemberView)
+async def accept_invitation(invitation_id: InvitationName, desk: DeskGiven) -> Response:
+    """Become a member of the organization that invites; an invitation works once."""
+    return show(MemberView.of(await Invitations(desk).accept(InvitationId(invitation_id))))
+
+
+@router.delete("/bough/organizations/{org_id}/invitations/{invitation_id}", response_model=InvitationView)
+async def revoke_organization_invitation(
+    organization: ManagedOrganization, invitation_id: InvitationName, desk: DeskGiven
+) -> Response:
+    """Take an invitation back: its link stops working at once."""
+    return show(InvitationView.of(await Invitations(desk).revoke(organization, InvitationId(invitation_id))))

@@ -1,0 +1,53 @@
+"""Organizations: made by a person, who is their first admin; and renamed."""
+
+from dataclasses import replace
+
+from bough import clock
+from bough.access import fresh
+from bough.control.desk import Desk
+from bough.domain.organization import Member, MemberRole, Organization
+from bough.domain.rights import OrgRight
+from bough.errors import Invalid, NotFound
+from bough.ids import MemberId, OrganizationId
+
+_CONTROL = frozenset(map(chr, (*range(32), *range(127, 160))))
+
+
+class Organizations:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def create(self, name: str) -> Organization:
+        caller = self._desk.principal
+        caller.check_acts_in_person()
+        _check_name(name)
+        now, org_id = clock.now(), OrganizationId.new()
+        async with self._desk.transaction() as rows:
+            user = await rows.users.get(caller.user_id)
+            if user is None:
+                raise NotFound.thing("user")
+            made = Organization(
+                id=org_id, name=name, handle=org_id, plan=user.plan, personal_for=None, created_at=now, updated_at=now
+            )
+            admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
+            await rows.organizations.add(made)
+            await rows.members.add(admin)
+            self._desk.record.about(org_id=org_id, thing=name)
+        return made
+
+    async def rename(self, held: Organization, name: str) -> Organization:
+        _check_name(name)
+        async with self._desk.transaction() as rows:
+            caller = await fresh.caller(rows, self._desk.principal, held.id)
+            before = caller.organization(held.id, to=OrgRight.MANAGE)
+            after = replace(before, name=name, updated_at=clock.now())
+            await rows.organizations.save(after)
+            self._desk.record.about(thing=name, former_name=before.name)
+        return after
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise Invalid("name is empty: give the organization a name by which its people will know it.")
+    if _CONTROL & set(name):
+        raise Invalid("name holds a control character, such as the end of a line: write it in one line.")

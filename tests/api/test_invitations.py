@@ -1,0 +1,358 @@
+"""Invitations: mailed with a link that works once, for whoever has the address, and telling nobody who that is."""
+
+import asyncio
+import json
+import re
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from api.accounts import add_key, letters_to
+from api.callers import Caller, Json, stale_desk
+from api.front import Front
+from bough import clock
+from bough.control.invitations import Invitations, Invitee, by_token, join
+from bough.domain.api_key import KeyKind
+from bough.domain.invitation import Invitation
+from bough.domain.organization import MemberRole, Organization
+from bough.errors import Denied, NotFound
+from bough.ids import InvitationId
+from bough.store.audit import AuditQuestion
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+VIEWER = MemberRole.VIEWER
+
+
+def _place(organization: Organization) -> str:
+    return f"/organizations/{organization.id}/invitations"
+
+
+def _accepted(invitation: Json) -> str:
+    return f"/bough/invitations/{invitation['id']}/accept"
+
+
+def _somebody() -> str:
+    """An address that nobody had before."""
+    return f"{uuid.uuid4().hex}@example.com"
+
+
+def _asked(*emails: str, role: str = "editor") -> Json:
+    return {"invitations": [{"email": email, "role": role} for email in emails]}
+
+
+async def _invited(caller: Caller, organization: Organization, *emails: str, role: str = "editor") -> list[Json]:
+    answer = await caller.client.post(_place(organization), json=_asked(*emails, role=role))
+    assert answer.status_code == 200, answer.text
+    made: list[Json] = answer.json()["invitations"]
+    return made
+
+
+async def _listed(caller: Caller, organization: Organization) -> list[Json]:
+    listed: list[Json] = (await caller.client.get(_place(organization))).json()["invitations"]
+    return listed
+
+
+async def _token(front: Front, email: str) -> str:
+    """The one in the newest mail to the address."""
+    (found,) = re.findall(r"/invitation\?token=(\S+)", (await letters_to(front.parts, email))[-1][1])
+    return str(found)
+
+
+async def _by_token(front: Front, token: str) -> Invitation | None:
+    async with front.parts.store.read() as rows:
+        return await by_token(rows, front.parts.keys, token)
+
+
+async def _row(front: Front, invitation: Json) -> Invitation:
+    async with front.parts.store.read() as rows:
+        found = await rows.invitations.get(InvitationId(invitation["id"]), clock.now())
+    assert found is not None
+    return found
+
+
+async def test_one_is_listed_mailed_and_found_by_its_link(front: Front, caller: Caller) -> None:
+    team, email = await caller.founds("Orchard"), _somebody()
+    (made,) = await _invited(caller, team, email)
+    assert (made["email"], made["role"], made["org_id"]) == (email, "editor", team.id)
+    assert made["invited_by"] == caller.user.id
+    assert await _listed(caller, team) == [made]
+    ((subject, text),) = await letters_to(front.parts, email)
+    assert subject == "Invitation to the organization Orchard"
+    assert f"{caller.user.email} invites you to the organization Orchard, as editor." in text
+    found = await _by_token(front, await _token(front, email))
+    assert (found is not None and found.id) == made["id"]
+
+
+async def test_the_token_is_in_the_mail_and_nowhere_else(front: Front, caller: Caller) -> None:
+    team, email = await caller.founds(), _somebody()
+    answer = await caller.client.post(_place(team), json=_asked(email))
+    token = await _token(front, email)
+    assert len(token) >= 43
+    row = await _row(front, answer.json()["invitations"][0])
+    async with front.parts.store.read() as rows:
+        (line,) = await rows.audit.page(AuditQuestion(org_id=team.id), 10, None)
+        waiting = [each for each in await rows.letters.due(clock.now(), 1_000_000) if each.recipient == email]
+    assert (line.action, line.details) == ("create_organization_invitations", {"invited": {email: "editor"}})
+    for text in (answer.text, repr(row), repr(line), repr(waiting)):
+        assert token not in text
+
+
+async def test_the_answer_is_the_same_whether_or_not_the_address_has_an_account(
+    front: Front, caller: Caller, stranger: Caller
+) -> None:
+    team, nobody = await caller.founds(), _somebody()
+    answers = [await _invited(caller, team, email) for email in (stranger.user.email, nobody)]
+    known, unknown = ({**each, "id": "", "email": "", "invited_at": ""} for (each,) in answers)
+    assert known == unknown
+    letters = [(await letters_to(front.parts, email))[0] for email in (stranger.user.email, nobody)]
+    known_text, unknown_text = (re.sub(r"token=\S+|until .* UTC", "", text) for _, text in letters)
+    assert known_text == unknown_text
+
+
+async def test_addresses_are_one_in_any_case(caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, f" {stranger.user.email.upper()} ")
+    assert made["email"] == stranger.user.email
+    assert (await stranger.client.post(_accepted(made))).status_code == 200
+
+
+async def test_inviting_again_takes_the_place_of_the_earlier(
+    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team, email = await caller.founds(), _somebody()
+    (first,) = await _invited(caller, team, email)
+    old, expired = await _token(front, email), (await _row(front, first)).expires_at
+    later = clock.now() + timedelta(hours=1)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(clock, "now", lambda: later)
+        (second,) = await _invited(caller, team, email, role="viewer")
+        new = await _token(front, email)
+    assert await _listed(caller, team) == [second]
+    assert (second["role"], second["id"] != first["id"], new != old) == ("viewer", True, True)
+    assert await _by_token(front, old) is None
+    found = await _by_token(front, new)
+    assert found is not None
+    assert found.expires_at == later + timedelta(days=front.settings.invitation_days) > expired
+
+
+async def test_all_of_a_call_or_none(front: Front, caller: Caller, stranger: Caller) -> None:
+    team, others = await caller.founds(), [_somebody() for _ in range(99)]
+    await stranger.joins(team, VIEWER)
+    answer = await caller.client.post(_place(team), json=_asked(*others, stranger.user.email))
+    assert (answer.status_code, stranger.user.email in answer.json()["message"]) == (409, True)
+    assert await _listed(caller, team) == []
+    assert await letters_to(front.parts, others[0]) == []
+    made = await _invited(caller, team, *others, _somebody())
+    assert [each["email"] for each in made[:99]] == others
+    assert len(await _listed(caller, team)) == 100
+
+
+@pytest.mark.parametrize(
+    "emails",
+    [
+        [],
+        [f"{number}@example.com" for number in range(101)],
+        ["same@example.com", "other@example.com", "Same@Example.com"],
+        ["good@example.com", "bad"],
+        [""],
+        ["a@b\r\nBcc: all@example.com"],
+        ["a@example.com, b@example.com"],
+        ["x" * 250 + "@example.com"],
+        ["\ud800@example.com"],
+        [7],
+        [None],
+    ],
+)
+async def test_addresses_that_will_not_do_are_refused(caller: Caller, emails: list[Any]) -> None:
+    team = await caller.founds()
+    body = json.dumps(_asked(*emails))
+    answer = await caller.client.post(_place(team), content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert await _listed(caller, team) == []
+
+
+@pytest.mark.parametrize(
+    "body", [None, {}, {"invitations": {}}, {"invitations": [{"email": "a@example.com"}]}, _asked("a@b.c", role="boss")]
+)
+async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
+    team = await caller.founds()
+    assert (await caller.client.post(_place(team), json=body)).status_code == 400
+
+
+async def test_a_personal_organization_takes_no_members(caller: Caller) -> None:
+    answer = await caller.client.post(_place(caller.organization), json=_asked(_somebody()))
+    assert (answer.status_code, "Create an organization for a team" in answer.json()["message"]) == (422, True)
+
+
+async def test_a_name_cannot_write_headers_into_the_mail(front: Front, caller: Caller) -> None:
+    team, email = await caller.founds("Team\r\nBcc: all@example.com\u2028\x1b[1m"), _somebody()
+    await _invited(caller, team, email)
+    ((subject, text),) = await letters_to(front.parts, email)
+    assert subject == "Invitation to the organization Team Bcc: all@example.com [1m"
+    assert "\nBcc" not in text
+
+
+@pytest.mark.parametrize("role", MemberRole)
+async def test_who_sees_them_and_who_makes_and_takes_back(caller: Caller, stranger: Caller, role: MemberRole) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, _somebody())
+    await stranger.joins(team, role)
+    sees = 403 if role is MemberRole.COLLABORATOR else 200
+    manages = 200 if role is MemberRole.ADMIN else 403
+    assert (await stranger.client.get(_place(team))).status_code == sees
+    assert (await stranger.client.post(_place(team), json=_asked(_somebody()))).status_code == manages
+    assert (await stranger.client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == manages
+
+
+async def test_keys_of_the_organization_see_them_and_make_none(front: Front, caller: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, caller.user.email.replace("@", "+2@"))
+    token = await add_key(front.parts, caller.account, KeyKind.ORGANIZATION, org_id=team.id)
+    async with front.client(token) as client:
+        assert (await client.get(_place(team))).json()["invitations"] == [made]
+        assert (await client.post(_place(team), json=_asked(_somebody()))).status_code == 403
+        assert (await client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == 403
+        assert (await client.get("/bough/invitations")).status_code == 403
+        assert (await client.post(_accepted(made))).status_code == 403
+
+
+async def test_strangers_are_told_the_same_as_of_nothing(caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, _somebody())
+    for method, path, body in (
+        ("GET", "/organizations/{}/invitations", None),
+        ("POST", "/organizations/{}/invitations", _asked(_somebody())),
+        ("DELETE", f"/bough/organizations/{{}}/invitations/{made['id']}", None),
+    ):
+        theirs, absent = [
+            await stranger.client.request(method, path.format(each), json=body) for each in (team.id, "org-none")
+        ]
+        assert (theirs.status_code, theirs.json()["message"]) == (404, absent.json()["message"])
+    theirs, absent = [await stranger.client.post(_accepted({"id": each})) for each in (made["id"], NOBODY)]
+    assert (theirs.status_code, theirs.json()["message"]) == (404, absent.json()["message"])
+    assert await _listed(caller, team) == [made]
+
+
+async def test_whoever_is_invited_sees_it_and_accepts_once(front: Front, caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds("Orchard")
+    (made,) = await _invited(caller, team, stranger.user.email, role="viewer")
+    (seen,) = (await stranger.client.get("/bough/invitations")).json()["invitations"]
+    expires = (await _row(front, made)).expires_at
+    assert seen == {**made, "org_name": "Orchard", "expires_at": expires.isoformat().replace("+00:00", "Z")}
+    assert (await caller.client.get("/bough/invitations")).json()["invitations"] == []
+    member = (await stranger.client.post(_accepted(made))).json()
+    assert (member["user_id"], member["org_id"], member["role"]) == (stranger.user.id, team.id, "viewer")
+    assert (await stranger.client.get(f"/organizations/{team.id}/members/{member['id']}")).json() == member
+    assert (await stranger.client.post(_accepted(made))).status_code == 404
+    assert (await stranger.client.get("/bough/invitations")).json()["invitations"] == []
+    assert await _listed(caller, team) == []
+    assert await _by_token(front, await _token(front, stranger.user.email)) is None
+    async with front.parts.store.read() as rows:
+        line, _ = await rows.audit.page(AuditQuestion(org_id=team.id), 10, None)
+    assert (line.action, line.user_id) == ("accept_invitation", stranger.user.id)
+    assert (line.thing, line.details) == (stranger.user.email, {"role": "viewer"})
+
+
+async def test_of_two_who_accept_at_once_one_gets_in(front: Front, caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, stranger.user.email)
+    async with front.client(await stranger.gets_key()) as again:
+        answers = await asyncio.gather(stranger.client.post(_accepted(made)), again.post(_accepted(made)))
+    assert sorted(answer.status_code for answer in answers) == [200, 404]
+    assert len((await caller.client.get(f"/organizations/{team.id}/members")).json()["members"]) == 2
+
+
+async def test_of_accepting_and_taking_back_at_once_one_counts(caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, stranger.user.email)
+    accepted, revoked = await asyncio.gather(
+        stranger.client.post(_accepted(made)), caller.client.delete(f"/bough{_place(team)}/{made['id']}")
+    )
+    assert {accepted.status_code, revoked.status_code} == {200, 404}
+    members = (await caller.client.get(f"/organizations/{team.id}/members")).json()["members"]
+    assert len(members) == (2 if accepted.status_code == 200 else 1)
+
+
+async def test_who_is_a_member_already_uses_it_up(caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, stranger.user.email, role="admin")
+    await stranger.joins(team, VIEWER)
+    answer = await stranger.client.post(_accepted(made))
+    assert (answer.status_code, "member of this organization already" in answer.json()["message"]) == (409, True)
+    assert (await stranger.client.post(_accepted(made))).status_code == 404
+    (admin, viewer) = (await caller.client.get(f"/organizations/{team.id}/members?sort_by=role&sort_order=asc")).json()[
+        "members"
+    ]
+    assert (admin["member"]["user_id"], viewer["member"]["user_id"]) == (caller.user.id, stranger.user.id)
+
+
+async def test_an_expired_one_is_gone_for_everybody(
+    front: Front, caller: Caller, stranger: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, stranger.user.email)
+    token, expires = await _token(front, stranger.user.email), (await _row(front, made)).expires_at
+    assert expires == (await _row(front, made)).invited_at + timedelta(days=front.settings.invitation_days)
+    for moment, there in ((expires - timedelta(microseconds=1), True), (expires, False)):
+        with monkeypatch.context() as then:
+            then.setattr(clock, "now", lambda moment=moment: moment)
+            assert bool(await _listed(caller, team)) is there
+            assert bool((await stranger.client.get("/bough/invitations")).json()["invitations"]) is there
+            assert (await _by_token(front, token) is not None) is there
+            if not there:
+                assert (await stranger.client.post(_accepted(made))).status_code == 404
+                assert (await caller.client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == 404
+
+
+async def test_one_that_was_taken_back_opens_nothing(front: Front, caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, stranger.user.email)
+    other = await caller.founds("other")
+    assert (await caller.client.delete(f"/bough{_place(other)}/{made['id']}")).status_code == 404
+    assert (await caller.client.delete(f"/bough{_place(team)}/{made['id']}")).json() == made
+    assert (await caller.client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == 404
+    assert (await stranger.client.post(_accepted(made))).status_code == 404
+    assert await _by_token(front, await _token(front, stranger.user.email)) is None
+
+
+@pytest.mark.parametrize("invitation_id", ["7", "x" * 36])
+async def test_an_id_that_is_none(caller: Caller, invitation_id: str) -> None:
+    assert (await caller.client.post(_accepted({"id": invitation_id}))).status_code == 400
+    path = f"/bough{_place(caller.organization)}/{invitation_id}"
+    assert (await caller.client.delete(path)).status_code == 400
+
+
+async def test_whoever_made_it_need_not_be_there_any_more(caller: Caller, stranger: Caller) -> None:
+    team, email = await caller.founds(), _somebody()
+    member = await stranger.joins(team, MemberRole.ADMIN)
+    await _invited(stranger, team, email)
+    assert (await stranger.client.delete(f"/organizations/{team.id}/members/{member.id}")).status_code == 200
+    assert [each["email"] for each in await _listed(caller, team)] == [email]
+
+
+async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Caller, stranger: Caller) -> None:
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, _somebody())
+    member = await stranger.joins(team, MemberRole.ADMIN)
+    desk = await stale_desk(stranger)
+    await caller.client.patch(f"/organizations/{team.id}/members/{member.id}", json={"role": "viewer"})
+    with pytest.raises(Denied):
+        await Invitations(desk).create(team, [Invitee(_somebody(), VIEWER)])
+    with pytest.raises(Denied):
+        await Invitations(desk).revoke(team, InvitationId(made["id"]))
+    assert await _listed(caller, team) == [made]
+
+
+async def test_an_account_that_is_made_from_one_joins_once(front: Front, caller: Caller, stranger: Caller) -> None:
+    """As the pages do it, inside a transaction of their own."""
+    team = await caller.founds()
+    (made,) = await _invited(caller, team, stranger.user.email)
+    row = await _row(front, made)
+    async with front.parts.store.transaction() as rows:
+        member = await join(rows, row, stranger.user.id, clock.now())
+    assert (member.role, await _listed(caller, team)) == (MemberRole.EDITOR, [])
+    with pytest.raises(NotFound):
+        async with front.parts.store.transaction() as rows:
+            await join(rows, row, caller.user.id, clock.now())

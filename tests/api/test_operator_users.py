@@ -1,0 +1,127 @@
+"""Accounts, as the operator makes and mends them."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from api.callers import Caller
+from api.front import Front
+from bough import clock
+from bough.domain.api_key import KeyKind
+from bough.domain.link import Link, Purpose
+from bough.domain.session import Session
+from bough.ids import UserId
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def operator(front: Front) -> AsyncIterator[httpx2.AsyncClient]:
+    async with front.client(front.platform.key) as client:
+        yield client
+
+
+def address_of(caller: Caller) -> str:
+    """One that no other test has."""
+    return f"new-{caller.user.id}@example.com"
+
+
+async def link_in(front: Front, link: str) -> Link | None:
+    token = parse_qs(urlsplit(link).query)["token"][0]
+    async with front.parts.store.read() as rows:
+        return await rows.links.get(front.parts.keys.digest(token), Purpose.RESET, clock.now())
+
+
+async def test_an_account_has_an_organization_and_a_link_that_sets_its_password(
+    front: Front, caller: Caller, operator: httpx2.AsyncClient
+) -> None:
+    email = address_of(caller)
+    answer = await operator.post("/bough/users", json={"email": f" {email.upper()} ", "name": "Ada"})
+    assert answer.status_code == 201, answer.text
+    user, link = answer.json()["user"], answer.json()["link"]
+    assert (user["email"], user["name"], user["plan"], user["can_sign_in"]) == (email, "Ada", "free", False)
+    assert link.startswith("http://127.0.0.1:")
+    kept = await link_in(front, link)
+    assert kept is not None
+    assert kept.user_id == user["id"]
+    async with front.parts.store.read() as rows:
+        home = await rows.organizations.personal(UserId(user["id"]))
+    assert home is not None
+    listed = (await operator.get("/bough/users")).json()["users"]
+    assert user in listed
+    assert listed[0]["id"] == (await operator.get("/users/me")).json()["id"], "the first is the operator"
+    (line,) = (await operator.get("/bough/audit", params={"action": "create_user", "limit": 1})).json()["audit"]
+    assert line["thing"] == email
+
+
+async def test_an_address_is_one_accounts(caller: Caller, operator: httpx2.AsyncClient) -> None:
+    answer = await operator.post("/bough/users", json={"email": caller.user.email.upper()})
+    assert answer.status_code == 409
+    assert caller.user.email in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"email": ""},
+        {"email": "ada"},
+        {"email": "a@b@c"},
+        {"email": 7},
+        {"email": f"{'x' * 300}@example.com"},
+        {"email": "ada@example.com", "name": "x" * 257},
+        {"email": "ada@example.com", "name": "a\0b"},
+    ],
+)
+async def test_what_is_no_address_or_name_is_refused(operator: httpx2.AsyncClient, body: object) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await operator.post("/bough/users", content=json.dumps(body), headers=headers)
+    assert answer.status_code == 400, answer.text
+
+
+async def test_a_reset_ends_sessions_and_links_and_nobody_elses(
+    front: Front, caller: Caller, stranger: Caller, operator: httpx2.AsyncClient
+) -> None:
+    now = clock.now()
+    async with front.parts.store.transaction() as rows:
+        for each in (caller, stranger):
+            await rows.sessions.add(
+                Session(
+                    digest=f"session-{each.user.id}",
+                    user_id=each.user.id,
+                    address="",
+                    agent="",
+                    created_at=now,
+                    expires_at=now + timedelta(days=1),
+                )
+            )
+    path = f"/bough/users/{caller.user.id}/reset"
+    first, second = [(await operator.post(path)).json()["link"] for _ in range(2)]
+    assert await link_in(front, first) is None
+    assert await link_in(front, second) is not None
+    async with front.parts.store.read() as rows:
+        assert await rows.sessions.of(caller.user.id, now) == []
+        assert len(await rows.sessions.of(stranger.user.id, now)) == 1
+    assert (await caller.client.get("/auth")).status_code == 200, "keys go on working"
+
+
+async def test_who_is_not_there_cannot_be_reset(operator: httpx2.AsyncClient) -> None:
+    assert (await operator.post("/bough/users/00000000-0000-4000-8000-0000000000ff/reset")).status_code == 404
+    assert (await operator.post("/bough/users/ada@example.com/reset")).status_code == 400
+
+
+async def test_accounts_are_the_operators_business(front: Front, caller: Caller) -> None:
+    for token in (caller.token, await caller.gets_key(KeyKind.ORGANIZATION)):
+        async with front.client(token) as client:
+            answers = [
+                await client.get("/bough/users"),
+                await client.post("/bough/users", json={"email": address_of(caller)}),
+                await client.post("/bough/users", json={"email": "no address"}),
+                await client.post(f"/bough/users/{caller.user.id}/reset"),
+            ]
+        assert [answer.status_code for answer in answers] == [403] * 4
+    async with front.parts.store.read() as rows:
+        assert await rows.users.with_email(address_of(caller)) is None

@@ -1,0 +1,231 @@
+"""Keys of organizations, what people have on single projects, offers of projects and the audit: on every back end."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from bough.domain.api_key import ApiKey, KeyKind
+from bough.domain.audit import ActorKind, AuditLine
+from bough.domain.branch import Volume
+from bough.domain.organization import Organization
+from bough.domain.permission import Permission
+from bough.domain.project import Project
+from bough.domain.rights import ProjectRole
+from bough.domain.transfer import TransferRequest
+from bough.domain.user import OPERATOR, User
+from bough.ids import OrganizationId, PermissionId, ProjectId, UserId
+from bough.store.audit import AuditQuestion
+from bough.store.grants import NOTHING, Granted
+from bough.store.queries import Duplicate
+from bough.store.store import Rows, Store
+from stores import NOON, ORGANIZATION, a_branch, a_project, add_project
+
+LATER = NOON + timedelta(hours=1)
+EMAIL = "ada@example.com"
+OTHER = OrganizationId("org-other")
+
+
+@pytest.fixture
+async def project(store: Store) -> Project:
+    made = a_project()
+    async with store.transaction() as rows:
+        await rows.projects.add(made)
+        await rows.organizations.add(
+            Organization(
+                id=OTHER, name="other", handle=OTHER, plan="free", personal_for=None, created_at=NOON, updated_at=NOON
+            )
+        )
+    return made
+
+
+async def _person(rows: Rows) -> UserId:
+    user_id = UserId.new()
+    user = User(id=user_id, email=EMAIL, name="Ada", last_name="", plan="free", created_at=NOON, updated_at=NOON)
+    await rows.users.add(user)
+    return user_id
+
+
+def _permission(project: Project, **changes: Any) -> Permission:
+    made = Permission(id=PermissionId.new(), project_id=project.id, email=EMAIL, granted_by=OPERATOR, granted_at=NOON)
+    return replace(made, **changes)
+
+
+async def _key(rows: Rows, name: str, project_id: ProjectId | None = None) -> ApiKey:
+    return await rows.api_keys.add(
+        {
+            "kind": KeyKind.PROJECT if project_id else KeyKind.ORGANIZATION,
+            "name": name,
+            "prefix": name,
+            "digest": "d",
+            "user_id": OPERATOR,
+            "org_id": ORGANIZATION,
+            "project_id": project_id,
+            "created_at": NOON,
+            "last_used_from": "",
+        }
+    )
+
+
+async def test_an_address_has_one_living_permission_on_a_project(store: Store, project: Project) -> None:
+    first, second = _permission(project), _permission(project, granted_at=LATER)
+    async with store.transaction() as rows:
+        await rows.grants.add_permission(first)
+    with pytest.raises(Duplicate):
+        async with store.transaction() as rows:
+            await rows.grants.add_permission(second)
+    async with store.transaction() as rows:
+        assert await rows.grants.permission_for(project.id, EMAIL) == first
+        assert await rows.grants.permission(project.id, first.id) == first
+        assert await rows.grants.permission(a_project().id, first.id) is None
+        await rows.grants.revoke(first.id, LATER)
+        assert await rows.grants.permission_for(project.id, EMAIL) is None
+        assert await rows.grants.permission(project.id, first.id) is None
+        await rows.grants.add_permission(second)
+        assert await rows.grants.permissions_on(project.id) == [second]
+
+
+async def test_what_a_person_has_is_a_role_a_permission_or_both(store: Store, project: Project) -> None:
+    async with store.transaction() as rows:
+        user_id = await _person(rows)
+        assert await rows.grants.of(user_id, EMAIL, project.id) == NOTHING
+        await rows.grants.set_role(project.id, user_id, ProjectRole.VIEWER)
+        await rows.grants.set_role(project.id, user_id, ProjectRole.ADMIN)
+        assert await rows.grants.of(user_id, EMAIL, project.id) == Granted(ProjectRole.ADMIN)
+        await rows.grants.add_permission(_permission(project))
+        assert await rows.grants.of_person(user_id, EMAIL) == {project.id: Granted(ProjectRole.ADMIN, shared=True)}
+        assert await rows.grants.roles_on(project.id) == {user_id: ProjectRole.ADMIN}
+        await rows.grants.set_role(project.id, user_id, None)
+        assert await rows.grants.of(user_id, EMAIL, project.id) == Granted(None, shared=True)
+
+
+async def test_who_leaves_an_organization_leaves_its_projects_only(store: Store, project: Project) -> None:
+    elsewhere = a_project(org_id=OTHER)
+    async with store.transaction() as rows:
+        user_id = await _person(rows)
+        await rows.projects.add(elsewhere)
+        for each in (project, elsewhere):
+            await rows.grants.set_role(each.id, user_id, ProjectRole.EDITOR)
+        await rows.grants.drop_roles_in(ORGANIZATION, user_id)
+        assert await rows.grants.of_person(user_id, EMAIL) == {elsewhere.id: Granted(ProjectRole.EDITOR)}
+
+
+async def test_projects_that_leave_take_nothing_along(store: Store, project: Project) -> None:
+    stays = a_project(1)
+    async with store.transaction() as rows:
+        user_id = await _person(rows)
+        await rows.projects.add(stays)
+        for each in (project, stays):
+            await rows.grants.set_role(each.id, user_id, ProjectRole.EDITOR)
+            await rows.grants.add_permission(_permission(each))
+            await rows.transfer_requests.add(_offer(each, f"offer of {each.id}"))
+        keys = [await _key(rows, "all"), await _key(rows, "one", project.id), await _key(rows, "two", stays.id)]
+        await rows.api_keys.revoke_all_on([project.id], LATER)
+        await rows.grants.drop_all_on([project.id], LATER)
+        await rows.transfer_requests.drop_all_of([project.id])
+        await rows.projects.set_owner([project.id], OTHER, LATER)
+    async with store.read() as rows:
+        assert await rows.grants.of_person(user_id, EMAIL) == {stays.id: Granted(ProjectRole.EDITOR, shared=True)}
+        assert await rows.api_keys.of_organization(ORGANIZATION) == [keys[0], keys[2]]
+        assert [await rows.api_keys.is_living(key.id) for key in keys] == [True, False, True]
+        assert await rows.transfer_requests.get(f"offer of {project.id}", NOON) is None
+        assert await rows.transfer_requests.get(f"offer of {stays.id}", NOON)
+        assert await rows.projects.get(project.id) == replace(project, org_id=OTHER, updated_at=LATER)
+        assert await rows.projects.get(stays.id) == stays
+
+
+async def test_keys_of_an_organization_are_found_while_they_live(store: Store, project: Project) -> None:
+    async with store.transaction() as rows:
+        whole, single = await _key(rows, "whole"), await _key(rows, "single", project.id)
+        assert await rows.api_keys.of_organization(ORGANIZATION) == [whole, single]
+        assert await rows.api_keys.of_organization(OTHER) == []
+        assert await rows.api_keys.organization_one(ORGANIZATION, single.id) == single
+        assert await rows.api_keys.organization_one(OTHER, single.id) is None
+        holder = await rows.api_keys.holder("single")
+        assert holder
+        assert [(organization.id, role) for organization, role in holder.reached] == [(ORGANIZATION, None)]
+        await rows.api_keys.revoke(single.id, LATER)
+        assert await rows.api_keys.organization_one(ORGANIZATION, single.id) is None
+        assert await rows.api_keys.holder("single") is None
+        assert not await rows.api_keys.is_living(single.id)
+
+
+async def test_projects_are_named_while_they_live_and_their_branches_counted(store: Store, project: Project) -> None:
+    bushy, gone = a_project(1), a_project(2, deleted_at=NOON, recoverable_until=LATER)
+    await add_project(store, bushy)
+    async with store.transaction() as rows:
+        await rows.projects.add(gone)
+        for name, deleted_at in (("next", None), ("old", NOON)):
+            branch = a_branch(bushy, name=name, is_default=False, deleted_at=deleted_at)
+            await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=bushy.id, created_at=NOON))
+            await rows.branches.add(branch)
+    wanted = [project.id, bushy.id, gone.id, ProjectId("no-such-project")]
+    async with store.read() as rows:
+        assert {each.id for each in await rows.projects.named(wanted)} == {project.id, bushy.id}
+        assert await rows.projects.most_branches(wanted) == 2
+        assert await rows.projects.most_branches([project.id]) == 0
+
+
+def _offer(project: Project, digest: str, expires_at: datetime = LATER) -> TransferRequest:
+    return TransferRequest(
+        digest=digest, project_id=project.id, created_by=OPERATOR, created_at=NOON, expires_at=expires_at
+    )
+
+
+async def test_an_offer_stands_until_its_time(store: Store, project: Project) -> None:
+    offer = _offer(project, "digest")
+    async with store.transaction() as rows:
+        await rows.transfer_requests.add(offer)
+        await rows.transfer_requests.add(_offer(project, "longer", LATER + timedelta(hours=1)))
+    async with store.transaction() as rows:
+        assert await rows.transfer_requests.get("digest", LATER - timedelta(seconds=1)) == offer
+        assert await rows.transfer_requests.get("digest", LATER) is None
+        assert await rows.transfer_requests.forget_expired(LATER) == 1
+        assert await rows.transfer_requests.get("longer", LATER)
+
+
+async def test_the_audit_is_read_from_the_newest_and_forgotten_from_the_oldest(store: Store, project: Project) -> None:
+    async with store.transaction() as rows:
+        for minute, action in enumerate(("one", "two", "three", "two")):
+            await rows.audit.add(
+                {
+                    "at": NOON + timedelta(minutes=minute),
+                    "actor_kind": ActorKind.PERSON if minute else ActorKind.ORGANIZATION_KEY,
+                    "actor_name": EMAIL,
+                    "user_id": OPERATOR,
+                    "key_id": None,
+                    "address": "192.0.2.1",
+                    "request_id": "r",
+                    "action": action,
+                    "org_id": ORGANIZATION if minute else OTHER,
+                    "project_id": project.id,
+                    "thing": "ünïcode",
+                    "details": {"minute": minute, "list": [None, "\u2603"]},
+                }
+            )
+    async with store.transaction() as rows:
+        newest, *older = await rows.audit.page(AuditQuestion(project_id=project.id), 10, None)
+        assert [line.details["minute"] for line in older] == [2, 1, 0]
+        assert newest == AuditLine(
+            id=newest.id,
+            at=NOON + timedelta(minutes=3),
+            actor_kind=ActorKind.PERSON,
+            actor_name=EMAIL,
+            user_id=OPERATOR,
+            key_id=None,
+            address="192.0.2.1",
+            request_id="r",
+            action="two",
+            org_id=ORGANIZATION,
+            project_id=project.id,
+            thing="ünïcode",
+            details={"minute": 3, "list": [None, "\u2603"]},
+        )
+        assert await rows.audit.page(AuditQuestion(), 2, newest.id) == older[:2]
+        since, until = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
+        assert await rows.audit.page(AuditQuestion(since=since, until=until), 10, None) == older[:2]
+        assert await rows.audit.page(AuditQuestion(org_id=OTHER), 10, None) == older[2:]
+        assert await rows.audit.page(AuditQuestion(action="two", user_id=OPERATOR), 10, None) == [newest, older[1]]
+        assert await rows.audit.forget_before(since) == 1
+        assert await rows.audit.page(AuditQuestion(), 10, None) == [newest, *older[:2]]

@@ -1,0 +1,179 @@
+"""The pages in a real browser: without script, with the keyboard alone, on a small phone, by day and by night."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from bough.control import accounts
+from bough.control.invitations import Invitations, Invitee
+from bough.control.keys import PersonalKeys
+from bough.control.organizations import Organizations
+from bough.domain.link import Purpose
+from bough.domain.organization import MemberRole
+from bough.domain.user import OPERATOR, User
+from pages.front import PASSWORD, Front, new_address
+from pages.looking import Looked
+
+LONG = "x" * 64
+BY = "button.main"
+
+
+@asynccontextmanager
+async def _at(browser: Browser, **options: Any) -> AsyncIterator[Page]:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(30_000)
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
+
+
+async def _account(front: Front, email: str) -> User:
+    async with front.parts.store.transaction() as rows:
+        return await accounts.add(rows, email, "Ada", await front.parts.passwords.digest(PASSWORD))
+
+
+async def _signs_in(page: Page, front: Front, email: str) -> None:
+    await page.goto(f"{front.url}/signin")
+    await page.fill("#email", email)
+    await page.fill("#password", PASSWORD)
+    await page.click(BY)
+
+
+async def test_somebody_signs_up_and_begins_without_any_script(served: Front, browser: Browser) -> None:
+    email = new_address()
+    async with _at(browser, java_script_enabled=False) as page:
+        await page.goto(served.url)
+        await page.click("text=Make an account")
+        await page.fill("#email", email)
+        await page.click(BY)
+        assert await page.inner_text("h1") == "Look into your mail"
+        await page.goto(served.url + await served.link_to(email))
+        await page.fill("#name", "Grace Hopper")
+        await page.fill("#password", PASSWORD)
+        await page.click(BY)
+        assert page.url == f"{served.url}/account"
+        assert await page.inner_text("h1") == "Grace Hopper"
+        await page.fill("#organization-name", "Compilers")
+        await page.click("text=Create the organization")
+        assert await page.inner_text("[role=status]") == "The organization is made, and you are its admin."
+        made = await served.creates_project(await _found(served, email), name="shop")
+        await page.reload()
+        shown = page.get_by_label("Direct")
+        assert not await shown.is_visible()
+        await page.click("summary")
+        assert await shown.input_value() == made["connection_uris"][0]["connection_uri"]
+
+
+async def _found(front: Front, email: str) -> User:
+    async with front.parts.store.read() as rows:
+        found = await rows.users.with_email(email)
+    assert found is not None
+    return found
+
+
+async def test_the_keyboard_is_enough(served: Front, browser: Browser) -> None:
+    user = await served.account()
+    async with _at(browser) as page:
+        await page.goto(f"{served.url}/signin")
+        await page.keyboard.type(user.email)
+        await page.keyboard.press("Tab")
+        await page.keyboard.type(PASSWORD)
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/account")
+        await page.keyboard.press("Tab")
+        assert await _focused(page) == "Skip to the content"
+        await page.keyboard.press("Enter")
+        await _tabs_to(page, "key-name")
+        await page.keyboard.type("laptop")
+        await page.keyboard.press("Tab")
+        assert await _focused(page) == "Create the key"
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/account/keys")
+        await _tabs_to(page, "key")
+        selected = "({value, selectionStart, selectionEnd}) => value.slice(selectionStart, selectionEnd)"
+        copied = str(await page.locator("#key").evaluate(selected))
+        assert copied.startswith("bough_key_")
+        assert copied == await page.get_by_label("laptop").input_value()
+        await page.goto(f"{served.url}/account")
+        await _tabs_to(page, "Sign out")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/signin")
+
+
+async def _tabs_to(page: Page, what: str) -> None:
+    """Every stop on the way can be seen."""
+    for _ in range(40):
+        await page.keyboard.press("Tab")
+        outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid", await _focused(page)
+        if await _focused(page) == what:
+            return
+    pytest.fail(f"the keyboard does not reach {what!r}")
+
+
+async def _focused(page: Page) -> str:
+    return str(await page.evaluate("document.activeElement.id || document.activeElement.innerText"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_page_fits_a_small_phone_and_can_be_read(
+    served: Front, browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    user = await _account(served, f"{scheme}-{LONG[:40]}@{LONG[:60]}.example")
+    paths, invitations = await _links(served, user)
+    async with _at(browser, color_scheme=scheme, viewport={"width": 320, "height": 640}) as page:
+        looked = Looked(page, served.url)
+        for path in ("/signin", "/signup", "/forgot", *paths, *invitations):
+            await page.goto(served.url + path)
+            await looked.check()
+        for path in ("/forgot", "/signup", "/signin"):
+            await page.goto(served.url + path)
+            await page.fill("#email", f"{scheme}-{LONG}@example.com" if path == "/signin" else new_address())
+            if path == "/signin":
+                await page.fill("#password", "no password of theirs")
+            await page.click(BY)
+            await looked.check()
+        await _fills(served, user)
+        await _signs_in(page, served, user.email)
+        assert page.url == f"{served.url}/account"
+        await looked.check()
+        for path in (*invitations, "/reset"):
+            await page.goto(served.url + path)
+            await looked.check()
+        await page.goto(f"{served.url}/account")
+        await page.fill("#password-old", "no password of theirs")
+        await page.fill("#password-new", "some other password")
+        await page.click("text=Change the password")
+        await looked.check()
+        await page.fill("#key-name", LONG)
+        await page.click("text=Create the key")
+        await looked.check()
+
+
+async def _links(front: Front, user: User) -> tuple[list[str], list[str]]:
+    """One of each kind, and an invitation for them and one for somebody new."""
+    inviter, other = await front.account(), new_address()
+    async with front.parts.store.transaction() as rows:
+        operator = await rows.users.get(OPERATOR)
+        assert operator is not None
+        tokens = {
+            "/welcome": await accounts.add_link(rows, front.parts.keys, Purpose.WELCOME, user.email, user=operator),
+            "/reset": await accounts.add_link(rows, front.parts.keys, Purpose.RESET, user.email, user=user),
+            "/welcome/finish": await accounts.add_link(rows, front.parts.keys, Purpose.SIGN_UP, user.email),
+        }
+    organization = await Organizations(await front.desk(inviter)).create(LONG)
+    invited = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
+    await Invitations(await front.desk(inviter)).create(organization, invited)
+    links = [f"{path}?token={token}" for path, token in tokens.items()]
+    return [*links, "/reset?token=none"], [await front.link_to(user.email), await front.link_to(other)]
+
+
+async def _fills(front: Front, user: User) -> None:
+    """An account in which everything is long."""
+    await front.creates_project(user, name=LONG)
+    await PersonalKeys(await front.desk(user)).create(LONG)
+    await Organizations(await front.desk(user)).create(LONG)

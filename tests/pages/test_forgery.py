@@ -1,0 +1,117 @@
+"""Forms of others are refused: by where they come from, and by the token that only its reader was shown."""
+
+import pytest
+
+import world
+from bough.pages import routes
+from bough.pages.page import Page
+from pages.front import Account, Front
+
+POSTS = [
+    route.path for route in routes.routes() if isinstance(route.endpoint, Page) and "POST" in route.endpoint.methods
+]
+FIELDS = {"name": "forged", "email": "forged@example.com", "password": "a forged password", "old": "x", "new": "y"}
+OURS = "http://bough.test"
+FOREIGN = [
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://bough.test.evil.example"},
+    {"Origin": "http://evil-bough.test"},
+    {"Origin": "http://bough.test:8080"},
+    {"Origin": "http://bough.test@evil.example"},
+    {"Origin": "http://[bough.test"},
+    {"Origin": "http://evil.example", "Referer": f"{OURS}/account"},
+    {"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
+    {"Referer": "http://evil.example/?http://bough.test"},
+    {"Referer": ""},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {},
+]
+OWN = [
+    {"Origin": OURS},
+    {"Origin": "HTTP://BOUGH.test"},
+    {"Referer": f"{OURS}/account?done=x"},
+    {"Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Site": "none"},
+]
+
+
+async def _picture(front: Front, person: Account) -> tuple[object, ...]:
+    """All that one of the forms could change."""
+    async with front.parts.store.read() as rows:
+        return (
+            await rows.users.get(person.user.id),
+            await rows.users.with_email(FIELDS["email"]),
+            await rows.sessions.of(person.user.id, person.user.created_at),
+            await rows.api_keys.personal(person.user.id),
+            await rows.organizations.of_user(person.user.id),
+            await front.letters_to(FIELDS["email"]),
+        )
+
+
+def test_there_are_forms_to_forge() -> None:
+    assert {"/signin", "/signout", "/account/keys", "/account/password"} <= set(POSTS)
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+async def test_a_form_that_comes_from_elsewhere_changes_nothing(front: Front, headers: dict[str, str]) -> None:
+    person = await front.person()
+    before = await _picture(front, person)
+    for path in POSTS:
+        answer = await person.browser.post(path, headers, **FIELDS)
+        assert answer.status_code == 403, path
+        assert "nothing was changed" in answer.text
+        assert "set-cookie" not in answer.headers
+    assert await _picture(front, person) == before
+
+
+@pytest.mark.parametrize("headers", OWN, ids=str)
+async def test_a_form_of_our_own_page_is_taken(front: Front, headers: dict[str, str]) -> None:
+    person = await front.person()
+    assert (await person.browser.post("/account/organizations", headers, name="ours")).status_code == 303
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, "é", "another's", "a visitor's"])
+async def test_a_form_without_its_own_token_changes_nothing(front: Front, token: str) -> None:
+    person = await front.person()
+    if token == "another's":
+        token = (await front.person()).browser.form_token
+    elif token == "a visitor's":
+        visitor = front.browser()
+        await visitor.get("/signin")
+        token = visitor.form_token
+    before = await _picture(front, person)
+    for path in POSTS:
+        answer = await person.browser.post(path, **{**FIELDS, "form_token": token})
+        assert answer.status_code == 403, path
+        assert "Reload" in answer.text
+    assert await _picture(front, person) == before
+
+
+async def test_a_visitor_without_the_cookie_of_the_form_is_refused(front: Front) -> None:
+    user, browser, other = await front.account(), front.browser(), front.browser()
+    await browser.get("/signin")
+    await other.get("/signin")
+    answer = await other.post("/signin", email=user.email, password="x", form_token=browser.form_token)
+    assert answer.status_code == 403
+
+
+async def test_the_token_of_a_session_ends_with_it(front: Front) -> None:
+    person = await front.person()
+    token = person.browser.form_token
+    await person.browser.post("/signout")
+    await person.browser.signs_in(person.user)
+    assert (await person.browser.post("/account/keys", name="old", form_token=token)).status_code == 403
+
+
+async def test_where_we_have_a_public_address_only_its_pages_count(shared_platform: world.Platform) -> None:
+    front = Front(shared_platform, public_url="https://db.example.org:443")
+    browser, user = front.browser(), await front.account()
+    await browser.get("/signin")
+    for origin in ("http://db.example.org", "https://db.example.org:8443", "https://evil.example"):
+        refused = await browser.post("/signin", {"Origin": origin}, email=user.email, password="x")
+        assert refused.status_code == 403
+        assert "https://db.example.org" in refused.text
+    hidden = {"Origin": "https://db.example.org", "Host": "10.0.0.5:8432"}
+    assert (await browser.post("/signin", hidden, email=user.email, password="x")).status_code == 401

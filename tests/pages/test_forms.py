@@ -1,0 +1,60 @@
+"""What is no form is refused with a page, before anything else is done."""
+
+import pytest
+
+import world
+from pages.front import Front
+
+FORM = "application/x-www-form-urlencoded"
+
+
+async def _sent(front: Front, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
+    browser = front.browser()
+    await browser.get("/signin")
+    headers = {"Origin": front.url, **({} if kind is None else {"Content-Type": kind})}
+    answer = await browser.client.post("/signin", content=body, headers=headers)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return answer.status_code, answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"email",
+        b"email=%ff",
+        b"email=%ed%a0%80",
+        b"email=a%00b",
+        b"a%00=b",
+        "email=é".encode(),
+        b"email=\xff",
+        b"email=a&email=b",
+        b"&".join(b"f%d=x" % number for number in range(21)),
+        b"email=a;=;&&",
+    ],
+)
+async def test_a_body_that_is_no_form_is_refused(front: Front, body: bytes) -> None:
+    status, text = await _sent(front, body)
+    assert status == 400
+    assert "could not be read" in text
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain", "", None])
+async def test_another_kind_of_body_is_refused(front: Front, kind: str | None) -> None:
+    status, text = await _sent(front, b"email=a", kind)
+    assert status == 415
+    assert FORM in text
+
+
+async def test_the_kind_may_name_its_alphabet(front: Front) -> None:
+    status, text = await _sent(front, b"email=a", f"{FORM}; charset=UTF-8")
+    assert (status, "Reload" in text) == (403, True)  # it was read, and lacks its token
+
+
+async def test_a_form_that_is_too_long_is_refused(shared_platform: world.Platform) -> None:
+    status, text = await _sent(Front(shared_platform, body_limit=1024), b"email=" + b"a" * 2000)
+    assert status == 413
+    assert "over 1024 bytes" in text
+
+
+async def test_an_empty_form_is_one_without_its_token(front: Front) -> None:
+    assert (await _sent(front, b""))[0] == 403

@@ -1,0 +1,75 @@
+"""What every page tells the browser, whichever way it was come to."""
+
+import pytest
+
+import world
+from bough.pages import routes
+from bough.pages.page import Page
+from pages.front import Front
+
+PAGES = {route.path: route.endpoint for route in routes.routes() if isinstance(route.endpoint, Page)}
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+EVERY = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_answer_has_them(front: Front, path: str) -> None:
+    client = front.browser().client
+    for method in METHODS:
+        answer = await client.request(method, path)
+        assert {name: answer.headers.get(name) for name in EVERY} == EVERY
+        assert "strict-transport-security" not in answer.headers
+        if method not in PAGES[path].methods:
+            assert answer.status_code == 405
+            assert answer.headers["allow"] == ", ".join(PAGES[path].methods)
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        else:
+            assert answer.status_code in ({403} if method == "POST" else {200, 303, 404})
+
+
+async def test_where_people_come_by_https_they_shall_always(shared_platform: world.Platform) -> None:
+    front = Front(shared_platform, public_url="https://db.example.org")
+    for path in ("/signin", "/account", "/reset"):
+        assert (await front.browser().get(path)).headers["strict-transport-security"] == "max-age=31536000"
+
+
+async def test_no_page_has_a_script_a_style_or_anything_from_elsewhere(front: Front) -> None:
+    person = await front.person()
+    text = (await person.browser.get("/account")).text
+    for word in ("<script", "<style", "style=", "onclick", "onload", "http://", "https://", "javascript:"):
+        assert word not in text
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [("css", "text/css; charset=utf-8"), ("svg", "image/svg+xml")])
+async def test_the_stylesheet_and_the_icon_may_be_kept(front: Front, suffix: str, kind: str) -> None:
+    browser = front.browser()
+    text = (await browser.get("/signin")).text
+    address = text[text.index(f"/static/bough.{suffix}?") :].partition('"')[0]
+    answer = await browser.get(address)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    assert answer.headers["cache-control"].startswith("public, max-age=")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "set-cookie" not in answer.headers
+
+
+async def test_no_other_file_is_given(front: Front) -> None:
+    for path in ("/static/", "/static/../routes.py", "/static/%2e%2e/routes.py", "/static/bough.html"):
+        assert (await front.browser().get(path)).status_code == 404
+
+
+async def test_requests_are_counted_by_their_page(front: Front) -> None:
+    browser = front.browser()
+    await browser.get("/signin")
+    key = front.platform.key
+    counted = (await browser.client.get("/metrics", headers={"Authorization": f"Bearer {key}"})).text
+    assert 'route="/signin"' in counted
