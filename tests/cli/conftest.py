@@ -1,11 +1,11 @@
-"""A program with a home of its own, cleaned up after the test."""
+"""A program with a home of its own, cleaned up after the test; and one that runs, for all who only look."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cli.program import Program
+from cli.program import ONE_WORKER, TWO_WORKERS, Program
 from world import short_folder
 
 
@@ -18,6 +18,18 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def bough(folder: Path) -> Iterator[Program]:
-    program = Program(folder / "home")
+    program = Program(folder / "home", ONE_WORKER)
     yield program
     program.clean_up()
+
+
+@pytest.fixture(scope="session")
+def looked_at() -> Iterator[Program]:
+    """A platform that runs, for tests that change nothing about it."""
+    with short_folder(0o755) as folder:
+        program = Program(folder / "home", TWO_WORKERS)
+        try:
+            program.up()
+            yield program
+        finally:
+            program.clean_up()

@@ -9,18 +9,27 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+import typer
+
 import world
+from bough.cli.admin import leftovers, lock, status
 from bough.config import Settings
+from cli import forked
 
 Result = subprocess.CompletedProcess[str]
 
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME")
 NOBODY = 65534
+ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # each is a process; most tests are about other ones
+TWO_WORKERS = {"BOUGH_GATEWAY_WORKERS": "2"}
 
 # The interpreter may live where another user cannot read: import first, become that user then.
 _AS_ANOTHER = """
@@ -66,13 +75,29 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def get(said: dict[str, Any], path: str) -> int:
+    """How the API of a platform answers, whose `up` said this."""
+    request = urllib.request.Request(said["api_url"] + path, headers={"Authorization": f"Bearer {said['api_key']}"})
+    with urllib.request.urlopen(request) as answer:
+        status: int = answer.status
+        return status
+
+
 @dataclass
 class Program:
     home: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     foreground: list[subprocess.Popen[str]] = field(default_factory=list)
+    said: dict[str, Any] = field(default_factory=dict)  # by the last `up`
 
     def run(self, *arguments: str, **variables: str) -> Result:
+        """Anew where it is to become the platform, which is a process like no other."""
+        if "--detach" in arguments:
+            return self.anew(*arguments, **variables)
+        return forked.run(arguments, environment(**self.variables, **variables))
+
+    def anew(self, *arguments: str, **variables: str) -> Result:
+        """In an interpreter of its own, that imports what the command needs."""
         return subprocess.run(
             [sys.executable, "-m", "bough.cli.main", *arguments],
             env=environment(**self.variables, **variables),
@@ -101,11 +126,12 @@ class Program:
         world.furnish(self.home)
         done = self("up", "--detach", "--json", *self.ports(), *arguments)
         assert done.returncode == 0, done.stderr
-        said: dict[str, Any] = json.loads(done.stdout)
-        return said
+        self.said = json.loads(done.stdout)
+        return self.said
 
     def up_here(self, *arguments: str) -> subprocess.Popen[str]:
         """Start in the foreground; returns at once."""
+        world.furnish(self.home)
         process = subprocess.Popen(
             [sys.executable, "-m", "bough.cli.main", "up", "--home", str(self.home), *self.ports(), *arguments],
             env=environment(**self.variables),
@@ -124,7 +150,10 @@ class Program:
         return self._ports
 
     def status(self) -> dict[str, Any]:
-        said: dict[str, Any] = json.loads(self("status", "--json").stdout)
+        """What `bough status --json` says, asked for in this process: most who ask wait for something."""
+        with redirect_stdout(StringIO()) as told, suppress(typer.Exit):
+            status.status(home=self.home, json=True)
+        said: dict[str, Any] = json.loads(told.getvalue())
         return said
 
     def supervisor(self) -> int:
@@ -139,8 +168,13 @@ class Program:
 
         return until(now_running)
 
+    def is_running(self) -> bool:
+        return bool(self.status()["state"] == "running")
+
     def clean_up(self) -> None:
-        self("down")
+        settings = Settings(home=self.home)
+        if lock.holder(lock.supervisor_file(settings)) or leftovers.exist(settings):
+            self("down")
         for process in self.foreground:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

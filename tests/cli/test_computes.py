@@ -1,4 +1,4 @@
-"""What happens to computes when the platform ends in one way or another."""
+"""What happens to the platform and its computes when a part of it ends in one way or another."""
 
 import json
 import os
@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from cli.program import Program, environment, is_alive, until
+from cli.program import Program, environment, get, is_alive, until
+from world import furnish
 
 # Makes standard input our controlling terminal, then becomes the program.
 ON_A_TERMINAL = """
@@ -54,16 +55,7 @@ def create_project(bough: Program, said: dict[str, Any]) -> None:
     until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
 
 
-def test_a_restart_leaves_them_alone_and_down_stops_them(bough: Program, compute: int) -> None:
-    assert bough("restart").returncode == 0
-    assert bough.status()["computes_running"] == 1
-    assert computes(bough) == {compute}
-    pid = bough.supervisor()
-    assert bough("down").stdout == f"Stopped the platform (pid {pid}) and 1 compute.\n"
-    assert computes(bough) == set()
-
-
-def test_spare_computes_are_adopted_too_and_down_leaves_none(bough: Program) -> None:
+def test_a_restart_leaves_them_alone_and_down_stops_them_spare_ones_too(bough: Program) -> None:
     bough.variables = {"BOUGH_WARM_POOL": "1"}
     said = bough.up()
     until(lambda: computes(bough))
@@ -73,7 +65,8 @@ def test_spare_computes_are_adopted_too_and_down_leaves_none(bough: Program) -> 
     assert bough("restart").returncode == 0
     assert bough.status()["computes_running"] == 1
     assert computes(bough) == before
-    assert "and 1 compute." in bough("down").stdout
+    pid = bough.supervisor()
+    assert bough("down").stdout == f"Stopped the platform (pid {pid}) and 1 compute.\n"
     assert computes(bough) == set()
 
 
@@ -82,28 +75,34 @@ def spares(bough: Program) -> list[Path]:
     return [path for path in bough.home.glob("volumes/warm-*/applied") if not path.parent.is_symlink()]
 
 
-def test_they_survive_a_platform_that_is_killed_and_are_adopted(bough: Program, compute: int) -> None:
-    control = bough.status()["control_pid"]
-    os.kill(control, signal.SIGKILL)
-    bough.running_again(control)
-    os.kill(bough.supervisor(), signal.SIGKILL)
-    bough.up()
+def test_they_survive_a_platform_that_is_killed_and_are_adopted_or_stopped_by_down(
+    bough: Program, compute: int
+) -> None:
+    before = bough.status()
+    os.kill(before["control_pid"], signal.SIGKILL)
+    after = bough.running_again(before["control_pid"])
+    assert (after["pid"], after["control_restarts"]) == (before["pid"], 1)
+    assert get(bough.said, "/projects") == 200
+
+    os.kill(after["pid"], signal.SIGKILL)
+    again = bough.up()
+    assert again["api_url"] == after["api_url"], "the next start waits for the old control to free its port"
+    assert not is_alive(after["control_pid"]), "it ended with its supervisor"
     assert computes(bough) == {compute}
 
-
-def test_down_stops_those_that_a_killed_platform_left(bough: Program, compute: int) -> None:
     os.kill(bough.supervisor(), signal.SIGKILL)
-    until(lambda: bough("status").returncode == 3)
+    until(lambda: bough.status()["state"] == "stopped")
     assert "It did not stop its computes" in bough("status").stdout
-    assert bough("down").stdout == "Stopped 1 compute.\n"
+    assert bough.anew("down", "--home", str(bough.home)).stdout == "Stopped 1 compute.\n"
     assert not is_alive(compute)
     assert bough("down").stdout.startswith("Nothing runs")
 
 
-def test_sigquit_leaves_them_running(bough: Program, compute: int) -> None:
+def test_sigquit_ends_the_platform_and_leaves_them_running(bough: Program, compute: int) -> None:
     supervisor = bough.supervisor()
     os.kill(supervisor, signal.SIGQUIT)
     until(lambda: not is_alive(supervisor))
+    assert bough("status").returncode == 3
     assert is_alive(compute)
 
 
@@ -120,17 +119,18 @@ def test_a_second_sigterm_does_not_wait_for_control(bough: Program, compute: int
 
 
 def test_a_closed_terminal_window_means_ctrl_c(bough: Program) -> None:
+    furnish(bough.home)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", ON_A_TERMINAL, "up", "--home", str(bough.home), *bough.ports()],
-        env=environment(),
+        env=environment(**bough.variables),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
     )
     os.close(theirs)
-    until(lambda: bough("status").returncode == 0)
+    until(bough.is_running)
     os.close(ours)
     assert process.wait(timeout=30) == 0
     assert bough("status").returncode == 3

@@ -14,23 +14,22 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
 
 from bough.config import Settings
-from cli.program import Program, is_alive, until
+from cli.program import TWO_WORKERS, Program, is_alive, until
 from world import short_folder
 
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
-TWO_WORKERS = {"BOUGH_GATEWAY_WORKERS": "2"}
 
 
 class Tenant:
     """Somebody with a project, who comes by the gateway and verifies it."""
 
-    def __init__(self, bough: Program, said: dict[str, Any]) -> None:
+    def __init__(self, bough: Program) -> None:
+        said = bough.said
         request = urllib.request.Request(
             f"{said['api_url']}/projects",
             data=json.dumps({"project": {"name": "first"}}).encode(),
@@ -61,27 +60,20 @@ class Tenant:
             connection.terminate()
 
 
-@pytest.fixture
-def said(bough: Program) -> dict[str, Any]:
-    bough.variables = TWO_WORKERS
-    return bough.up()
-
-
 @pytest.fixture(scope="module")
-def looked_at() -> Iterator[Program]:
-    """A platform that runs, for tests that change nothing about it."""
+def restarted() -> Iterator[Program]:
+    """A platform for tests that kill and restart parts of it, and leave it running."""
     with short_folder(0o755) as folder:
         program = Program(folder / "home", TWO_WORKERS)
-        try:
-            program.up()
-            yield program
-        finally:
-            program.clean_up()
+        yield program
+        program.clean_up()
 
 
 @pytest.fixture
-def tenant(bough: Program, said: dict[str, Any]) -> Tenant:
-    return Tenant(bough, said)
+def tenant(restarted: Program) -> Tenant:
+    if not restarted.is_running():  # the first one, or one after a failure
+        restarted.up()
+    return Tenant(restarted)
 
 
 def knocks(port: int, host: str = "127.0.0.1") -> bytes:
@@ -121,6 +113,10 @@ def workers(bough: Program) -> list[dict[str, int]]:
 
 def pids(bough: Program) -> list[int]:
     return [worker["pid"] for worker in workers(bough)]
+
+
+def restarts(bough: Program) -> list[int]:
+    return [worker["restarts"] for worker in workers(bough)]
 
 
 def replaced(bough: Program, before: list[int]) -> list[int] | None:
@@ -178,17 +174,18 @@ def test_workers_are_nobody_who_could_become_somebody(looked_at: Program) -> Non
 
 
 async def test_a_worker_that_is_killed_takes_its_own_connections_alone_and_comes_back(
-    bough: Program, said: dict[str, Any], tenant: Tenant
+    restarted: Program, tenant: Tenant
 ) -> None:
+    bough, counts = restarted, restarts(restarted)
     async with tenant.connected() as one, tenant.connected() as two, tenant.connected() as three:
         served = {connection: worker_of(bough, connection) for connection in (one, two, three)}
         before = pids(bough)
         victim = served[one]
-        with knocking(said["gateway_port"]) as heard:
+        with knocking(bough.said["gateway_port"]) as heard:
             os.kill(victim, signal.SIGKILL)
             after = await asyncio.to_thread(until, lambda: replaced(bough, before))
         assert [pid for pid in before if pid != victim] == [pid for pid in after if pid in before]
-        assert sorted(worker["restarts"] for worker in workers(bough)) == [0, 1]
+        assert sum(restarts(bough)) == sum(counts) + 1
         for connection, worker in served.items():
             if worker == victim:
                 with pytest.raises((asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError)):
@@ -202,13 +199,12 @@ async def test_a_worker_that_is_killed_takes_its_own_connections_alone_and_comes
         assert await again.fetchval("select 1") == 1
 
 
-async def test_a_restart_refuses_nobody_and_open_connections_go_on(
-    bough: Program, said: dict[str, Any], tenant: Tenant
-) -> None:
+async def test_a_restart_refuses_nobody_and_open_connections_go_on(restarted: Program, tenant: Tenant) -> None:
+    bough = restarted
     async with tenant.connected() as connection:
         await connection.execute("create temporary table mine as select 7 as n")
         before = pids(bough)
-        with knocking(said["gateway_port"]) as heard:
+        with knocking(bough.said["gateway_port"]) as heard:
             done = await asyncio.to_thread(bough, "restart")
             assert done.returncode == 0, done.stderr
         assert set(heard) == {b"S"}
@@ -229,8 +225,9 @@ async def test_a_restart_refuses_nobody_and_open_connections_go_on(
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGQUIT, marks=pytest.mark.long)])
 async def test_connections_outlive_a_supervisor_and_the_next_one_has_the_port(
-    bough: Program, said: dict[str, Any], tenant: Tenant, how: signal.Signals
+    restarted: Program, tenant: Tenant, how: signal.Signals
 ) -> None:
+    bough, said = restarted, restarted.said
     async with tenant.connected() as connection:
         await connection.execute("create temporary table mine as select 7 as n")
         supervisor, old = bough.supervisor(), pids(bough)
@@ -245,9 +242,31 @@ async def test_connections_outlive_a_supervisor_and_the_next_one_has_the_port(
     await asyncio.to_thread(until, lambda: not any(is_alive(pid) for pid in old))
 
 
-async def test_down_tells_clients_and_ends_every_worker(bough: Program, said: dict[str, Any], tenant: Tenant) -> None:
+def _workers_of(bough: Program) -> list[int]:
+    """All of them, draining ones too."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if b"bough.gateway.launch" in command and os.fsencode(bough.home) in command:
+            found.append(int(entry.name))
+    assert len(found) > 3
+    return found
+
+
+async def test_a_changed_number_of_workers_counts_from_the_next_restart_and_down_ends_them_all(bough: Program) -> None:
+    bough.variables = {}
+    port = bough.up()["gateway_port"]
+    assert len(workers(bough)) == len(os.sched_getaffinity(0))
+    tenant = Tenant(bough)
     async with tenant.connected() as old, tenant.connected() as older:
-        assert (await asyncio.to_thread(bough, "restart")).returncode == 0
+        for count in (1, 3):
+            (bough.home / "bough.toml").write_text(f"gateway_workers = {count}")
+            assert (await asyncio.to_thread(bough, "restart")).returncode == 0
+            assert len(workers(bough)) == count
+            assert {knocks(port) for _ in range(20)} == {b"S"}
         assert bough.status()["gateway_workers_draining"] >= 1
         async with tenant.connected() as new:
             every = _workers_of(bough)
@@ -259,39 +278,11 @@ async def test_down_tells_clients_and_ends_every_worker(bough: Program, said: di
                     await connection.fetchval("select 1")
     assert not (Settings(home=bough.home).sockets / "door" / ".s.PGSQL.5432").exists()
     with pytest.raises(ConnectionRefusedError):
-        knocks(said["gateway_port"])
+        knocks(port)
+    _assert_one_that_cannot_start_keeps_the_platform_from_starting(bough)
 
 
-def _workers_of(bough: Program) -> list[int]:
-    """All of them, draining ones too."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (entry / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if b"bough.gateway.launch" in command and os.fsencode(bough.home) in command:
-            found.append(int(entry.name))
-    assert len(found) > 2
-    return found
-
-
-def test_a_changed_number_of_workers_counts_from_the_next_restart(bough: Program) -> None:
-    bough.up()
-    assert len(workers(bough)) == len(os.sched_getaffinity(0))
-    (bough.home / "bough.toml").write_text("gateway_workers = 3")
-    assert bough("restart").returncode == 0
-    assert len(workers(bough)) == 3
-    assert {knocks(int(bough.ports()[3])) for _ in range(20)} == {b"S"}
-    (bough.home / "bough.toml").write_text("gateway_workers = 1")
-    assert bough("restart").returncode == 0
-    assert len(workers(bough)) == 1
-    assert {knocks(int(bough.ports()[3])) for _ in range(20)} == {b"S"}
-
-
-def test_a_worker_that_cannot_start_keeps_the_platform_from_starting(bough: Program) -> None:
-    bough.up()
-    assert bough("down").returncode == 0
+def _assert_one_that_cannot_start_keeps_the_platform_from_starting(bough: Program) -> None:
     blocked = bough.home / "logs" / "gateway.log"
     blocked.unlink()
     blocked.mkdir()

@@ -16,8 +16,8 @@ import httpx2
 import pytest
 
 from bough.cli.admin import psql
-from cli.program import Program, Result, environment
-from world import short_folder
+from cli.program import ONE_WORKER, Program, Result, environment
+from world import furnish, short_folder
 
 
 def psql_of(bough: Program, *arguments: str, **variables: str) -> Result:
@@ -75,9 +75,9 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    """A platform with one project, for those who leave them as they were."""
+    """A platform with a project `first`, for those who leave them as they were."""
     with short_folder(0o755) as folder:
-        program = Program(folder / "home")
+        program = Program(folder / "home", ONE_WORKER)
         said = program.up()
         yield Running(program, said, create(said, "first"))
         program.clean_up()
@@ -86,7 +86,8 @@ def running() -> Iterator[Running]:
 def test_psql_has_its_own_options_input_and_exit_status(running: Running) -> None:
     bough = running.bough
     assert psql_of(bough, "first", "-c", "select bad").returncode == 1
-    assert psql_of(bough, "-v", "ON_ERROR_STOP=1", "-f", "/no/such/file").returncode == 1
+    missing = psql_of(bough, "first", "-v", "ON_ERROR_STOP=1", "-f", "/no/such/file")
+    assert (missing.returncode, "/no/such/file" in missing.stderr) == (1, True)
     done = psql_of(bough, "first", "-v", "word=tree", "-At", "-c", "select 1", "-c", "select 2")
     assert done.stdout == "1\n2\n"
     read = subprocess.run(
@@ -127,13 +128,13 @@ def test_a_branch_is_found_by_its_name_or_id_and_may_ask_for_the_password(runnin
     api.close()
 
 
-def test_other_names_and_settings_of_other_servers_do_not_get_in_the_way(bough: Program) -> None:
-    said = bough.up()
+def test_other_names_and_settings_of_other_servers_do_not_get_in_the_way(running: Running) -> None:
     names = {"role_name": "o'hara: \\ x", "database_name": "it's = mine"}
-    create(said, "odd", branch=names)
+    create(running.said, "odd", branch=names)
     elsewhere = {"PGHOST": "nowhere.invalid", "PGSSLMODE": "verify-full", "PGCHANNELBINDING": "require"}
     done = psql_of(
-        bough,
+        running.bough,
+        "odd",
         *("--role", names["role_name"], "--database", names["database_name"]),
         *("-Atc", "select current_user || '|' || current_database()"),
         **elsewhere,
@@ -169,6 +170,7 @@ def test_the_lines_of_up_work_when_they_are_pasted(bough: Program) -> None:
     """The hosts are kept in a file of this test's own, which no resolver reads: psql is told the address."""
     if shutil.which("psql") is None or shutil.which("curl") is None:
         pytest.skip("this test needs psql and curl on the PATH")
+    furnish(bough.home)
     first = bough("up", "--detach", *bough.ports())
     assert first.returncode == 0, first.stderr
     _paste(next(text for text in _pasteable(first.stdout) if "Content-Type" in text))

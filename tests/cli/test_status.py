@@ -1,20 +1,20 @@
 """`bough status` of a platform that runs."""
 
+import json
 import os
 
 from cli.program import Program
 
 
-def test_it_tells_where_volumes_are_and_what_keeps_computes_apart(bough: Program) -> None:
-    bough.up()
-    told = bough.status()
+def test_it_tells_where_volumes_are_and_what_keeps_computes_apart(looked_at: Program) -> None:
+    told = json.loads(looked_at.anew("status", "--home", str(looked_at.home), "--json").stdout)
     assert told["driver"] in ("plain", "reflink", "btrfs")
     assert told["isolation"] == (os.geteuid() == 0)
     assert told["limits"]
     assert 0 < told["storage_free_bytes"] <= told["storage_total_bytes"]
     assert told["accepts_new"]
 
-    rows = dict(line.split("  ", 1) for line in bough("status").stdout.splitlines())
+    rows = dict(line.split("  ", 1) for line in looked_at("status").stdout.splitlines())
     assert rows["isolation"].strip() == ("yes" if os.geteuid() == 0 else "no")
     assert rows["storage free"].strip().endswith(("GB", "MB"))
     assert rows["accepts new"].strip() == "yes"

@@ -77,9 +77,13 @@ class Tenant:
 
 
 @pytest.mark.parametrize(("fs", "driver"), [("xfs", "reflink"), pytest.param("btrfs", "btrfs", marks=pytest.mark.long)])
-def test_a_project_moves_in_and_goes_on(bough: Program, fs: str, driver: str) -> None:
+def test_a_project_moves_in_when_nothing_runs_and_goes_on(bough: Program, fs: str, driver: str) -> None:
     tenant = Tenant(bough)
     tenant.value("create table kept as select 'here' as word")
+    assert_refused(bough, init(bough, *INIT), f"Bough already runs in {bough.home}", "stop it")
+    os.kill(bough.supervisor(), signal.SIGKILL)
+    until(lambda: bough.status()["state"] == "stopped")
+    assert_refused(bough, init(bough, *INIT), f"still runs in {bough.home}: run `", f"down --home {bough.home}` first.")
     assert bough("down").returncode == 0
     assert status(bough)["driver"] == "plain"
 
@@ -100,25 +104,23 @@ def test_a_project_moves_in_and_goes_on(bough: Program, fs: str, driver: str) ->
     assert volume["total"] == volume["own"] + volume["shared"] > 30 * 1024**2
 
 
-def test_a_stop_leaves_it_mounted_and_a_start_mounts_it(bough: Program) -> None:
-    storages.with_image(_made(bough.home)).unmount()
-    assert status(bough)["image"]["mounted"] is False
-    bough.up()
-    assert status(bough)["image"]["mounted"]
-    assert bough("down").returncode == 0
-    assert status(bough)["image"]["mounted"]
-
-
-def test_unmounted_under_the_platform_nothing_new_is_made_until_a_restart(bough: Program) -> None:
+def test_it_is_mounted_at_every_start_stays_after_a_stop_and_nothing_new_is_made_without_it(bough: Program) -> None:
     assert init(bough, *INIT).returncode == 0
+    subprocess.run(["umount", bough.home / "storage"], check=True)
+    assert status(bough)["image"]["mounted"] is False
     tenant = Tenant(bough)
+    assert status(bough)["image"]["mounted"]
     tenant.value("create table kept as select 'here' as word")
+
     subprocess.run(["umount", "--lazy", bough.home / "storage"], check=True)
     assert "is not mounted at" in status(bough)["refuses_new"]
     assert bough("restart").returncode == 0
     assert status(bough)["refuses_new"] is None
     assert tenant.value("select word from kept") == "here"
     assert len(storages.attached_in(bough.home)) == 1
+
+    assert bough("down").returncode == 0
+    assert status(bough)["image"]["mounted"]
 
 
 def test_an_allocated_image_elsewhere(bough: Program) -> None:
@@ -158,14 +160,6 @@ def test_without_a_home_there_is_nothing_to_show_and_nothing_is_made(bough: Prog
 def test_a_second_image_is_refused(bough: Program) -> None:
     storages.with_image(_made(bough.home)).unmount()
     assert_refused(bough, init(bough, *INIT), f"{bough.home} has a storage image already, {bough.home}/storage.img; `")
-
-
-def test_a_running_platform_and_running_computes_are_refused(bough: Program) -> None:
-    Tenant(bough).value("select 1")
-    assert_refused(bough, init(bough, *INIT), f"Bough already runs in {bough.home}", "stop it")
-    os.kill(bough.supervisor(), signal.SIGKILL)
-    until(lambda: bough("status").returncode == 3)
-    assert_refused(bough, init(bough, *INIT), f"still runs in {bough.home}: run `", f"down --home {bough.home}` first.")
 
 
 def test_a_file_that_is_there_is_not_overwritten(bough: Program, folder: Path) -> None:
@@ -225,7 +219,12 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+EVERY_DAY = ("it is mounted", "a part is moved", "the record is written")
+
+
+@pytest.mark.parametrize(
+    "moment", [each if each in EVERY_DAY else pytest.param(each, marks=pytest.mark.long) for each in MOMENTS]
+)
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_left(bough: Program, moment: str) -> None:
     storages.fill_volumes(_made(bough.home), 60, size=30_000)
     before = storages.picture(bough.home / "volumes")

@@ -16,7 +16,7 @@ from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
-from engine.homes import DRIVERS, VERIFIER, branch_of, home_on, is_process, kill
+from engine.homes import VERIFIER, branch_of, home_on, is_process, kill
 from engine.warm_homes import SHAPE, WarmHome
 
 
@@ -279,7 +279,7 @@ async def test_no_spare_is_made_beyond_the_share_of_memory(settings: Settings) -
     await engine.close()
 
 
-@pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != "plain"])
+@pytest.mark.parametrize("driver", ["reflink", "btrfs+wal", pytest.param("btrfs", marks=pytest.mark.long)])
 async def test_it_works_on_every_driver(driver: str) -> None:
     with home_on(driver, warm_pool=1) as settings:
         async with WarmHome.opened(settings) as home:

@@ -40,6 +40,7 @@ from gateway.planes import PlaneInMemory, access
 ENDPOINT = EndpointId("ep-quiet-river-a1b2c3d4")
 HOST = f"{ENDPOINT}.us-east-2.aws.localhost"
 ROLE, PASSWORD, DATABASE = "store", "right horse", "postgres"
+VERIFIER = scram_verifier(PASSWORD)
 SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 GSS_REQUEST = (8).to_bytes(4) + (80877104).to_bytes(4)
 
@@ -47,7 +48,7 @@ GSS_REQUEST = (8).to_bytes(4) + (80877104).to_bytes(4)
 class Plane(PlaneInMemory):
     def __init__(self, postgres: world.PostgresServer) -> None:
         super().__init__()
-        self.answer = access(scram_verifier(PASSWORD))
+        self.answer = access(VERIFIER)
         self._postgres = postgres
 
     async def wake(self, endpoint: Any) -> Address:

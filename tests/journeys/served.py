@@ -16,6 +16,7 @@ from cli.program import Program, until
 
 PATIENCE = 60
 LOCKED = 423
+RATELESS = {"BOUGH_RATE_PER_MINUTE": "1000000"}  # tests ask again and again
 ADDRESS = "127.0.0.1"  # where the hosts are, whatever this machine's resolver says of their names
 
 

@@ -55,7 +55,9 @@ def _folder(driver: str) -> Iterator[Path]:
             yield home.parent
 
 
-@pytest.mark.parametrize("driver", ["reflink", "btrfs", pytest.param("plain", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "driver", ["reflink", *(pytest.param(each, marks=pytest.mark.long) for each in ("btrfs", "plain"))]
+)
 async def test_branches_of_a_parent_under_load(driver: str, long: bool) -> None:
     count = 50 if long else 2
     with _folder(driver) as folder:

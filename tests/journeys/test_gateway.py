@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from cli.program import Program, is_alive, until
-from journeys.served import Running, Served, gathered, serving, sharing, value
+from cli.program import is_alive, until
+from journeys.served import Running, Served, gathered, sharing, value
 
 SLOW_ENOUGH = 3.5  # seconds for a report to reach control
 
@@ -40,12 +41,18 @@ async def test_a_disabled_endpoint_says_so_until_it_is_enabled(one: Served) -> N
 
 async def test_a_wake_that_fails_tells_why(alone: Served) -> None:
     alone.suspend()
-    [data] = (alone.bough.home / "volumes").glob("*/data")
+    [volume] = volumes_of(alone)
+    data = volume / "data"
     (data / "PG_VERSION").rename(data / "PG_VERSION.away")
     with pytest.raises(psycopg.OperationalError, match=r"57P03|compute|Postgres"):
         await alone.connect()
     (data / "PG_VERSION.away").rename(data / "PG_VERSION")
     assert await alone.value("select 1") == 1
+
+
+def volumes_of(one: Served) -> list[Path]:
+    kept = (one.bough.home / "volumes").glob("*/volume.json")
+    return [file.parent for file in kept if one.made["project"]["id"] in file.read_text()]
 
 
 async def test_strangers_wake_nothing_and_learn_nothing(one: Served) -> None:
@@ -121,15 +128,16 @@ def _starts(one: Served) -> int:
     return sum(each["action"] == "start_compute" for each in operations["operations"])
 
 
-async def test_idle_connections_stay_and_answer(bough: Program, long: bool) -> None:
+async def test_idle_connections_stay_and_answer(own: Running, long: bool) -> None:
     count = 2000 if long else 80
-    async with serving(bough, cu=8 if long else 0.25) as one:
+    async with sharing(own, cu=8 if long else 0.25) as one:
         for _ in range(count // 40):
             await asyncio.gather(*(one.connect() for _ in range(40)))
         assert [await value(session, "select 1") for session in one.sessions] == [1] * count
         until(lambda: _connections(one) == count)
         await asyncio.gather(*(session.close() for session in one.sessions))
         until(lambda: _connections(one) == 0)
+        one.delete()
 
 
 def _connections(one: Served) -> float:

@@ -22,7 +22,7 @@ from bough.config import Settings
 from cli.program import Program, until
 from world import furnish, short_folder
 
-LONG_KILLS, SHORT_KILLS = 50, 4
+LONG_KILLS, SHORT_KILLS = 50, 3
 SPARES = 2
 
 

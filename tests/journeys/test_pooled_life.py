@@ -11,7 +11,7 @@ import pytest
 
 from cli.program import Program, is_alive, until
 from journeys.pooled.host import Watch, enter, enter_many, pooled_uri, reachable
-from journeys.served import Served, gathered, serving, value
+from journeys.served import RATELESS, Running, Served, gathered, serving, sharing, value
 
 SLOW_ENOUGH = 3.5  # seconds for a report to reach control, and for control to do something about it
 COUNT = 12
@@ -90,23 +90,17 @@ async def test_the_death_of_a_compute_is_told_to_those_in_a_transaction_only(one
     assert await value(clients[0], "select sum(n) from kept") == 1
 
 
-async def test_clients_that_are_idle_let_the_compute_sleep(bough: Program) -> None:
-    bough.variables = {"BOUGH_SUSPEND_TIMEOUT_DEFAULT": "2"}
-    async with serving(bough) as one:
-        clients, wished = await with_settings(one)
-        until(lambda: one.state() == "idle", 60)
-        await asyncio.sleep(SLOW_ENOUGH)
-        assert one.state() == "idle"  # nor do they wake it
-        assert await settings_of(clients) == wished
-
-
-async def test_an_open_transaction_keeps_it_awake(bough: Program) -> None:
-    bough.variables = {"BOUGH_SUSPEND_TIMEOUT_DEFAULT": "2"}
-    async with serving(bough) as one:
-        client = await enter(one)
+async def test_idle_clients_let_the_compute_sleep_and_an_open_transaction_keeps_it_awake(bough: Program) -> None:
+    bough.variables = {"BOUGH_SUSPEND_TIMEOUT_DEFAULT": "2", **RATELESS}
+    async with serving(bough) as idle, sharing(Running(bough, bough.said)) as busy:
+        client = await enter(busy)
         async with client.transaction():
             pid = await value(client, "select pg_backend_pid()")
-            await asyncio.sleep(2 + SLOW_ENOUGH)
+            clients, wished = await with_settings(idle)
+            until(lambda: idle.state() == "idle", 60)
+            await asyncio.sleep(SLOW_ENOUGH)
+            assert idle.state() == "idle"  # nor do they wake it
+            assert await settings_of(clients) == wished
             assert await value(client, "select pg_backend_pid()") == pid
 
 
@@ -134,9 +128,9 @@ async def test_while_control_is_dead_pooled_clients_go_on_and_new_ones_enter(alo
     assert await settings_of(clients) == wished
 
 
-async def test_a_killed_worker_takes_its_own_clients_and_gives_back_what_they_had(bough: Program) -> None:
+async def test_a_killed_worker_takes_its_own_clients_and_gives_back_what_they_had(own: Running) -> None:
     """All of the pool is lent when it dies; others keep their transactions, and afterwards all can be lent again."""
-    async with serving(bough, pgbouncer_settings={"default_pool_size": str(COUNT)}) as one:
+    async with sharing(own, pgbouncer_settings={"default_pool_size": str(COUNT)}) as one:
         clients = await enter_many(one, COUNT)
         await clients[0].execute("create table kept (n int)")
         await lend_all(clients)
@@ -153,6 +147,7 @@ async def test_a_killed_worker_takes_its_own_clients_and_gives_back_what_they_ha
             await lend_all(newcomers)
             assert watch.now() == COUNT
             await asyncio.gather(*(client.execute("commit") for client in newcomers))
+        one.delete()
 
 
 async def lend_all(clients: list[psycopg.AsyncConnection[Any]]) -> None:
