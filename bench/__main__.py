@@ -25,6 +25,7 @@ from bench import (
     replica,
     report,
     restart,
+    secret_checks,
     throughput,
     wake,
 )
@@ -36,6 +37,7 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "first_query": first_query.measure,
     "restart": lambda _: iter((restart.measure(),)),
     "api_reads": lambda _: iter((api_reads.measure(),)),
+    "secret_checks": secret_checks.measure,
     "clone_size": clone_size.measure,
     "density": density.measure,
     "throughput": throughput.measure,

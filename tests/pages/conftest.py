@@ -1,5 +1,6 @@
 """One platform and one front for all tests of the pages in this process; making another takes a second."""
 
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,9 +23,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """In the long tier the pages are tested on both back ends of the store."""
+    if "shared_platform" in metafunc.fixturenames and metafunc.config.getoption("--long"):
+        metafunc.parametrize("shared_platform", ["sqlite", "postgres"], indirect=True, scope="session")
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shared_platform() -> AsyncIterator[world.Platform]:
-    async with world.platform() as made:
+async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[world.Platform]:
+    store = {}
+    if getattr(request, "param", "sqlite") == "postgres":
+        server: world.PostgresServer = request.getfixturevalue("postgres_server")
+        store = {"store_url": await server.new_database(f"pages_{uuid.uuid4().hex}")}
+    async with world.platform(**store) as made:
         yield made
 
 
