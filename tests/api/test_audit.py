@@ -88,6 +88,16 @@ async def test_what_was_refused_or_asked_again_is_not_in_it(caller: Caller, stra
     assert await actions(caller.client) == ["create_api_key", "create_project"]
 
 
+async def test_what_was_gone_already_is_not_in_it(caller: Caller) -> None:
+    made = await caller.creates()
+    project_id = made["project"]["id"]
+    await caller.sees_work_end(project_id)
+    branch = f"/projects/{project_id}/branches/{made['branch']['id']}"
+    for path in (f"{branch}/roles/nobody", f"{branch}/databases/nothing"):
+        assert (await caller.client.delete(path)).status_code == 204
+    assert await actions(caller.client) == ["create_project"]
+
+
 async def test_the_audit_of_an_organization_is_for_its_admins(front: Front, caller: Caller, stranger: Caller) -> None:
     team = await caller.founds()
     await caller.has(org_id=team.id)

@@ -144,6 +144,7 @@ class Branches:
             if branch is None:
                 raise NotFound.thing("branch")
             if branch.deleted_at is not None:
+                self._desk.record.withdraw()
                 return None
             gone = await remove(rows, branch, method="user")
             operations = await self._desk.enqueue(rows, gone.wish)

@@ -72,6 +72,7 @@ class Databases:
         async with self._changing.turn(project, branch_id) as (rows, branch):
             database = await rows.databases.get(branch.id, name)
             if database is None:
+                self._desk.record.withdraw()
                 return None
             operations = await self._changing.enqueue(rows, branch, DropDatabase(name=name))
         return database, operations

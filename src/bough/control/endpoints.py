@@ -87,6 +87,7 @@ class Endpoints:
         async with self._desk.turn(_touch(held)) as rows:
             endpoint = await rows.endpoints.get(endpoint_id)
             if endpoint is None:
+                self._desk.record.withdraw()
                 return None
             deleted = replace(endpoint, deleted_at=clock.now(), pending_state=None, updated_at=clock.now())
             await rows.endpoints.save(deleted)

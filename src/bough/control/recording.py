@@ -34,6 +34,10 @@ class Record:
         self.thing = thing or self.thing
         self.details |= details
 
+    def withdraw(self) -> None:
+        """There was nothing to change, so there is nothing to tell."""
+        self.is_kept = True
+
     async def write(self, rows: Rows, **other: Any) -> None:
         """One line; `other` for one of several that a request is about."""
         columns = {

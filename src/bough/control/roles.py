@@ -50,6 +50,7 @@ class Roles:
         async with self._changing.turn(project, branch_id) as (rows, branch):
             role = await rows.roles.get(branch.id, name)
             if role is None:
+                self._desk.record.withdraw()
                 return None
             owned = [each.name for each in await rows.databases.of_branch(branch.id) if each.owner_name == name]
             if owned:
