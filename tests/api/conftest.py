@@ -2,7 +2,6 @@
 
 import io
 import sys
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,35 +9,24 @@ import pytest
 import pytest_asyncio
 import structlog
 
-import world
+import one_platform
 from api import front as fronts
 from api.callers import Caller, open_account
 from api.front import Front
 from bough import log
 
-_HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A shared platform lives in one event loop, so its tests do too."""
-    for item in items:
-        if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    one_platform.in_one_loop(items, Path(__file__).parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """In the long tier the whole API is tested on both back ends of the store."""
-    if "front" in metafunc.fixturenames and metafunc.config.getoption("--long"):
-        metafunc.parametrize("front", ["sqlite", "postgres"], indirect=True, scope="session")
+    one_platform.on_both_stores(metafunc, "front")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def front(request: pytest.FixtureRequest) -> AsyncIterator[Front]:
-    store = {}
-    if getattr(request, "param", "sqlite") == "postgres":
-        server: world.PostgresServer = request.getfixturevalue("postgres_server")
-        store = {"store_url": await server.new_database(f"api_{uuid.uuid4().hex}")}
-    async with fronts.front(**store) as made:
+    async with fronts.front(**await one_platform.store_settings(request)) as made:
         yield made
 
 

@@ -1,6 +1,5 @@
 """One platform and one front for all tests of the pages in this process; making another takes a second."""
 
-import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,34 +7,24 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
+import one_platform
 import requires
 import world
 from pages.front import Front
 from pages.served import chromium, listening
 
-_HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A shared platform lives in one event loop, so its tests do too."""
-    for item in items:
-        if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    one_platform.in_one_loop(items, Path(__file__).parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """In the long tier the pages are tested on both back ends of the store."""
-    if "shared_platform" in metafunc.fixturenames and metafunc.config.getoption("--long"):
-        metafunc.parametrize("shared_platform", ["sqlite", "postgres"], indirect=True, scope="session")
+    one_platform.on_both_stores(metafunc, "shared_platform")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[world.Platform]:
-    store = {}
-    if getattr(request, "param", "sqlite") == "postgres":
-        server: world.PostgresServer = request.getfixturevalue("postgres_server")
-        store = {"store_url": await server.new_database(f"pages_{uuid.uuid4().hex}")}
-    async with world.platform(**store) as made:
+    async with world.platform(**await one_platform.store_settings(request)) as made:
         yield made
 
 

@@ -1,0 +1,29 @@
+"""For rooms whose tests share one platform: in one event loop, and in the long tier on both back ends of the store."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import world
+
+
+def in_one_loop(items: list[pytest.Item], folder: Path) -> None:
+    """A shared platform lives in one event loop, so its tests do too."""
+    for item in items:
+        if item.path.is_relative_to(folder) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+def on_both_stores(metafunc: pytest.Metafunc, fixture: str) -> None:
+    if fixture in metafunc.fixturenames and metafunc.config.getoption("--long"):
+        metafunc.parametrize(fixture, ["sqlite", "postgres"], indirect=True, scope="session")
+
+
+async def store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What makes the platform of this fixture live on the store it is asked for."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return {}
+    server: world.PostgresServer = request.getfixturevalue("postgres_server")
+    return {"store_url": await server.new_database(f"shared_{uuid.uuid4().hex}")}
