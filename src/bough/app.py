@@ -119,7 +119,9 @@ async def assembled(settings: Settings) -> AsyncIterator[Platform]:
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()
         await asyncio.to_thread(_tls_files(settings).prepare, clock.now())
-        yield _platform(settings, store, engine, keys)
+        platform = _platform(settings, store, engine, keys)
+        yield platform
+        platform.parts.passwords.close()
         await engine.close()
     finally:
         await store.close()

@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 import stores
 from bough.domain.user import OPERATOR
 from bough.errors import PreconditionFailed
-from bough.ids import BranchId, EndpointId
+from bough.ids import BranchId, EndpointId, MemberId
 from bough.store import schema
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
@@ -145,6 +145,20 @@ async def test_roles_that_postgres_was_never_told_of_are_wishes_after_the_upgrad
         assert (used.project_id, used.bytes_in, used.counted_at) == ("p-old", 0, None)
     await store.close()
     assert (tmp_path / "store.db.before-0002").exists()
+
+
+@pytest.mark.parametrize("back_end", stores.BACK_ENDS)
+async def test_members_have_ids_of_their_own_after_the_upgrade(
+    back_end: str, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """The operator's membership is from the first revision, before members had any."""
+    async with stores.opened(back_end, tmp_path, postgres_server) as store, store.read() as rows:
+        organization = await rows.organizations.personal(OPERATOR)
+        assert organization is not None
+        found = await rows.members.of_user(organization.id, OPERATOR)
+        assert found is not None
+        assert MemberId.parse(found.member.id) == found.member.id
+        assert found.user.password_digest is None
 
 
 def _old_rows(name: str, state: str) -> list[str]:
