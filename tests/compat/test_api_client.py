@@ -1,6 +1,7 @@
 """The published npm client drives a platform that listens, for every call of its that exists here."""
 
 import json
+import re
 import subprocess
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from compat.listener import Listener
 PACKAGE = "@neondatabase/api-client@2.7.3"
 HERE = Path(__file__).parent
 NOT_BUILT = {"recoverProjectBranch", "restoreProjectBranch"}
+# Calls that the contract does not have.
+NOT_OFFERED = re.compile(r"Vpc|SpendingLimit|Auth")
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +123,23 @@ def _check_roles_and_databases(seen: dict[str, Any]) -> None:
     for change in ("role", "reset", "database", "given", "dropped", "left"):
         assert (seen[change]["actions"], seen[change]["statuses"]) == (["apply_config"], ["finished"]), change
     assert seen["nothing"] == 204
+
+
+def test_organizations_keys_sharing_and_transfer(node_modules: Path, listening_platform: Listener) -> None:
+    seen = _driven("drive_people.mjs", node_modules, listening_platform)
+    assert [name for name in seen["forgotten"] if not NOT_OFFERED.search(name)] == []
+    assert (seen["organization"]["name"], seen["orchard"] in seen["mine"]) == ("Orchard", True)
+    assert seen["member"]["role"] == "admin"
+    for refusal in ("demoted", "left"):
+        assert (seen[refusal]["status"], "last admin" in seen[refusal]["message"]) == (422, True)
+    assert [each["email"] for each in seen["invited"]] == ["ada@example.com"]
+    assert seen["invitations"] == seen["invited"]
+    assert [(key["name"], "project_id" in key) for key in seen["keys"]] == [("all", False), ("one", True)]
+    assert seen["orgKey"]["key"] != seen["projectKey"]["key"]
+    assert seen["revoked"]["revoked"] is True
+    assert [each["granted_to_email"] for each in seen["permissions"]] == ["ben@example.com"]
+    assert seen["unshared"]["revoked_at"]
+    assert seen["shared"] == []
+    assert (seen["transferred"], seen["given"], seen["owner"], seen["remaining"]) == ({}, {}, True, 0)
+    assert (seen["offered"], seen["again"]["status"]) == ([201, 204], 404)
+    assert seen["elsewhere"]["status"] == 404
