@@ -67,18 +67,22 @@ class Asking:
     def _set_password(self, link: str) -> None:
         """In a browser of its own, which has a session afterwards."""
         with httpx2.Client(base_url=self._pages.base_url, timeout=60) as browser:
-            token = _form_token(browser.get("/reset", params={"token": link}))
+            headers = self._from_another_place()
+            token = _form_token(browser.get("/reset", params={"token": link}, headers=headers))
             data = {"form_token": token, "token": link, "password": "a password of theirs"}
-            answer = browser.post("/reset", headers={"Origin": self._origin}, data=data)
+            answer = browser.post("/reset", headers=headers, data=data)
             if answer.status_code != 303:
                 raise RuntimeError(f"no password could be set: {answer.text[:200]}")
 
     def _post(self, path: str, status: int, known: bool, **fields: str) -> float:
-        # From another place each time, or the limits on guesses would answer.
-        headers = {"Origin": self._origin, "X-Forwarded-For": next(self._places)}
+        headers = self._from_another_place()
         token = _form_token(self._pages.get(path, headers=headers))
         data = {"form_token": token, "email": next(self._addresses[known]), **fields}
         return self._timed("POST", path, status, headers=headers, data=data)
+
+    def _from_another_place(self) -> dict[str, str]:
+        """Or the limits on guesses would answer."""
+        return {"Origin": self._origin, "X-Forwarded-For": next(self._places)}
 
     def _get(self, known: bool) -> float:
         headers = {"Authorization": f"Bearer {self._keys[known]}"}
