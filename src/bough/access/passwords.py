@@ -37,8 +37,9 @@ class Passwords:
         self._threads.shutdown()
 
     def _verify(self, digest: str | None, password: str) -> bool:
+        nobodys = self._nobodys  # made by the first who comes, whoever that is
         try:
-            return self._hasher.verify(digest or self._nobodys, password)
+            return self._hasher.verify(digest or nobodys, password)
         except (VerificationError, InvalidHashError):
             return False
 

@@ -1,0 +1,65 @@
+"""Passwords of people: the same work for everybody, from the first who comes on."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import pytest
+from argon2 import PasswordHasher
+
+from bough.access import passwords
+from bough.access.passwords import Passwords
+from bough.errors import Invalid
+
+CHEAP: dict[str, Any] = {"time_cost": 1, "memory_cost": 8, "parallelism": 1}
+
+
+class Counting(PasswordHasher):
+    """Notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        super().__init__(**CHEAP)
+        self.asked: list[str] = []
+
+    def hash(self, password: str | bytes, *, salt: bytes | None = None) -> str:
+        self.asked.append("hash")
+        return super().hash(password, salt=salt)
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 - named so by the library
+        self.asked.append("verify")
+        return super().verify(hash, password)
+
+
+@pytest.fixture
+async def known() -> AsyncIterator[str]:
+    made = Passwords(PasswordHasher(**CHEAP))
+    yield await made.digest("the right password")
+    made.close()
+
+
+async def test_only_the_right_password_matches(known: str) -> None:
+    checking = Passwords(PasswordHasher(**CHEAP))
+    assert await checking.matches(known, "the right password")
+    assert not await checking.matches(known, "another password")
+    assert not await checking.matches(None, "a password that nobody has")
+    assert not await checking.matches("no digest at all", "the right password")
+    checking.close()
+
+
+async def test_the_first_to_come_learns_nothing_from_the_work_either(known: str) -> None:
+    """What stands in for an account that is not there is made for whoever comes first, known or not."""
+    work = []
+    for digest in (known, None):
+        hasher = Counting()
+        checking = Passwords(hasher)
+        for _ in range(2):
+            await checking.matches(digest, "another password")
+        checking.close()
+        work.append(hasher.asked)
+    assert work[0] == work[1] == ["hash", "verify", "verify"]
+
+
+@pytest.mark.parametrize("password", ["short", "x" * 257, "aaaaaaaaaaaa", "ada.lovelace", "ADA.LOVELACE@example.com"])
+def test_what_is_easy_to_guess_is_refused(password: str) -> None:
+    with pytest.raises(Invalid):
+        passwords.check(password, "ada.lovelace@example.com")
+    passwords.check("several words are good", "ada.lovelace@example.com")
