@@ -25,6 +25,7 @@ check: .venv/dev.stamp
 	@$(bin)/mypy
 	@$(bin)/lint-imports
 	@$(bin)/python -m bough.api.openapi --check
+	@$(bin)/python -m bough.instant.openapi --check
 
 bench: .venv/dev.stamp
 	@$(bin)/python -m bench $(ARGS)

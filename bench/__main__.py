@@ -20,6 +20,7 @@ from bench import (
     density,
     first_query,
     gateway,
+    instant,
     machine,
     pooling,
     replica,
@@ -47,6 +48,7 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "gateway": gateway.measure,
     "pooling": pooling.measure,
     "wake": wake.measure,
+    "instant": instant.measure,
 }
 
 

@@ -21,6 +21,8 @@ class Sizes:
     cloned_mb: int = 1024  # clone_size
     sleeping: int = 200  # crowd: branches of one project
     running: int = 50
+    instant_calls: int = 20  # instant: a round
+    instant_seconds: float = 5.0  # of callers without a pause, a round
 
 
 FULL = Sizes()
@@ -41,6 +43,8 @@ SMALL = Sizes(
     cloned_mb=256,
     sleeping=10,
     running=10,
+    instant_calls=3,
+    instant_seconds=1.0,
 )
 
 

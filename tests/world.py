@@ -82,6 +82,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         "free_space_floor": 0,
         "hold_seconds": 0.2,
         "warm_pool": 0,
+        "instant_pool": 0,
         "hosts_file": None,
         **changes,
     }

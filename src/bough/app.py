@@ -16,7 +16,9 @@ from bough.beside import beside
 from bough.config import Settings, running_as_root
 from bough.control import defaults
 from bough.control.activity import Activity
+from bough.control.allowances import Allowances
 from bough.control.attempts import Attempts
+from bough.control.creation_limits import CreationLimits
 from bough.control.entrance import Entrance
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
@@ -32,6 +34,7 @@ from bough.domain.endpoint import Hosts
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.isolation import accounts
 from bough.engine.port import Engine
+from bough.instant import edge as instant
 from bough.operations.actions import EVERY
 from bough.operations.events import Events
 from bough.operations.queue import Queue
@@ -42,6 +45,7 @@ from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from bough.tasks.count_active import CountActive
 from bough.tasks.expire_branches import ExpireBranches
+from bough.tasks.expire_unclaimed import ExpireUnclaimed
 from bough.tasks.forget_answers import ForgetAnswers
 from bough.tasks.forget_audit import ForgetAudit
 from bough.tasks.forget_logs import ForgetLogs
@@ -50,8 +54,11 @@ from bough.tasks.forget_workers import ForgetWorkers
 from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.keep_names import KeepNames
 from bough.tasks.keep_replicas import KeepReplicas
+from bough.tasks.keep_storage import KeepStorage
+from bough.tasks.keep_transfers import KeepTransfers
 from bough.tasks.loop import Loop
 from bough.tasks.measure_branches import MeasureBranches
+from bough.tasks.prepare_instant import PrepareInstant
 from bough.tasks.purge_deleted import PurgeDeleted
 from bough.tasks.read_contents import ReadContents
 from bough.tasks.renew_certificates import RenewCertificates
@@ -93,7 +100,9 @@ async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyn
             stack.push_async_callback(platform.plane.wakes.close)
             plane = PlaneApp(platform.plane)
             await stack.enter_async_context(serving_locally(plane, settings.plane, _gateway_group(settings)))
-            await stack.enter_async_context(serving(create_app(platform.parts, pages.routes()), listener))
+            await stack.enter_async_context(
+                serving(create_app(platform.parts, [*pages.routes(), *instant.routes()]), listener)
+            )
             await KeepNames(platform.parts.store, platform.parts.names).run()
             logger.info("ready", home=str(settings.home), store=platform.parts.store.name)
             ready()
@@ -135,17 +144,30 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     activity = Activity(store)
     hosts = Hosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT)
     names = Names(settings, hosts)
+    vault = Vault(secret_file(settings.keys / "passwords"))
+    allowances = Allowances(settings, vault)
+    wakes = Wakes(
+        settings,
+        store=store,
+        engine=engine,
+        queue=queue,
+        events=events,
+        activity=activity,
+        allowances=allowances,
+    )
     parts = Parts(
         settings=settings,
         store=store,
         queue=queue,
         engine=engine,
-        vault=Vault(secret_file(settings.keys / "passwords")),
+        vault=vault,
         keys=keys,
         hosts=hosts,
         names=names,
         limiter=Limiter(settings),
         attempts=Attempts(),
+        creation_limits=CreationLimits(settings),
+        wakes=wakes,
         passwords=Passwords(),
         key_use=key_use,
         figures=figures,
@@ -156,8 +178,9 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         KeepReplicas(store, engine, queue),
         PurgeDeleted(store, queue),
         ExpireBranches(store, queue, activity),
+        ExpireUnclaimed(store, queue, activity),
         WriteKeyUse(store, key_use),
-        MeasureBranches(store, engine, figures),
+        MeasureBranches(store, engine, figures, activity),
         ForgetAnswers(store),
         ForgetWorkers(store),
         ForgetPeople(store),
@@ -172,6 +195,10 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         SuspendIdle(settings, store, engine, queue, activity),
         CountActive(store, engine),
     )
+    allowance_tasks = (
+        KeepStorage(settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances),
+        KeepTransfers(settings, store=store, queue=queue, activity=activity, allowances=allowances),
+    )
     return Platform(
         parts=parts,
         runner=Runner(
@@ -185,12 +212,14 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         loops=(
             Loop(store, tasks),
             Loop(store, quick_tasks, "quick tasks"),
+            Loop(store, allowance_tasks, "allowances"),
             Loop(store, (ScaleComputes(store, engine),), "scaling"),
             Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
+            Loop(store, (PrepareInstant(parts),), "instant databases"),
         ),
         plane=Plane(
-            entrance=Entrance(store, secret_file(settings.keys / "mock")),
-            wakes=Wakes(settings, store=store, engine=engine, queue=queue, events=events, activity=activity),
+            entrance=Entrance(store, secret_file(settings.keys / "mock"), allowances),
+            wakes=wakes,
             activity=activity,
         ),
     )

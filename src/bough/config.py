@@ -45,14 +45,15 @@ class Region(_Frozen):
 
 
 class Plan(_Frozen):
-    """Limits of an account. `free` is the plan of new accounts."""
+    """Limits of an account. `free` is the plan of new accounts, `unclaimed` that of what nobody has claimed yet."""
 
     projects: int = 100
     branches: int = 500  # of a project
     endpoints: int = 500  # of a project
     roles: int = 500  # of a branch
     databases: int = 500  # of a branch
-    storage_bytes: int = 512 * 1024**2
+    storage_bytes: int = 512 * 1024**2  # of a branch
+    transfer_bytes: int = 5 * 1024**3  # of a project to its clients, in a month
     history_seconds: int = 7 * 86400
     max_cu: float = 8
 
@@ -67,8 +68,17 @@ DEFAULT_PLANS = {
         roles=100_000,
         databases=100_000,
         storage_bytes=16 * 1024**4,
+        transfer_bytes=1024**5,
         history_seconds=30 * 86400,
         max_cu=64,
+    ),
+    "unclaimed": Plan(
+        projects=1000,  # of everybody together
+        branches=1,
+        endpoints=1,
+        storage_bytes=100 * 1024**2,
+        transfer_bytes=1024**3,  # in its whole life
+        history_seconds=0,
     ),
 }
 
@@ -157,6 +167,19 @@ class Settings(_Frozen):
     session_days: float = Field(30, gt=0, le=400, description="days until somebody who signed in must do so again")
     invitation_days: float = Field(7, gt=0, le=400, description="days for which an invitation can be accepted")
     audit_days: float = Field(400, gt=0, description="days for which the audit is kept")
+    instant_per_hour: int = Field(
+        1000, ge=0, description="instant databases that are made an hour, at most; 0: none are made here"
+    )
+    instant_per_hour_and_address: int = Field(
+        100, ge=1, description="instant databases that one address may make an hour"
+    )
+    instant_pool: int = Field(
+        2, ge=0, le=64, description="instant databases kept ready for an hour after somebody made one; 0: none"
+    )
+    instant_at_once: int = Field(4, ge=1, description="instant databases that are made at once; others wait in line")
+    instant_hours: float = Field(
+        72, gt=0, le=24 * 365, description="hours after which an instant database that nobody claimed is deleted"
+    )
     warm_pool: int = Field(2, ge=0, le=64, description="computes kept running for new projects; 0: none")
     warm_memory_share: float = Field(
         0.05, ge=0, le=0.5, description="share of the machine's memory that the warm pool stays within"
@@ -178,6 +201,12 @@ class Settings(_Frozen):
             if path is not None and not path.is_absolute():
                 raise ValueError(f"{path}: give the whole path, from / on")
         return self
+
+    @field_validator("plans")
+    @classmethod
+    def _with_unclaimed(cls, value: dict[str, Plan]) -> dict[str, Plan]:
+        """It came later than the others, so files that name plans may not have it."""
+        return {"unclaimed": DEFAULT_PLANS["unclaimed"], **value}
 
     @field_validator("hosts_file", mode="before")
     @classmethod

@@ -1,12 +1,13 @@
 """Typed ids: their making and their parsing.
 
-Every id but an operation's and a user's (UUIDs) and a key's (a number) matches
+Every id but an operation's, a user's and an instant database's (UUIDs) and a key's (a number) matches
 `^[a-z0-9-]{1,60}$` and shows what it is: `br-gentle-salad-ad7v90qq`.
 """
 
 import re
 import secrets
 import uuid
+from datetime import datetime
 from typing import Self
 
 from bough import words
@@ -109,6 +110,19 @@ class _Uuid(str):
 
 class OperationId(_Uuid):
     noun = "operation"
+
+
+class InstantId(_Uuid):
+    """Whoever knows it may use and claim the database, so it is a secret."""
+
+    noun = "database"
+
+    @classmethod
+    def made_at(cls, moment: datetime) -> Self:
+        """Version 7: the moment in milliseconds, then 74 random bits."""
+        stamp = int(moment.timestamp() * 1000)
+        number = stamp << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+        return cls(uuid.UUID(int=number))
 
 
 class UserId(_Uuid):

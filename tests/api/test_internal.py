@@ -38,7 +38,8 @@ async def test_access_has_one_shape(plane: httpx2.AsyncClient, caller: Caller) -
     endpoint = made["endpoints"][0]["id"]
     known = await ask(plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
     unknown = await ask(plane, "access", {"endpoint": "ep-none", "role": "x"})
-    assert known.keys() == unknown.keys() == {"verifier", "is_known", "valid_until", "networks", "refusal", "pool"}
+    shape = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
+    assert known.keys() == unknown.keys() == shape
     assert (known["is_known"], unknown["is_known"]) == (True, False)
     assert {name: type(value) for name, value in known.items()} == {
         name: type(value) for name, value in unknown.items()

@@ -42,7 +42,7 @@ async def figures(front: Front) -> Figures:
 
 async def measure(front: Front) -> None:
     platform = front.platform
-    await MeasureBranches(platform.store, platform.engine, front.parts.figures).run()
+    await MeasureBranches(platform.store, platform.engine, front.parts.figures, platform.parts.activity).run()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")

@@ -10,7 +10,7 @@ from api.front import Front
 from api.wishes import ENDPOINT_SETTINGS, SETTINGS
 from bough.ids import BranchId, ProjectId
 
-WITHOUT_DOTS = re.compile(r"postgresql://[^:@/?.]+:\w+@ep-[^/]+/[^/?.]+\?sslmode=require&channel_binding=require")
+WITHOUT_DOTS = re.compile(r"postgresql://[^:@/?.]+:\w+@ep-[^/]+/[^/?.]+\?channel_binding=require&sslmode=require")
 
 
 async def test_every_field_is_kept_and_shown(caller: Caller) -> None:
@@ -115,7 +115,7 @@ async def test_names_that_databases_allow_are_allowed(caller: Caller) -> None:
         made = await caller.creates(branch={"role_name": name, "database_name": name})
         uri = made["connection_uris"][0]["connection_uri"]
         assert re.fullmatch(
-            r"postgresql://[^:@/?.]+:\w+@ep-[^/]+/[^/?.]+\?sslmode=require&channel_binding=require", uri
+            r"postgresql://[^:@/?.]+:\w+@ep-[^/]+/[^/?.]+\?channel_binding=require&sslmode=require", uri
         )
 
 

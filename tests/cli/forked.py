@@ -22,6 +22,7 @@ _FORKING.set_forkserver_preload(
             for name in ("config", "doctor", "down", "logs", "psql", "restart", "status", "up")
         ),
         *(f"bough.cli.admin.storage.{name}" for name in ("init", "status")),
+        "bough.cli.get_db",
         "bough.engine.local.engine",
     ]
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.main import ADMIN, COMMANDS, STORAGE, USER
+from bough.cli.main import ADMIN, COMMANDS, ELSEWHERE, STORAGE, USER
 from cli.program import Program, environment
 
 GROUPS = {"storage": STORAGE, "admin": ADMIN, "admin user": USER}
@@ -30,8 +30,8 @@ def test_help_is_as_written(bough: Program, command: str) -> None:
 
 @pytest.mark.parametrize("command", EVERY)
 def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
-    module = importlib.import_module(f"bough.cli.admin.{command.replace(' ', '.')}")
-    function = getattr(module, command.rsplit(maxsplit=1)[-1])
+    module = importlib.import_module(ELSEWHERE.get(command, f"bough.cli.admin.{command.replace(' ', '.')}"))
+    function = getattr(module, module.__name__.rpartition(".")[2])
     assert function.__doc__.splitlines()[0] == EVERY[command]
 
 

@@ -70,7 +70,7 @@ Serving = Callable[[Listener], Awaitable[None]]
 async def whole(listener: Listener) -> None:
     """The platform as `bough up` runs it."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(app, "create_app", lambda parts, pages: listener.watch.around(create_app(parts, pages)))
+    patch.setattr(app, "create_app", lambda parts, guests: listener.watch.around(create_app(parts, guests)))
 
     def ready() -> None:
         patch.undo()

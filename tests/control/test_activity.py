@@ -207,3 +207,18 @@ def cut_after_one(store: Store):  # type: ignore[no-untyped-def]
             yield rows
 
     return transaction
+
+
+async def test_who_was_in_use_is_measured_once_and_who_was_served_is_counted_once(
+    store: Store, endpoint: Endpoint
+) -> None:
+    activity = Activity(store)
+    await activity.report("w", 1, [told(endpoint.id, active=False)])
+    assert (activity.take_unmeasured(), activity.take_served()) == (set(), set())
+    await activity.report("w", 2, [told(endpoint.id)])
+    assert (activity.take_unmeasured(), activity.take_served()) == ({endpoint.id}, set())
+    await activity.report("w", 3, [told(endpoint.id, moved=1)])
+    assert (activity.take_unmeasured(), activity.take_served()) == ({endpoint.id}, {endpoint.id})
+    assert (activity.take_unmeasured(), activity.take_served()) == (set(), set())
+    activity.unmeasured([endpoint.id])
+    assert activity.take_unmeasured() == {endpoint.id}

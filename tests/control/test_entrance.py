@@ -11,6 +11,7 @@ import pytest
 import stores
 import world
 from bough import clock
+from bough.control.allowances import Allowances
 from bough.control.entrance import Access, Entrance
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
@@ -70,7 +71,8 @@ async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
         assert parts(second.verifier)[3] != mock[3]
     salts = {parts((await entrance.access(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
-    other = await Entrance(platform.store, b"another secret").access(endpoint, "a")
+    allowances = Allowances(platform.settings, platform.parts.vault)
+    other = await Entrance(platform.store, b"another secret", allowances).access(endpoint, "a")
     assert parts(other.verifier)[2] not in salts
 
 

@@ -7,7 +7,7 @@ overlap, as they do in a control that serves many.
 import asyncio
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import log
@@ -63,6 +63,9 @@ class Verbs:
 
     async def ensure_running(self, given: Given) -> str:
         return await self._engine.ensure_running(given.compute(self._install))
+
+    async def ensure_still(self, given: Given) -> str:
+        return await self._engine.ensure_running(replace(given.compute(self._install), stands=True))
 
     async def ensure_suspended(self, given: Given) -> None:
         await self._engine.ensure_suspended(EndpointId(given.endpoint))

@@ -45,6 +45,7 @@ class Branch:
     is_made: bool = False
     is_doomed: bool = False  # to be dropped, once it can be
     is_changed: bool = False  # it has a role of its own for certain
+    is_still: bool = False  # it may be one that cannot be written
     unfinished: list[str] = field(default_factory=list)  # verbs whose end nobody saw
 
     def verdict(self, rows: set[int]) -> str | None:
@@ -100,7 +101,7 @@ class Walk:
         grows = len(self.branches) < self._most and self._dice.random() < 0.7
         doomed = None if grows or not self.branches else self._dice.choice(self.branches)
         others = [branch for branch in self.branches if branch is not doomed]
-        moves = (self._wake, self._wake, self._sleep, self._look, self._change)
+        moves = (self._wake, self._wake, self._sleep, self._look, self._change, self._stand)
         work = [self._write(branch, self._dice.randint(1, 20)) for branch in self._some(others, 2)]
         work += [self._dice.choice(moves)(branch) for branch in self._some(others, self._dice.randint(0, 2))]
         work.append(self.drop(doomed) if doomed else self._grow())
@@ -151,7 +152,12 @@ class Walk:
         await self._do(branch, "observe")
 
     async def _change(self, branch: Branch) -> None:
-        await self._do(branch, "change")
+        if not branch.is_still or await self._do(branch, "ensure_running"):
+            await self._do(branch, "change")
+
+    async def _stand(self, branch: Branch) -> None:
+        branch.is_still = True
+        await self._do(branch, "ensure_still")
 
     async def _write(self, branch: Branch, count: int) -> None:
         """If it runs, and as long as it does. The driver may wait for ever for a server that is gone."""
@@ -199,6 +205,7 @@ class Walk:
             return False
         branch.unfinished = [each for each in branch.unfinished if each != verb]
         branch.is_changed = branch.is_changed or verb == "change"
+        branch.is_still = branch.is_still and verb != "ensure_running"
         if verb == "ensure_branch":
             branch.is_made = True
             branch.may |= branch.parent.may if branch.parent else set()

@@ -127,3 +127,15 @@ async def test_a_client_that_answers_nonsense_is_told_so(doorway: Doorway, body:
     await wire.message()
     wire.say(messages.PASSWORD, body)
     assert (await wire.trouble()).code == "08P01"
+
+
+async def test_why_it_is_closed_is_told_to_whoever_has_the_password_and_to_nobody_else(doorway: Doorway) -> None:
+    why = "Claim it to go on: https://bough.example/claim/1"
+    for password, is_known in ((PASSWORD, True), ("wrong", True), (PASSWORD, False)):
+        doorway.plane.answer = replace(access(scram_verifier(PASSWORD), is_known=is_known), closed=why)
+        doorway.rooms[0].remembering.drop([ENDPOINT])
+        wire = await entered(doorway)
+        await wire.log_in(password)
+        is_told = password == PASSWORD and is_known
+        assert await wire.trouble() == (messages.Trouble(code="53400", message=why) if is_told else REFUSED)
+    assert ("wake", ENDPOINT) not in doorway.plane.asked

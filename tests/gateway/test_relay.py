@@ -5,6 +5,7 @@ import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any, cast
 
 import pytest
 
@@ -12,11 +13,15 @@ from bough.gateway import relay as relay_module
 from bough.gateway.activity import Tally
 from bough.gateway.channel import PlainChannel
 from bough.gateway.relay import Hooks, Relay
+from bough.gateway.wire.framing import Framing, Message
+from bough.gateway.wire.messages import Trouble
 
 READY = b"Z\0\0\0\x05I"
 QUERY = b"Q\0\0\0\x0dselect 1\0"
 GOODBYE = b"X\0\0\0\x04"
 LAST_WORDS = b"E: it died"
+READ_ONLY = Trouble(code="25006", message="cannot execute INSERT", severity="ERROR").encoded()
+HINT = b"Choose a larger plan."
 
 
 class Couple:
@@ -175,3 +180,77 @@ async def test_stopping_tells_the_idle_and_cancels_the_busy(
     couple.relay.stop(b"words")
     assert await couple.hears(couple.client, 1000) == heard
     assert couple.cancelled == cancelled
+
+
+class Scripted:
+    """A compute whose pieces come as the test cuts them, and a client that takes as much as it likes."""
+
+    fd = -1
+
+    def __init__(self, pieces: list[bytes], dice: random.Random) -> None:
+        self.pieces = pieces
+        self.taken = b""
+        self._dice = dice
+
+    def receive(self, room: memoryview) -> int:
+        piece = self.pieces.pop(0)
+        room[: len(piece)] = piece
+        return len(piece)
+
+    def send(self, data: memoryview | bytes) -> int:
+        count = self._dice.randint(0, len(data))
+        self.taken += data[:count]
+        return count
+
+
+def without_hints(stream: bytes) -> list[bytes]:
+    """The messages of a stream, which must be whole; ours taken out of the errors that have it."""
+    framing, found = Framing(1 << 20), []
+    framing.feed(stream)
+    while (message := framing.next()) is not None:
+        is_hinted = message.type == b"E" and message.body.endswith(b"H" + HINT + b"\0\0")
+        body = message.body[: -len(HINT) - 3] + b"\0" if is_hinted else message.body
+        found.append(Message(message.type, body).encoded())
+    assert framing.rest() == b""
+    return found
+
+
+async def test_whatever_goes_by_is_changed_in_nothing_but_those_errors(long: bool, monkeypatch: Any) -> None:
+    """Pieces of any size, also such that a row which holds the bytes of an error begins one."""
+    loop = asyncio.get_running_loop()
+    for name in ("add_reader", "add_writer", "remove_reader", "remove_writer"):
+        monkeypatch.setattr(loop, name, lambda *_: None, raising=False)
+    hinted = 0
+    for seed in range(5000 if long else 500):
+        dice = random.Random(seed)
+        row = Message(b"D", dice.randbytes(dice.randint(0, 30)) + READ_ONLY).encoded()
+        said = [dice.choice((row, READ_ONLY, READY, b"C\0\0\0\x06a\0")) for _ in range(dice.randint(1, 9))]
+        stream, pieces = b"".join(said), []
+        while stream:
+            count = dice.choice((len(stream), dice.randint(1, len(stream)), len(READ_ONLY), len(READY)))
+            pieces.append(stream[:count])
+            stream = stream[count:]
+        compute, client, tally = Scripted(pieces, dice), Scripted([], dice), Tally()
+        tally.read_only_hint = dice.choice((HINT, HINT, b""))
+        hooks = Hooks(cancel=lambda: None, ended=lambda: None, last_words=LAST_WORDS)
+        relay = Relay(cast(Any, client), cast(Any, compute), tally, hooks)
+        while compute.pieces:
+            relay._from_compute()
+            while relay._to_client:
+                relay._flush_client()
+        assert without_hints(client.taken) == said
+        assert tally.bytes_out == len(client.taken)
+        assert tally.read_only_hint or client.taken == b"".join(said)
+        hinted += client.taken != b"".join(said)
+    assert hinted > 50
+
+
+async def test_an_error_for_want_of_room_has_a_hint_also_on_connections_that_were_there_before(couple: Couple) -> None:
+    expected = READ_ONLY[:-1] + b"H" + HINT + b"\0\0"
+    expected = b"E" + (len(expected) - 1).to_bytes(4) + expected[5:]
+    for hint, heard in ((b"", READ_ONLY), (HINT, expected), (b"", READ_ONLY)):
+        couple.tally.read_only_hint = hint
+        await couple.says(couple.compute, READ_ONLY)
+        assert await couple.hears(couple.client, len(heard)) == heard
+        await couple.says(couple.compute, READY)
+        assert await couple.hears(couple.client, len(READY)) == READY

@@ -11,6 +11,7 @@ from bough import clock
 from bough.control.branches import Branches, NewBranch
 from bough.control.project_planning import NewProject
 from bough.control.projects import Projects
+from bough.domain.allowance import Fullness
 from bough.domain.change import MakeDatabase, written
 from bough.domain.endpoint import EndpointState
 from bough.domain.operation import CHANGE, OperationAction, OperationStatus
@@ -78,6 +79,14 @@ async def _apply_config(platform: Platform) -> Scene:
     return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint), wants_compute=True)
 
 
+async def _stand_still(platform: Platform) -> Scene:
+    """On a branch that has become too full to be written."""
+    project, branch, endpoint = await _running(platform)
+    async with platform.store.transaction() as rows:
+        await rows.allowances.set_fullness(branch, Fullness.OVERFULL, 1)
+    return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint), wants_compute=True)
+
+
 async def _create_branch(platform: Platform) -> Scene:
     """Of a protected parent: then every step has something to do."""
     project, parent, _ = await _sleeping(platform)
@@ -124,5 +133,6 @@ SCENES: tuple[tuple[type[Action], Callable[[Platform], Awaitable[Scene]]], ...] 
     (SuspendCompute, _suspend_compute),
     (ApplyConfig, _apply_config),
     (ApplyConfig, _change_roles),
+    (ApplyConfig, _stand_still),
     (DeleteTimeline, _delete_timeline),
 )

@@ -23,7 +23,7 @@ WRITTEN = 3_000_000  # bytes at least
 
 
 async def measure(platform: Platform) -> None:
-    await MeasureBranches(platform.store, platform.engine, platform.parts.figures).run()
+    await MeasureBranches(platform.store, platform.engine, platform.parts.figures, platform.parts.activity).run()
 
 
 async def use(platform: Platform, made: dict[str, Any], table: str) -> None:
@@ -191,7 +191,7 @@ async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(
         await platform.query(each, BURN)
     monkeypatch.setattr(platform.engine, "usage", refuse)
     figures = Figures()
-    await MeasureBranches(platform.store, platform.engine, figures).run()
+    await MeasureBranches(platform.store, platform.engine, figures, platform.parts.activity).run()
     assert figures.of(EndpointId(silent["endpoints"][0]["id"])) is None
     assert figures.of(EndpointId(other["endpoints"][0]["id"])) is not None
     assert (await used(platform, silent))[0].cpu_seconds == 0

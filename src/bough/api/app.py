@@ -66,10 +66,12 @@ _ROUTERS = (
 )
 
 
-def create_app(parts: Parts, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
+def create_app(parts: Parts, guests: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """`guests` are routes of the rooms beside this one: pages, the instant API."""
     app = bare_app()
     app.state.parts = parts
-    app.router.routes.extend(pages)
+    app.state.guests = guests
+    app.router.routes.extend(guests)
     return Edge(app, parts.settings.body_limit)
 
 

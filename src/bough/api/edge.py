@@ -14,7 +14,8 @@ from bough import clock, log
 from bough.api import errors, metrics
 
 _GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
-_SECRET = re.compile(r"(?<=/transfer_requests/)[^/]+")  # in a path: whoever knows it may take the project over
+# In a path: whoever knows one of these may take the project over.
+_SECRET = re.compile(r"(?<=/transfer_requests/)[^/]+|(?<=/claim/)[^/]+|(?<=/database/)[^/]+")
 _METHODS = frozenset(HTTPMethod)  # others are the caller's invention, and a label each would fill the memory
 logger = log.get(room="api")
 

@@ -97,6 +97,8 @@ class Plane:
             "networks": found.networks,
             "refusal": found.refusal,
             "pool": asdict(found.pool),
+            "closed": found.closed,
+            "read_only_hint": found.read_only_hint,
         }
 
     async def wake(self, body: bytes) -> dict[str, Any]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "Check this machine, and say what mends it.",
     "config": "Show every setting, and where its value comes from.",
     "psql": "Open psql on a project of the running platform.",
+    "get-db": "Get a Postgres database in one call, without an account.",
     "logs": "Show the platform's log, or that of one endpoint.",
     "storage": "Give volumes an image that can clone; show what they take.",
     "admin": "Make accounts, and read who did what.",
@@ -41,6 +42,7 @@ USER = {
     "reset": "End the password of an account; prints a link that sets a new one.",
     "list": "Show everybody with an account.",
 }
+ELSEWHERE = {"get-db": "bough.cli.get_db"}  # commands that are no administration
 HIDDEN: tuple[str, ...] = ("supervise", "serve")  # how `up` runs its own processes
 PASSING_ON: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # options that are another program's
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
@@ -59,8 +61,8 @@ class _Lazy(MutableMapping[str, Any]):
         if name not in self._listed and name not in self._hidden:
             raise KeyError(name)
         if name not in self._loaded:
-            path = f"{self._package}.{name}"
-            function = getattr(importlib.import_module(path), name)
+            path = ELSEWHERE.get(name, f"{self._package}.{name}")
+            function = getattr(importlib.import_module(path), path.rpartition(".")[2])
             group = GROUPS.get(path)
             self._loaded[name] = _command(name, function) if group is None else _group(group, function)
         return self._loaded[name]

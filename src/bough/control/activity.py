@@ -46,6 +46,8 @@ class Activity:
         self._store = store
         self._workers: dict[str, _Worker] = {}
         self._unread: set[EndpointId] = set()
+        self._unmeasured: set[EndpointId] = set()
+        self._served: set[EndpointId] = set()
         self._wanted: dict[EndpointId, datetime] = {}
 
     async def report(self, worker: str, sequence: int, told: Collection[Told]) -> frozenset[EndpointId]:
@@ -58,7 +60,10 @@ class Activity:
             known.answer, known.changed = frozenset(known.changed), set()
             known.connections |= {each.moved.endpoint_id: each.connections for each in told}
             known.pools |= {each.moved.endpoint_id: each.pool for each in told}
-        self._unread |= {each.moved.endpoint_id for each in told if each.is_active}
+        in_use = {each.moved.endpoint_id for each in told if each.is_active}
+        self._unread |= in_use
+        self._unmeasured |= in_use
+        self._served |= {each.moved.endpoint_id for each in told if each.moved.bytes_out}
         return known.answer
 
     async def _count(self, worker: str, sequence: int, told: Collection[Told]) -> None:
@@ -94,6 +99,20 @@ class Activity:
         """Endpoints that were in use since they were read last."""
         unread, self._unread = self._unread, set()
         return unread
+
+    def unmeasured(self, endpoints: Iterable[EndpointId]) -> None:
+        """What is stored in these is to be measured."""
+        self._unmeasured.update(endpoints)
+
+    def take_unmeasured(self) -> set[EndpointId]:
+        """Endpoints that were in use since it was measured last what is stored in them."""
+        unmeasured, self._unmeasured = self._unmeasured, set()
+        return unmeasured
+
+    def take_served(self) -> set[EndpointId]:
+        """Endpoints whose clients got something since this was asked for last."""
+        served, self._served = self._served, set()
+        return served
 
     def last_wanted(self, endpoint: EndpointId) -> datetime:
         """Not before our own start: while we were away nobody could tell us."""

@@ -14,28 +14,28 @@ class Attempts:
 
     def to_sign_in(self, address: str, email: str) -> None:
         """By where it comes from, by whom it is for, and by both."""
-        place = _place(address)
+        place = place_of(address)
         self._take(("sign in from", place), 30, 6 / _MINUTE)
         self._take(("sign in as", email, place), 10, 1 / _MINUTE)
         self._take(("sign in as", email), 60, 1 / _MINUTE)
 
     def signed_in(self, address: str, email: str) -> None:
-        self._buckets.refill(("sign in as", email, _place(address)))
+        self._buckets.refill(("sign in as", email, place_of(address)))
 
     def to_ask_for_mail(self, address: str, email: str) -> None:
         """Whatever ends in a mail: to sign up, to reset a password."""
-        self._take(("mail from", _place(address)), 20, 20 / _HOUR)
+        self._take(("mail from", place_of(address)), 20, 20 / _HOUR)
         self._take(("mail to", email), 5, 5 / _HOUR)
 
     def to_follow_a_link(self, address: str) -> None:
-        self._take(("link from", _place(address)), 60, 1.0)
+        self._take(("link from", place_of(address)), 60, 1.0)
 
     def _take(self, name: tuple[str, ...], size: float, per_second: float) -> None:
         if wait := self._buckets.take(name, size, per_second):
             raise RateExceeded(f"Too many attempts. Try again in {_in_words(wait)}.", wait)
 
 
-def _place(address: str) -> str:
+def place_of(address: str) -> str:
     """One line of the internet has a whole network of addresses in version 6."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -10,6 +10,7 @@ from typing import Any
 
 from bough.access import lookup
 from bough.config import Plan
+from bough.control.allowances import check_takes_changes
 from bough.control.desk import Desk
 from bough.domain.branch import Branch
 from bough.domain.change import Asked, written
@@ -30,7 +31,9 @@ class Changing:
         """A transaction in which nobody else changes the branch."""
         async with self._desk.turn(Touch(reach=Reach.BRANCH, project_id=held.id, branch_id=branch_id)) as rows:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
-            yield rows, await lookup.branch(rows, project, branch_id)
+            branch = await lookup.branch(rows, project, branch_id)
+            check_takes_changes(branch, await self.plan_for(rows, project))
+            yield rows, branch
 
     async def enqueue(
         self, rows: Rows, branch: Branch, change: Asked, before: Mapping[str, Any] | None = None

@@ -5,6 +5,7 @@ from dataclasses import replace
 from bough import clock
 from bough.access import lookup
 from bough.config import Plan
+from bough.control.allowances import Allowances, check_takes_changes
 from bough.control.desk import Desk
 from bough.control.endpoint_planning import PG_SETTINGS, EndpointWish, changed, planned
 from bough.domain.branch import Volume
@@ -45,6 +46,8 @@ class Endpoints:
                     "The branch has a read_write endpoint already, and can have no other. Make a read_only one, "
                     "or delete the one that is there."
                 )
+            if kind is EndpointType.READ_ONLY:
+                check_takes_changes(branch, plan)
             endpoint = replace(planned(project, branch, kind, wish, plan=plan, now=clock.now()), id=endpoint_id)
             await add(rows, endpoint)
             self._desk.record.about(thing=endpoint.id)
@@ -129,6 +132,9 @@ class Endpoints:
             endpoint = await lookup.endpoint(rows, project, endpoint_id)
             if endpoint.disabled and OperationAction.START_COMPUTE in actions:
                 raise PreconditionFailed(f"The endpoint {endpoint_id} is disabled. Enable it first.")
+            if OperationAction.START_COMPUTE in actions:
+                allowances = Allowances(self._desk.settings, self._desk.vault)
+                await allowances.check_transfers(rows, project.id, clock.now())
             after = wishing(endpoint, _TOWARDS[actions[0]], clock.now())
             await rows.endpoints.save(after)
             operations = await self._desk.enqueue(rows, *(_wish(action, endpoint) for action in actions))

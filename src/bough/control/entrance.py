@@ -11,14 +11,16 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
+from bough import clock
 from bough.control import defaults
+from bough.control.allowances import Allowances
 from bough.domain import allowed_ips
 from bough.domain.endpoint import max_connections
 from bough.domain.pooler import PoolSettings, pool_settings
 from bough.ids import EndpointId
 from bough.postgres.secret import ITERATIONS, SALT_BYTES, SCHEME
 from bough.store.roles import AtTheDoor
-from bough.store.store import Store
+from bough.store.store import Rows, Store
 
 _KEY_BYTES = 32
 
@@ -31,17 +33,21 @@ class Access:
     networks: tuple[str, ...] | None  # those that may connect, in CIDR form; None: all
     refusal: str | None  # why a known role cannot be let in whatever its password, in a sentence
     pool: PoolSettings
+    closed: str | None = None  # why nobody is let in for now, for whoever has the right password
+    read_only_hint: str | None = None  # what helps somebody who cannot write; None: there is room
 
 
 class Entrance:
-    def __init__(self, store: Store, secret: bytes) -> None:
+    def __init__(self, store: Store, secret: bytes, allowances: Allowances) -> None:
         self._store = store
         self._secret = secret
+        self._allowances = allowances
 
     async def access(self, endpoint_id: EndpointId, role: str) -> Access:
         mock = self._mock(endpoint_id, role)  # whether it is needed or not
         async with self._store.read() as rows:
             found = await rows.roles.at_the_door(endpoint_id, role)
+            closed, hint = await self._used_up(rows, found) if found else (None, None)
         verifier = found.verifier if found else None
         is_known = verifier is not None and verifier.startswith(f"{SCHEME}$")
         return Access(
@@ -53,7 +59,14 @@ class Entrance:
             else None,
             refusal=_refusal(role) if verifier is not None and not is_known else None,
             pool=_pool(found),
+            closed=closed,
+            read_only_hint=hint,
         )
+
+    async def _used_up(self, rows: Rows, found: AtTheDoor) -> tuple[str | None, str | None]:
+        """The same for every role, known or not: it is the gateway that asks for the password first."""
+        closed = await self._allowances.refusal(rows, found.terms, clock.now()) if found.has_transferred_all else None
+        return closed, await self._allowances.hint(rows, found.terms, found.fullness)
 
     def _mock(self, endpoint_id: EndpointId, role: str) -> str:
         """The same salt at every try, as a role that exists would have."""

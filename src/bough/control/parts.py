@@ -9,6 +9,7 @@ from bough.access.vault import Vault
 from bough.config import Settings
 from bough.control.activity import Activity
 from bough.control.attempts import Attempts
+from bough.control.creation_limits import CreationLimits
 from bough.control.desk import Desk
 from bough.control.figures import Figures
 from bough.control.key_use import KeyUse
@@ -16,6 +17,7 @@ from bough.control.limits import Limiter
 from bough.control.names import Names
 from bough.control.once import Once
 from bough.control.recording import Record
+from bough.control.wakes import Wakes
 from bough.domain.endpoint import Hosts
 from bough.engine.port import Engine
 from bough.operations.queue import Queue
@@ -34,6 +36,8 @@ class Parts:
     names: Names
     limiter: Limiter
     attempts: Attempts
+    creation_limits: CreationLimits
+    wakes: Wakes
     passwords: Passwords
     key_use: KeyUse
     figures: Figures

@@ -1,6 +1,7 @@
 """Projects: create, change, delete, recover."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from bough import clock
 from bough.access import lookup
@@ -45,34 +46,39 @@ class Projects:
         self._desk.check_makes_new()
         project_id = ProjectId.new()
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=project_id)) as rows:
-            await self._check_room(rows, organization)
-            project = planned_project(self._desk, project_id, wish, organization)
-            self._desk.record.about(org_id=organization.id, project_id=project_id, name=project.name)
-            secret = seeding.new_secret()
-            await rows.projects.add(project)
-            branch = seeding.new_branch(
-                project,
-                wish.branch_name or branches.DEFAULT_NAME,
-                project.created_at,
-                is_default=True,
-                annotations=dict(wish.annotations),
-            )
-            await seeding.plant(rows, branch)
-            plan = self._desk.plan_of(organization)
-            endpoint = planned(
-                project, branch, EndpointType.READ_WRITE, EndpointWish(), plan=plan, now=project.created_at
-            )
-            await rows.endpoints.add(endpoint)
-            vault = self._desk.vault if project.store_passwords else None
-            role = await seeding.first_role(rows, branch, wish.role_name, await secret, vault)
-            database = await seeding.first_database(rows, branch, wish.database_name, role)
-            creator = await rows.users.get(project.created_by)
-            operations = await self._desk.enqueue(
-                rows,
-                Wish(OperationAction.CREATE_TIMELINE, project.id, branch.id),
-                Wish(OperationAction.START_COMPUTE, project.id, branch.id, endpoint.id),
-            )
-        await self._desk.names.announce(endpoint.id, project.region_id)
+            created = await self.add(rows, project_id, wish, organization)
+        await self._desk.names.announce(created.endpoint.id, created.project.region_id)
+        return created
+
+    async def add(
+        self, rows: Rows, project_id: ProjectId, wish: NewProject, organization: Organization
+    ) -> CreatedProject:
+        """Its rows and the work, in a transaction that its caller began. Its host is to be announced afterwards."""
+        await self._check_room(rows, organization)
+        project = planned_project(self._desk, project_id, wish, organization)
+        self._desk.record.about(org_id=organization.id, project_id=project_id, name=project.name)
+        secret = seeding.new_secret()
+        await rows.projects.add(project)
+        branch = seeding.new_branch(
+            project,
+            wish.branch_name or branches.DEFAULT_NAME,
+            project.created_at,
+            is_default=True,
+            annotations=dict(wish.annotations),
+        )
+        await seeding.plant(rows, branch)
+        plan = self._desk.plan_of(organization)
+        endpoint = planned(project, branch, EndpointType.READ_WRITE, EndpointWish(), plan=plan, now=project.created_at)
+        await rows.endpoints.add(endpoint)
+        vault = self._desk.vault if project.store_passwords else None
+        role = await seeding.first_role(rows, branch, wish.role_name, await secret, vault)
+        database = await seeding.first_database(rows, branch, wish.database_name, role)
+        creator = await rows.users.get(project.created_by)
+        operations = await self._desk.enqueue(
+            rows,
+            Wish(OperationAction.CREATE_TIMELINE, project.id, branch.id),
+            Wish(OperationAction.START_COMPUTE, project.id, branch.id, endpoint.id),
+        )
         return CreatedProject(
             project=project,
             branch=branch,
@@ -100,13 +106,10 @@ class Projects:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.DELETE)
             if any(branch.is_protected for branch in await rows.branches.of_project(held.id)):
                 raise RuleBroken("The project has a protected branch. Unprotect it first, then delete the project.")
-            now = clock.now()
-            until = recovery_window(now, self._desk.settings.recoverable_seconds)
-            deleted = replace(project, deleted_at=now, recoverable_until=until, updated_at=now)
-            await rows.projects.save(deleted)
-            for endpoint in await rows.endpoints.of_project(held.id):
-                await rows.endpoints.save(wishing(endpoint, EndpointState.IDLE, now))
-                await self._desk.enqueue(rows, _wish(OperationAction.SUSPEND_COMPUTE, endpoint))
+            until = recovery_window(clock.now(), self._desk.settings.recoverable_seconds)
+            deleted, rests = await retire(rows, project, until)
+            for wish in rests:
+                await self._desk.enqueue(rows, wish)
         return deleted
 
     async def recover(self, held: Project) -> Project:
@@ -146,6 +149,17 @@ class Projects:
         for endpoint in active:
             operations += await self._desk.enqueue(rows, _wish(OperationAction.APPLY_CONFIG, endpoint))
         return operations
+
+
+async def retire(rows: Rows, project: Project, until: datetime) -> tuple[Project, list[Wish]]:
+    """The project as it is deleted, to be recovered until a moment; and the work that stops its computes."""
+    now = clock.now()
+    deleted = replace(project, deleted_at=now, recoverable_until=until, updated_at=now)
+    await rows.projects.save(deleted)
+    endpoints = await rows.endpoints.of_project(project.id)
+    for endpoint in endpoints:
+        await rows.endpoints.save(wishing(endpoint, EndpointState.IDLE, now))
+    return deleted, [_wish(OperationAction.SUSPEND_COMPUTE, endpoint) for endpoint in endpoints]
 
 
 def _wish(action: OperationAction, endpoint: Endpoint) -> Wish:

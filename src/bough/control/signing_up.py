@@ -4,6 +4,8 @@ Until then there is only the link; the password is chosen by whoever follows it,
 address of another. Whether an address has an account is told to whoever reads its mail, to nobody else.
 """
 
+from urllib.parse import urlencode
+
 from bough import clock
 from bough.access import passwords
 from bough.control import accounts, invitations, mail, signing_in
@@ -41,8 +43,11 @@ class SigningUp:
         self._parts = parts
         self._visitor = visitor
 
-    async def ask(self, email: str) -> str:
-        """The address that a mail goes to. Everything done is the same whether it has an account or not."""
+    async def ask(self, email: str, then: str = "") -> str:
+        """The address that a mail goes to. Everything done is the same whether it has an account or not.
+
+        `then` is the page of ours to which the link in the mail leads in the end, if it is not the usual one.
+        """
         self._check_is_open()
         parsed = email_address.parse(email)
         self._parts.attempts.to_ask_for_mail(self._visitor.address, parsed)
@@ -52,8 +57,8 @@ class SigningUp:
             # The token of someone who has an account goes nowhere.
             text = (_NEW if known is None else _KNOWN).format(
                 home=self._link(""),
-                finish=self._link(f"/welcome/finish?token={token}"),
-                sign_in=self._link("/signin"),
+                finish=self._link("/welcome/finish", token=token, next=then),
+                sign_in=self._link("/signin", next=then),
                 forgot=self._link("/forgot"),
             )
             subject = "Finish signing up" if known is None else "You have an account already"
@@ -112,8 +117,9 @@ class SigningUp:
         if self._parts.settings.sign_up != "open":
             raise Denied("Accounts are made by invitation here. Ask the operator, or an admin of an organization.")
 
-    def _link(self, path: str) -> str:
-        return mail.link(self._parts.settings, path)
+    def _link(self, path: str, **asked: str) -> str:
+        said = urlencode({name: value for name, value in asked.items() if value}, safe="/")
+        return mail.link(self._parts.settings, f"{path}?{said}" if said else path)
 
 
 def _check_name(name: str) -> None:

@@ -1,29 +1,23 @@
-"""Projects that change their owner: given by an admin of both sides, or offered and taken over by who knows the offer.
+"""Projects that change their owner: given by an admin of both sides, or offered and taken over by who has the offer."""
 
-A project goes with its data, computes and passwords; connections notice nothing. What people and keys had on it
-by its old organization ends: the admins of the new one decide anew.
-"""
-
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from bough import clock
 from bough.access import fresh
 from bough.control.desk import Desk
+from bough.control.handing_over import as_limits, as_reasons, hand_over
 from bough.domain import transfer
 from bough.domain.api_key import KeyKind
 from bough.domain.operation import Reach, Touch
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import OrgRight, Right
-from bough.domain.transfer import Room, Shortfall, TransferRequest
-from bough.errors import CapacityExceeded, Denied, Invalid, NotFound, Taken
+from bough.domain.transfer import TransferRequest
+from bough.errors import Denied, Invalid, NotFound, Taken
 from bough.ids import OrganizationId, ProjectId, TransferRequestId
 from bough.store.store import Rows
-
-_Told = Callable[[Sequence[Shortfall]], dict[str, Any]]  # how a refusal for want of room is put
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ class Transfers:
             caller.organization(source.id, to=OrgRight.MANAGE)
             destination = caller.organization(org_id, to=OrgRight.CREATE_PROJECTS)
             projects = await _living(rows, source.id, wanted)
-            await self._hand_over(rows, projects, destination, _limits)
+            await hand_over(self._desk, rows, projects, destination, as_limits)
 
     async def offer(self, held: Project, seconds: int) -> Offer:
         transfer.check_seconds(seconds)
@@ -84,7 +78,7 @@ class Transfers:
             destination = caller.organization(destination.id, to=OrgRight.CREATE_PROJECTS)
             if project.org_id == destination.id:
                 raise Taken("The organization has this project already. Name another with org_id.")
-            await self._hand_over(rows, [project], destination, _reasons)
+            await hand_over(self._desk, rows, [project], destination, as_reasons)
 
     async def _offered(self, rows: Rows, project_id: ProjectId, secret: str) -> Project:
         """The project, while the offer stands; the same words for all that may be wrong with it."""
@@ -93,49 +87,6 @@ class Transfers:
         if request is None or request.project_id != project_id or found is None or found.deleted_at is not None:
             raise NotFound.thing("transfer request")
         return found
-
-    async def _hand_over(self, rows: Rows, projects: Sequence[Project], destination: Organization, told: _Told) -> None:
-        project_ids, now = [project.id for project in projects], clock.now()
-        await self._check_room(rows, projects, destination, told)
-        await rows.projects.set_owner(project_ids, destination.id, now)
-        await rows.api_keys.revoke_all_on(project_ids, now)
-        await rows.grants.drop_all_on(project_ids, now)
-        await rows.transfer_requests.drop_all_of(project_ids)
-        record = self._desk.record
-        record.about(destination_org_id=destination.id)
-        for project in projects:
-            for org_id in (project.org_id, destination.id):
-                details = {**record.details, "source_org_id": project.org_id}
-                await record.write(rows, org_id=org_id, project_id=project.id, thing=project.name, details=details)
-        record.is_kept = True
-
-    async def _check_room(
-        self, rows: Rows, projects: Sequence[Project], destination: Organization, told: _Told
-    ) -> None:
-        plan = self._desk.plan_of(destination)
-        needed = Room(
-            projects=await rows.projects.count_in(destination.id) + len(projects),
-            branches=await rows.projects.most_branches([project.id for project in projects]),
-            history_seconds=max(project.history_retention_seconds for project in projects),
-        )
-        allowed = Room(projects=plan.projects, branches=plan.branches, history_seconds=plan.history_seconds)
-        if short := list(transfer.shortfalls(needed=needed, allowed=allowed)):
-            raise CapacityExceeded(
-                f"The projects do not fit into the organization, so nothing was moved. {short[0].sentence} "
-                "Make room there, or change its plan.",
-                code=short[0].code,
-                details=told(short),
-            )
-
-
-def _limits(short: Sequence[Shortfall]) -> dict[str, Any]:
-    """As clients expect it who gave projects away."""
-    return {"limits": [{"name": each.name, "expected": str(each.limit), "actual": str(each.wanted)} for each in short]}
-
-
-def _reasons(short: Sequence[Shortfall]) -> dict[str, Any]:
-    """As clients expect it who took a project over."""
-    return {"reasons": [{"message": each.sentence, "code": each.code} for each in short]}
 
 
 def _touch(project_id: ProjectId) -> Touch:

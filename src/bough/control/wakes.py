@@ -12,6 +12,7 @@ from bough.config import Settings
 from bough.control import metrics
 from bough.control.activity import Activity
 from bough.control.admission import Admission
+from bough.control.allowances import Allowances
 from bough.domain.endpoint import Endpoint, EndpointState, wishing
 from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.engine.port import Address, Engine
@@ -36,12 +37,14 @@ class Wakes:
         queue: Queue,
         events: Events,
         activity: Activity,
+        allowances: Allowances,
     ) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue
         self._events = events
         self._activity = activity
+        self._allowances = allowances
         self._seconds = settings.wake_seconds
         self._admission = Admission(settings.wakes_at_once, settings.wakes_per_second)
         self._waking: dict[EndpointId, asyncio.Task[Address]] = {}
@@ -108,8 +111,9 @@ class Wakes:
     async def _endpoint(self, endpoint_id: EndpointId) -> Endpoint:
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.living(endpoint_id)
-        if endpoint is None:
-            raise NotFound.thing("endpoint")
+            if endpoint is None:
+                raise NotFound.thing("endpoint")
+            await self._allowances.check_transfers(rows, endpoint.project_id, clock.now())
         if endpoint.disabled:
             raise PreconditionFailed(
                 f"The endpoint {endpoint_id} is disabled. Enable it with PATCH "

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from bough.domain.allowance import Fullness
 from bough.errors import Invalid, RuleBroken
 from bough.ids import BranchId, LineageId, ProjectId, UserId, VolumeId
 
@@ -57,6 +58,8 @@ class Branch:
     deletion_method: str | None = None  # `user` or `ttl`
     written_bytes: int = 0  # WAL that was written since it was made, as far as it was measured
     wal_position: int | None = None  # where that was measured last
+    fullness: Fullness = Fullness.ROOM
+    stored_bytes: int | None = None  # that count towards its limit; known when there is no room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

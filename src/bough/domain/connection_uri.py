@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 def connection_uri(*, role: str, password: str, host: str, database: str) -> str:
     who = f"{_quoted(role)}:{_quoted(password)}"
-    return f"postgresql://{who}@{host}/{_quoted(database)}?sslmode=require&channel_binding=require"
+    return f"postgresql://{who}@{host}/{_quoted(database)}?channel_binding=require&sslmode=require"
 
 
 def _quoted(part: str) -> str:

@@ -141,7 +141,10 @@ class Engine(Protocol):
         """
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
-        """The change is made in the branch, by the compute that serves it or by one of its own for that moment."""
+        """The change is made in the branch, by the compute that serves it or by one of its own for that moment.
+
+        A compute that stands refuses it.
+        """
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         """A compute serves the volume with exactly these settings, restarted when it must be.
@@ -160,6 +163,9 @@ class Engine(Protocol):
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         """What a running endpoint's databases hold and its compute has used; None when it does not run."""
+
+    async def stored(self, endpoint: EndpointId) -> int | None:
+        """How many bytes a running endpoint's databases hold above a single empty one; None when it does not run."""
 
     async def following(self, endpoint: EndpointId) -> Following | None:
         """How a read replica stands; None when it does not run, or is none."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from bough.domain.allowance import Fullness
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointType, max_connections
@@ -54,6 +55,7 @@ class ComputeSpec:
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
     databases: tuple[DatabaseSpec, ...]  # those that Postgres is to be told of
+    stands: bool = False  # nothing can be written in it, whatever its clients set
     follows: Follow | None = None  # of a read replica, whose volume is made when it is missing or of no use
     replicas: tuple[VolumeId, ...] = ()  # the volumes of those that follow it
 
@@ -101,7 +103,8 @@ def compute_spec(
         install=project.install,
         cu=endpoint.max_cu,
         min_cu=endpoint.min_cu,
-        settings=_settings(project, endpoint),
+        settings={**_settings(project, endpoint), **_read_only(branch)},
+        stands=branch.fullness is Fullness.OVERFULL,
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_wished else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_wished),
     )
@@ -123,8 +126,14 @@ def _following(
         settings=replication.raised(spec.settings, least),
         roles=tuple(replace(role, verifier=None) for role in spec.roles),
         databases=(),
+        stands=False,
         follows=Follow(volume_id=spec.volume_id, endpoint_id=writer),
     )
+
+
+def _read_only(branch: Branch) -> dict[str, str]:
+    """Of a branch that is full. Who deletes something asks for a transaction that may write."""
+    return {} if branch.fullness is Fullness.ROOM else {"default_transaction_read_only": "on"}
 
 
 def _settings(project: Project, endpoint: Endpoint) -> dict[str, str]:

@@ -8,6 +8,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from bough import log
 from bough.errors import PlatformError
@@ -16,19 +17,21 @@ from bough.gateway.remembering import Remembering
 from bough.ids import EndpointId
 
 EVERY = 1.0  # seconds
+HINT = "hint"  # what control says, and waits for
 _EVEN_WHEN_QUIET = 10  # beats
 
 logger = log.get(room="gateway")
 
 
 class Tally:
-    __slots__ = ("bytes_in", "bytes_out", "connections", "opened")
+    __slots__ = ("bytes_in", "bytes_out", "connections", "opened", "read_only_hint")
 
     def __init__(self) -> None:
         self.bytes_in = 0
         self.bytes_out = 0
         self.opened = 0
         self.connections = 0
+        self.read_only_hint = b""  # for clients who cannot write, connected before or after; empty: there is room
 
     def taken(self, endpoint: EndpointId, pool: PoolUse | None) -> Used:
         """What there is since the last time; counting begins anew."""
@@ -58,14 +61,23 @@ class Activity:
         self.pool_use: Callable[[EndpointId], PoolUse | None] = lambda _: None
 
     @contextmanager
-    def connection(self, endpoint: EndpointId) -> Iterator[Tally]:
+    def connection(self, endpoint: EndpointId, hint: str | None = None) -> Iterator[Tally]:
         tally = self._tallies.setdefault(endpoint, Tally())
+        tally.read_only_hint = _encoded(hint)
         tally.opened += 1
         tally.connections += 1
         try:
             yield tally
         finally:
             tally.connections -= 1
+
+    async def from_control(self, body: Any) -> bool:
+        """Hints by endpoint; what was remembered of these endpoints has older ones."""
+        for name, hint in body.items():
+            if tally := self._tallies.get(EndpointId(name)):
+                tally.read_only_hint = _encoded(hint)
+        self._remembering.drop(EndpointId(name) for name in body)
+        return True
 
     @property
     def connections(self) -> int:
@@ -115,3 +127,8 @@ class Activity:
             return None
         self._sequence += 1
         return Report(worker=self._worker, sequence=self._sequence, endpoints=told)
+
+
+def _encoded(hint: str | None) -> bytes:
+    """As a field of a message, in any encoding that a client may have."""
+    return (hint or "").encode("ascii", "replace").replace(b"\0", b"")

@@ -95,8 +95,8 @@ async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes 
         with rooms.limits.newcomer(address):
             entered = await _entered(rooms, visitor, address)
         if entered is not None:
-            startup, target, (endpoint, pool) = entered
-            with rooms.activity.connection(endpoint) as tally:
+            startup, target, (endpoint, pool, hint) = entered
+            with rooms.activity.connection(endpoint, hint) as tally:
                 guest = Guest(visitor, startup.agreed_minor, tally)
                 if pool is None:
                     await _through(rooms, guest, endpoint, target)

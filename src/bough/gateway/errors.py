@@ -37,6 +37,11 @@ def wrong_password(role: str) -> Refused:
     return Refused(Trouble(code="28P01", message=f'password authentication failed for user "{role}"'))
 
 
+def closed(why: str) -> Refused:
+    """Control's own words, for somebody who has the password."""
+    return Refused(Trouble(code="53400", message=why))  # configuration_limit_exceeded
+
+
 UNENCRYPTED = Refused(
     Trouble(
         code="28000",

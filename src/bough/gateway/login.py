@@ -12,7 +12,7 @@ from bough.errors import Denied, Invalid
 from bough.gateway.auth import password
 from bough.gateway.auth.scram import Exchange, Verifier, WrongPassword
 from bough.gateway.door import Visitor
-from bough.gateway.errors import wrong_password
+from bough.gateway.errors import closed, wrong_password
 from bough.gateway.limits import Limits
 from bough.gateway.plane import Access, PoolSettings
 from bough.gateway.remembering import Remembering
@@ -34,6 +34,7 @@ NO_ENDPOINT = (
 class Entered(NamedTuple):
     endpoint: EndpointId
     pool: PoolSettings | None  # None: a compute's own session
+    read_only_hint: str | None  # for whoever cannot write
 
 
 class Login:
@@ -60,7 +61,10 @@ class Login:
             raise wrong_password(target.role) from None
         self._limits.passed(address, endpoint)
         _check_network(access, address)
-        return Entered(endpoint, access.pool if pooled or access.pool.direct_host_too else None)
+        if access.closed is not None:
+            raise closed(access.closed)
+        pool = access.pool if pooled or access.pool.direct_host_too else None
+        return Entered(endpoint, pool, access.read_only_hint)
 
     async def _asked_for_password(self, visitor: Visitor) -> tuple[EndpointId, bool, str]:
         await visitor.line.send(messages.ASK_PASSWORD)

@@ -46,6 +46,8 @@ class Access:
     networks: tuple[Network, ...] | None  # None: from everywhere
     refusal: str | None  # why this role cannot enter, whatever its password
     pool: PoolSettings = PoolSettings()
+    closed: str | None = None  # why nobody enters now; only for whoever has the right password
+    read_only_hint: str | None = None  # for whoever cannot write
 
     @classmethod
     def parse(cls, said: Mapping[str, Any]) -> "Access":
@@ -57,6 +59,8 @@ class Access:
             networks=None if networks is None else tuple(ip_network(text) for text in networks),
             refusal=said["refusal"],
             pool=PoolSettings.parse(said.get("pool", {})),
+            closed=said.get("closed"),
+            read_only_hint=said.get("read_only_hint"),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -68,6 +72,8 @@ class Access:
             "networks": None if networks is None else [str(network) for network in networks],
             "refusal": self.refusal,
             "pool": asdict(self.pool),
+            "closed": self.closed,
+            "read_only_hint": self.read_only_hint,
         }
 
 

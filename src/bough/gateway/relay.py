@@ -1,7 +1,8 @@
 """Copying both ways between a client and its compute.
 
 What one side cannot take waits here, a piece at most, and the other side is not read meanwhile; so memory
-stays flat however slow a reader is. All connections of a worker share one room to read into.
+stays flat however slow a reader is. All connections of a worker share one room to read into. Nothing is read of
+what goes by, but for a database that is full: there errors get a hint, when they stand between whole messages.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from bough.gateway.activity import Tally
 from bough.gateway.channel import Channel, Lost
+from bough.gateway.wire.hints import has_mark, hinted
 from bough.gateway.wire.messages import READY_HEAD, READY_LENGTH, TERMINATE
 
 _BUFFER = bytearray(65536)
@@ -110,15 +112,20 @@ class Relay:
             return None
         if count == 0:
             return self._compute_finished()
-        self._tally.bytes_out += count
+        was_ready = self._is_ready
         self._is_ready = count >= READY_LENGTH and _BUFFER.startswith(READY_HEAD, count - READY_LENGTH)
         self._asks = False
+        said: memoryview | bytes = _ROOM[:count]
+        if self._tally.read_only_hint and was_ready and has_mark(_BUFFER, count):
+            said = hinted(bytes(said), self._tally.read_only_hint) or said
+            count = len(said)
+        self._tally.bytes_out += count
         try:
-            sent = self._client.send(_ROOM[:count])
+            sent = self._client.send(said)
         except Lost:
             return self._client_lost()
         if sent < count:
-            self._to_client = bytes(_ROOM[sent:count])
+            self._to_client = bytes(said[sent:])
             self._loop.remove_reader(self._compute.fd)
             self._loop.add_writer(self._client.fd, self._flush_client)
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from bough import log
 from bough.beside import beside
 from bough.errors import PlatformError
+from bough.gateway import activity as use
 from bough.gateway import cancel
 from bough.gateway import remembering as remember
 from bough.gateway.activity import Activity
@@ -112,6 +113,7 @@ def answers(rooms: Rooms) -> Answers:
         cancel.QUESTION: rooms.cancels.from_sibling,
         remember.QUESTION: rooms.remembering.to_sibling,
         remember.FORGET: rooms.remembering.from_control,
+        use.HINT: rooms.activity.from_control,
     }
 
 

@@ -19,7 +19,7 @@ async def ask(visit: Visit) -> Response:
         asked = await SettingPasswords(visit.parts, visit.visitor).ask(email)
     except PlatformError as error:
         return visit.again("forgot.html", error, email=email)
-    return visit.page("look_into_mail.html", email=asked, to="set a password")
+    return visit.page("look_into_mail.html", email=asked, to="set a password", back=ACCOUNT)
 
 
 async def show_reset(visit: Visit) -> Response:

@@ -6,6 +6,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from bough.domain import allowance
+from bough.pages import way_back
+
 _templates = Environment(
     loader=PackageLoader("bough.pages"),
     autoescape=True,
@@ -24,3 +27,5 @@ def _moment(at: datetime) -> Markup:
 
 
 _templates.filters["moment"] = _moment
+_templates.filters["size"] = allowance.in_words
+_templates.filters["and_back"] = way_back.and_back

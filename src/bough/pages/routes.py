@@ -2,7 +2,7 @@
 
 from starlette.routing import Route
 
-from bough.pages import account, account_changes, assets, forgot, invitation, sign_in, sign_up, start, welcome
+from bough.pages import account, account_changes, assets, claim, forgot, invitation, sign_in, sign_up, start, welcome
 from bough.pages.page import at, of_a_person
 
 
@@ -18,6 +18,11 @@ def routes() -> list[Route]:
         at("/reset", get=forgot.show_reset, post=forgot.reset),
         at("/welcome", get=welcome.show, post=welcome.begin),
         at("/invitation", get=invitation.show, post=invitation.accept),
+        at("/claim/{id}", get=claim.show),
+        at("/claim/{id}/start", post=claim.start),
+        at("/claim/{id}/confirm", post=claim.confirm),
+        at("/claim/{id}/cancel", post=claim.cancel),
+        at("/database/{id}", get=claim.lead_here),
         at("/account", get=of_a_person(account.show)),
         at("/account/keys", post=of_a_person(account_changes.create_key)),
         at("/account/keys/revoke", post=of_a_person(account_changes.revoke_key)),

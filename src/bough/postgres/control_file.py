@@ -16,7 +16,8 @@ from bough.postgres.wal import position_text, segment_name
 PATH = "global/pg_control"
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
 _LIMITS = struct.Struct("<180x5I")  # in the order of `LIMITS`
-_SHUT_DOWN = 1  # DB_SHUTDOWNED: the checkpoint is the last record
+# DB_SHUTDOWNED, and DB_SHUTDOWNED_IN_RECOVERY of one that stood still: the checkpoint is the last record.
+_SHUT_DOWN = (1, 2)
 _RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
 
 
@@ -36,7 +37,7 @@ class ControlFile:
 
     @property
     def shut_down(self) -> bool:
-        return self.state == _SHUT_DOWN
+        return self.state in _SHUT_DOWN
 
     @property
     def recovers_from_backup(self) -> bool:

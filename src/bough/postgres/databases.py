@@ -21,11 +21,13 @@ OWNED = """
      where rolname = $1 order by datname
 """
 CUT_OFF = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where datname = $1"
-SIZE = """
+# Whatever a tenant calls a template counts too.
+SIZE = f"""
     select coalesce(sum(pg_catalog.pg_database_size(oid)), 0)::bigint
       from pg_catalog.pg_database
-     where not datistemplate and datname <> 'postgres'
+     where datname not in ('{MAINTENANCE_DATABASE}', 'template0', 'template1')
 """
+STORED = f"select greatest(0, ({SIZE}) - pg_catalog.pg_database_size('template0'))::bigint"
 
 
 def create(name: str, owner: str) -> str:

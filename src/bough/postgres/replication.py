@@ -46,8 +46,11 @@ STANDING = """
            (pg_catalog.pg_last_wal_replay_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint as replayed,
            extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::float8 as age
 """
-# Of whom it follows: what is on its disk, for nothing else is sent.
-WRITTEN = "select (pg_catalog.pg_current_wal_flush_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint"
+# Of whom it follows: what is on its disk, for nothing else is sent. One that stands still writes no more.
+WRITTEN = """
+    select (case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
+                 else pg_catalog.pg_current_wal_flush_lsn() end - '0/0'::pg_catalog.pg_lsn)::bigint
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,12 @@ from bough.store.tables import (
     api_keys,
     branches,
     endpoints,
+    instant_databases,
+    operations,
     permissions,
     project_roles,
     projects,
+    transfer_periods,
     transfer_requests,
     usage,
 )
@@ -209,8 +212,18 @@ class Projects(Queries):
         )
         return [rebuild(Project, row) for row in rows]
 
+    async def purged_in(self, org_id: OrganizationId, limit: int) -> list[ProjectId]:
+        """Those of an organization of which only the id and the work that was done are left."""
+        wanted = sa.select(projects.c.id).where(projects.c.org_id == org_id, projects.c.purged_at.is_not(None))
+        return [ProjectId(row["id"]) for row in await self._all(wanted.limit(limit))]
+
+    async def forget(self, project_id: ProjectId) -> None:
+        """Nothing of a purged project is left, so that its id may be given again."""
+        await self._run(sa.delete(operations).where(operations.c.project_id == project_id))
+        await self._run(sa.delete(projects).where(projects.c.id == project_id))
+
     async def set_purged(self, project_id: ProjectId, now: datetime) -> None:
         """Its keys and what was given on it go; its row stays, so that its id is never used again."""
-        for table in (api_keys, permissions, project_roles, transfer_requests):
+        for table in (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods):
             await self._run(sa.delete(table).where(table.c.project_id == project_id))
         await self._run(sa.update(projects).where(projects.c.id == project_id).values(purged_at=now))

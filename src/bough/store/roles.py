@@ -1,17 +1,20 @@
 """Named queries on roles."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from bough.domain.allowance import Fullness
+from bough.domain.endpoint import EndpointType
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId
+from bough.store.allowances import Terms
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import branches, endpoints, projects, roles
+from bough.store.tables import branches, endpoints, organizations, projects, roles, transfer_periods
 
 _OF_BRANCH = sa.select(roles).where(same(roles.c.branch_id)).order_by(roles.c.name)
 _one = (same(roles.c.branch_id, "own_branch"), same(roles.c.name, "own_name"))
@@ -28,9 +31,18 @@ _AT_THE_DOOR = (
         endpoints.c.settings.label("endpoint_settings"),
         endpoints.c.max_cu,
         endpoints.c.pooler_enabled,
+        projects.c.id.label("project_id"),
+        projects.c.org_id,
+        organizations.c.plan,
+        sa.case((endpoints.c.type == EndpointType.READ_WRITE, branches.c.fullness), else_=Fullness.ROOM.value).label(
+            "fullness"
+        ),
+        sa.func.coalesce(transfer_periods.c.is_over, sa.false()).label("has_transferred_all"),
     )
     .select_from(endpoints)
     .join(projects, projects.c.id == endpoints.c.project_id)
+    .join(organizations, organizations.c.id == projects.c.org_id)
+    .outerjoin(transfer_periods, transfer_periods.c.project_id == projects.c.id)
     .join(branches, branches.c.id == endpoints.c.branch_id)
     .outerjoin(roles, sa.and_(roles.c.branch_id == endpoints.c.branch_id, same(roles.c.name)))
     .where(
@@ -53,6 +65,9 @@ class AtTheDoor:
     endpoint_settings: Mapping[str, Any]
     max_cu: float
     pooler_enabled: bool
+    fullness: Fullness  # of what can be written through it
+    has_transferred_all: bool  # that its project may
+    terms: Terms
 
 
 class Roles(Queries):
@@ -84,4 +99,9 @@ class Roles(Queries):
     async def at_the_door(self, endpoint_id: EndpointId, name: str) -> AtTheDoor | None:
         """In one question; None when no living project has such an endpoint."""
         row = await self._one(_AT_THE_DOOR, id=endpoint_id, name=name)
-        return AtTheDoor(**row) if row else None
+        return _at_the_door(row) if row else None
+
+
+def _at_the_door(row: Mapping[str, Any]) -> AtTheDoor:
+    own = {each.name: row[each.name] for each in fields(AtTheDoor) if each.name not in ("terms", "fullness")}
+    return AtTheDoor(**own, fullness=Fullness(row["fullness"]), terms=rebuild(Terms, row))

@@ -3,6 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from bough.store.allowances import Allowances
 from bough.store.api_keys import ApiKeys
 from bough.store.audit import Audit
 from bough.store.branch_pages import BranchPages
@@ -11,11 +12,13 @@ from bough.store.databases import Databases
 from bough.store.endpoints import Endpoints
 from bough.store.grants import Grants
 from bough.store.idempotency import Idempotency
+from bough.store.instant_databases import InstantDatabases
 from bough.store.invitations import Invitations
 from bough.store.letters import Letters
 from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
+from bough.store.prepared_databases import PreparedDatabases
 from bough.store.projects import Projects
 from bough.store.queries import Connection
 from bough.store.roles import Roles
@@ -40,8 +43,11 @@ class Rows:
         self.projects = Projects(connection)
         self.grants = Grants(connection)
         self.transfer_requests = TransferRequests(connection)
+        self.instant_databases = InstantDatabases(connection)
+        self.prepared_databases = PreparedDatabases(connection)
         self.branches = Branches(connection)
         self.branch_pages = BranchPages(connection)
+        self.allowances = Allowances(connection)
         self.endpoints = Endpoints(connection)
         self.roles = Roles(connection)
         self.databases = Databases(connection)

@@ -1,5 +1,6 @@
 """What each compute that runs has used, how large its branch is, and how it is: measured, never guessed."""
 
+from bough.control.activity import Activity
 from bough.control.figures import Figures
 from bough.domain.endpoint import Endpoint
 from bough.engine.port import Engine, Usage
@@ -11,10 +12,12 @@ from bough.store.store import Store
 class MeasureBranches:
     every = 30.0
 
-    def __init__(self, store: Store, engine: Engine, figures: Figures) -> None:
+    def __init__(self, store: Store, engine: Engine, figures: Figures, activity: Activity) -> None:
         self._store = store
         self._engine = engine
         self._figures = figures
+        self._activity = activity
+        self._sizes: dict[EndpointId, int] = {}
 
     async def run(self) -> str:
         async with self._store.read() as rows:
@@ -26,6 +29,10 @@ class MeasureBranches:
                 measured[endpoint.id] = usage
                 await self._note(endpoint, usage)
         self._figures.note(measured)
+        sizes = {endpoint_id: usage.logical_bytes for endpoint_id, usage in measured.items()}
+        # It may have grown, or shrunk, without a client: a subscription writes, and so does autovacuum.
+        self._activity.unmeasured(each for each in sizes if sizes[each] != self._sizes.get(each, sizes[each]))
+        self._sizes = sizes
         return ""
 
     async def _note(self, endpoint: Endpoint, usage: Usage) -> None:

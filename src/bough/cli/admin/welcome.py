@@ -6,7 +6,7 @@ from bough.cli import output
 from bough.cli.admin import asking
 from bough.cli.admin.addresses import Addresses
 from bough.cli.admin.ports import Ports
-from bough.config import Settings
+from bough.config import DEFAULT_API_PORT, Settings
 from bough.control import mail, names, welcoming
 from bough.domain import database, role
 from bough.errors import PlatformError
@@ -69,6 +69,14 @@ def _for_people(settings: Settings, addresses: Addresses, key: str, sign_in_url:
     output.say(f"\nList your projects:\n\n  {curl}")
     output.say(f"\nCreate one:\n\n  {curl} \\\n    -H 'Content-Type: application/json' -d '{FIRST_PROJECT}'")
     _show_connecting(settings, addresses, key)
+    if settings.instant_per_hour:
+        output.say(f"A database for somebody without an account:\n\n  {_get_db(addresses)}\n")
+
+
+def _get_db(addresses: Addresses) -> str:
+    """As somebody types it who has nothing but our address."""
+    command = f"{output.program()} get-db -y"
+    return command if addresses.api_port == DEFAULT_API_PORT else f"{command} --host {addresses.root}"
 
 
 def _show_connecting(settings: Settings, addresses: Addresses, key: str) -> None:

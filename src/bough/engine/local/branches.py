@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from bough import clock
 from bough.engine.local import origins
-from bough.engine.local.computes import labels, process, session
+from bough.engine.local.computes import labels, process, session, standbys
 from bough.engine.local.computes.living import Living
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.owners import Owners
@@ -69,6 +70,8 @@ class Branches:
             sockets = await self._living.settled(parent)
             if sockets is None:
                 return await self._clone_stopped(made, parent, record.origin)
+            if await asyncio.to_thread(standbys.is_marked, self._volumes.folder(parent).data):
+                return await self._clone_still(made, parent, sockets)
         return await self._clone_running(made, parent, sockets, install)
 
     async def _clone_stopped(self, made: NewVolume, parent: VolumeId, its_origin: Origin) -> Origin:
@@ -78,6 +81,15 @@ class Branches:
         if control is None:
             return origins.of_unopened(its_origin)
         return await asyncio.to_thread(origins.of_stopped, made.data, control)
+
+    async def _clone_still(self, made: NewVolume, parent: VolumeId, sockets: Path) -> Origin:
+        """After the one checkpoint that it has to make, none of its files changes any more."""
+        data, source_wal = self._volumes.folder(parent).data, self._volumes.wal(parent)
+        async with session.opened(sockets) as ours:
+            await ours.run("checkpoint")
+            subscribes = await ours.subscribes()
+        control = await self._volumes.work(lambda: _clone_whole(made, data, source_wal))
+        return Origin(lsn=control.checkpoint if control else None, at=clock.now(), subscribes=subscribes)
 
     async def _clone_running(self, made: NewVolume, parent: VolumeId, sockets: Path, install: Install) -> Origin:
         data, source_wal = self._volumes.folder(parent).data, self._volumes.wal(parent)

@@ -17,6 +17,7 @@ from bough.engine.local.computes.living import Living
 from bough.engine.local.computes.private import PrivateComputes
 from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
+from bough.engine.local.computes.still import StillComputes
 from bough.engine.local.folders import Folders
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.installs.offer import Offer
@@ -70,6 +71,7 @@ class LocalEngine:
         self._living = Living(self._folders, self._volumes, entrants, self._groups)
         self._computes = Computes(self._living, self._folders, self._volumes, entrants, self._groups)
         self._private = PrivateComputes(self._computes, self._living)
+        self._still = StillComputes(self._computes, self._living, self._private, self._volumes)
         self._sizes = Sizes(self._living.runs, self._volumes, self._groups)
         self._owners = Owners(self._sandbox, self._volumes)
         self._locks = Locks()
@@ -152,6 +154,8 @@ class LocalEngine:
         async with self._served(spec.endpoint_id), self._locks.of(spec.volume_id):
             if spec.follows is not None:
                 return await self._ensure_follows(spec, spec.follows, install)
+            if spec.stands:
+                spec = await self._still.prepared(spec, install)
             readiness = await self._computes.ensure(spec, install)
             if readiness is Readiness.READY:
                 await self._replicas.welcome(spec)
@@ -184,6 +188,9 @@ class LocalEngine:
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         return await self._looking.usage(endpoint)
+
+    async def stored(self, endpoint: EndpointId) -> int | None:
+        return await self._looking.stored(endpoint)
 
     async def following(self, endpoint: EndpointId) -> Following | None:
         return await self._standings.following(endpoint)

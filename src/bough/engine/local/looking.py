@@ -47,6 +47,13 @@ class Looking:
             cu=await asyncio.to_thread(self._sizes.size, endpoint),
         )
 
+    async def stored(self, endpoint: EndpointId) -> int | None:
+        sockets = await self._living.sockets(endpoint)
+        if sockets is None:
+            return None
+        async with session.opened(sockets) as ours:
+            return await ours.stored_bytes()
+
     async def contents(self, endpoint: EndpointId) -> Contents | None:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:

@@ -27,6 +27,9 @@ class Borrower(Protocol):
     def hear(self, data: memoryview | bytes) -> bool:
         """Whether it took all of it and may be told more."""
 
+    def hinted(self, error: bytes) -> bytes | None:
+        """The error with what helps a client of a database that is full; None: as it is."""
+
     def go_on(self) -> None:
         """The member takes what you have to say."""
 

@@ -14,6 +14,7 @@ from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.requests import HEAD, Requests
 from bough.gateway.pooling.translation import FLUSH, Translation
 from bough.gateway.wire import messages
+from bough.gateway.wire.hints import with_hint
 from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.messages import Trouble
 
@@ -157,6 +158,10 @@ class Client:
             return True
         self._inlet.block(_IS_FULL)
         return False
+
+    def hinted(self, error: bytes) -> bytes | None:
+        hint = self._tally.read_only_hint
+        return with_hint(error, hint) if hint else None
 
     def go_on(self) -> None:
         held, self.held = self.held, b""

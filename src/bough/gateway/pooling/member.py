@@ -205,6 +205,9 @@ class Member(Link):
     def in_their_words(self, error: bytes) -> bytes:
         return error if self.client is None else self.client.translation.prepared.in_their_words(error)
 
+    def hinted(self, error: bytes) -> bytes | None:
+        return None if self.client is None else self.client.hinted(error)
+
     def reports(self, body: bytes) -> None:
         self.reported = self.reported.changed(body)
         if self.client is not None and self._own is _NOTHING:

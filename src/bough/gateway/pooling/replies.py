@@ -10,7 +10,7 @@ from bough.gateway.pooling.awaited import Awaited, Words
 from bough.gateway.pooling.batches import ANSWERED
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.statements import PREFIX, shape
-from bough.gateway.wire import messages
+from bough.gateway.wire import hints, messages
 from bough.gateway.wire.messages import Trouble
 from bough.gateway.wire.refusals import NEAR, SYNTAX_ERROR
 
@@ -25,6 +25,7 @@ _OURS = frozenset((Awaited.PARSE_OURS, Awaited.CLOSE_OURS, Awaited.SENTINEL))
 _OUR_NAME = b'"' + PREFIX
 _DESCRIBES = frozenset((Awaited.DESCRIBE, Awaited.DESCRIBE_OURS))
 _SHUT_DOWN = "57P01"
+_READ_ONLY = hints.READ_ONLY.decode()
 _NO_STATEMENT = "26000"
 _OLD_PLAN = b"\0RRevalidateCachedQuery\0"  # where Postgres finds that a plan does not fit its tables any longer
 _SET, _RESET, _DEALLOCATE = b"SET\0", b"RESET\0", b"DEALLOCATE\0"
@@ -49,6 +50,9 @@ class Hooks(Protocol):
 
     def in_their_words(self, error: bytes) -> bytes:
         """An error message that speaks of statements by our names."""
+
+    def hinted(self, error: bytes) -> bytes | None:
+        """With what helps somebody who cannot write; None: as it is."""
 
 
 class Replies:
@@ -224,6 +228,8 @@ class Replies:
         is_ours = _OUR_NAME in message
         if (is_ours and trouble.code == _NO_STATEMENT) or _OLD_PLAN in message:
             self._ledger.doubt()
+        if trouble.code == _READ_ONLY:
+            return self._hooks.hinted(message)
         return self._hooks.in_their_words(message) if is_ours else None
 
     def _refused(self, code: str, message: bytes) -> bytes | None:

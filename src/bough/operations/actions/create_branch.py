@@ -81,6 +81,8 @@ class CreateBranch(Action):
         for role in await rows.roles.of_branch(branch.id) if self._rekeys else []:
             await rows.roles.set_told(branch.id, role.name, role.verifier, now)
         made = moved(branch, BranchState.READY, now)
+        if parent is not None and branch.init_source != SCHEMA_ONLY:
+            made = replace(made, fullness=parent.fullness, stored_bytes=parent.stored_bytes)
         await rows.branches.save(
             replace(
                 made,

@@ -69,6 +69,34 @@ transfer_requests = sa.Table(
     sa.Index(None, "expires_at"),
 )
 
+# Of an instant database's id, which is a secret, the digest is kept to find it by, and the id itself sealed.
+instant_databases = sa.Table(
+    "instant_databases",
+    metadata,
+    text("digest", primary_key=True),
+    text("sealed_id"),
+    text("project_id", sa.ForeignKey("projects.id"), unique=True),
+    text("ref"),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("expires_at"),
+    text("claiming_by", sa.ForeignKey("users.id"), nullable=True),
+    moment("claiming_until", nullable=True),
+    text("claimed_by", sa.ForeignKey("users.id"), nullable=True),
+    moment("claimed_at", nullable=True),
+    partial("ix_instant_databases_unclaimed", "claimed_at is null", "expires_at"),
+)
+
+transfer_periods = sa.Table(
+    "transfer_periods",
+    metadata,
+    text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    moment("began_at"),
+    sa.Column("bytes_before", sa.BigInteger, nullable=False),
+    flag("is_over"),
+    partial("ix_transfer_periods_over", "is_over", "project_id"),
+)
+
 volumes = sa.Table(
     "volumes",
     metadata,
@@ -117,9 +145,12 @@ branches = sa.Table(
     text("deletion_method", nullable=True),
     sa.Column("written_bytes", sa.BigInteger, nullable=False),
     sa.Column("wal_position", sa.BigInteger, nullable=True),
+    text("fullness"),
+    sa.Column("stored_bytes", sa.BigInteger, nullable=True),
     sa.Index(None, "project_id", "created_at"),
     sa.Index(None, "parent_id"),
     partial("ix_branches_names", "deleted_at is null", "project_id", "name", unique=True),
+    partial("ix_branches_full", "fullness <> 'room'", "project_id"),
     partial("ix_branches_expiring", "expires_at is not null and deleted_at is null", "expires_at"),
 )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import metrics, postmaster, process, session, sizing
+from bough.engine.local.computes import metrics, postmaster, process, session, sizing, standbys
 from bough.engine.local.computes.compute_log import LacksSettings
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
@@ -74,6 +74,18 @@ class Computes:
             return False
         return await self._living.sockets(spec.endpoint_id) is not None
 
+    async def is_told(self, spec: ComputeSpec, install: Install) -> bool:
+        """Whether its Postgres has nothing to be told of roles and databases."""
+        if not spec.wished_roles and not spec.databases:
+            return True
+        wished = wish(spec, major=install.major, entrants=self._entrants)
+        return wished.is_in(await asyncio.to_thread(self._volumes.folder(spec.volume_id).applied))
+
+    async def tell(self, spec: ComputeSpec, install: Install, sockets: Path) -> None:
+        """Roles and databases, by another compute on its volume."""
+        launch, _ = await unbroken(lambda: self._prepared(spec, install))
+        await self._apply(spec, launch, wish(spec, major=install.major, entrants=self._entrants), sockets)
+
     async def _round(self, spec: ComputeSpec, launch: Launch, wished: Wish, until: float) -> Readiness | None:
         """One go at the wish; None when the compute was stopped for settings that need a restart."""
         live = await self._live(spec, launch) or await self._start(spec, launch, wished)
@@ -87,7 +99,7 @@ class Computes:
                 await process.stop(live)
                 return None
         if not is_private(spec.endpoint_id):
-            await self._apply(spec, launch, wished)
+            await self._apply(spec, launch, wished, launch.sockets)
         return Readiness.READY
 
     async def _live(self, spec: ComputeSpec, launch: Launch) -> Postmaster | None:
@@ -144,6 +156,8 @@ class Computes:
 
     async def _needs_restart(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> bool:
         """Bring changed settings in by a reload. They count as in force only when that is done."""
+        if spec.follows is None and standbys.is_marked(launch.data) != spec.stands:
+            return True
         run = await asyncio.to_thread(self._runs.get, spec.endpoint_id) or _run(spec, settings="")
         cu = sizing.size_of(run, spec)
         fitting = replace(run, settings=wished.settings, cu=cu, max_cu=spec.cu)
@@ -156,14 +170,14 @@ class Computes:
             await asyncio.to_thread(self._runs.put, fitting)
         return waiting
 
-    async def _apply(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> None:
+    async def _apply(self, spec: ComputeSpec, launch: Launch, wished: Wish, sockets: Path) -> None:
         """Roles and databases, only when they changed: a wake needs no statement."""
         folder = self._volumes.folder(spec.volume_id)
         applied = await asyncio.to_thread(folder.applied)
         if wished.is_in(applied):
             return
         fresh = applied is None and launch.from_template
-        async with session.opened(launch.sockets, _first_database(spec) if fresh else MAINTENANCE_DATABASE) as ours:
+        async with session.opened(sockets, _first_database(spec) if fresh else MAINTENANCE_DATABASE) as ours:
             await ours.apply(spec.wished_roles, spec.databases, major=launch.install.major, fresh=fresh)
         await unbroken(lambda: folder.write_applied(wished.contents))
 
@@ -185,7 +199,7 @@ class Computes:
             sockets=self._folders.socket_folder(spec.endpoint_id),
             log=self._folders.log(spec.endpoint_id),
             owner=folder.owner,
-            is_standby=spec.follows is not None,
+            is_standby=spec.follows is not None or spec.stands,
         )
         if is_private(spec.endpoint_id):
             return launch, None

@@ -34,6 +34,11 @@ def put_back(data: Path) -> None:
         sync_folder(data)
 
 
+def forget(data: Path) -> None:
+    """After a recovery that came to its end: from now on a standby that is killed looks as if it had not."""
+    (data / TAKEN_LABEL_FILE).unlink(missing_ok=True)
+
+
 def _is_cut_off(data: Path) -> bool:
     if any(os.path.lexists(data / name) for name in (LABEL_FILE, *_SIGNALS)):
         return False

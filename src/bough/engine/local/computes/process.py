@@ -43,7 +43,7 @@ class Launch:
     sockets: Path
     log: Path
     owner: Identity
-    is_standby: bool = False  # it follows another server
+    is_standby: bool = False  # it follows another server, or stands still
 
     @property
     def command(self) -> list[str]:
@@ -69,6 +69,8 @@ def start(launch: Launch, within: AbstractContextManager[None]) -> int:
         clear_away(launch.data)
         if launch.is_standby:
             standbys.mark(launch.data, launch.owner)
+        else:
+            standbys.unmark(launch.data)
         _ensure_sockets(launch.sockets, launch.owner)
         return _spawn(launch, within)
     except OSError as error:

@@ -136,6 +136,9 @@ class Session:
     async def logical_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.SIZE))
 
+    async def stored_bytes(self) -> int:
+        return int(await self._connection.fetchval(databases.STORED))
+
     async def position(self) -> Position:
         return Position(**await self._connection.fetchrow(position.READ))
 

@@ -1,4 +1,6 @@
-"""What makes a server follow another: a file in its data folder, and the password in a file that only it can read."""
+"""What makes a server a standby: a file in its data folder. To follow another it has a password, in a file that only
+it can read; without anybody to follow it stands still, and nothing can be written in it.
+"""
 
 import os
 from contextlib import suppress
@@ -22,6 +24,17 @@ def mark(data: Path, owner: Identity) -> None:
                 os.fchown(descriptor, owner.uid, owner.gid)
         finally:
             os.close(descriptor)
+
+
+def unmark(data: Path) -> None:
+    """The next server of the data folder writes. One that stood still reads on where it ended, as after a crash."""
+    with opened_folder(data) as here, suppress(FileNotFoundError):
+        os.unlink(replication.SIGNAL_FILE, dir_fd=here)
+
+
+def is_marked(data: Path) -> bool:
+    """Whether its server is a standby, if it has one: the mark is made and taken away before a server starts."""
+    return os.path.lexists(data / replication.SIGNAL_FILE)
 
 
 def passfile(folder: VolumeFolder) -> Path:

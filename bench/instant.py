@@ -1,0 +1,168 @@
+"""An instant database gives its first row in less than three times what a connection to a running endpoint takes.
+
+The time is a caller's: `POST /api/v1/database`, then a connection by the pooled string it was given, with TLS and
+SCRAM, and a row. The baseline is the connection and the row alone, by the pooled string of a database that runs.
+Prepared: at a rate below that at which the platform prepares others. Drained: a platform that prepares none and has
+no warm pool, so each is cloned and started while its caller waits. Sustained: several callers, without a pause.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+
+import httpx2
+import psycopg
+
+from bench import program
+from bench.program import Program
+from bench.promise import Figure, Promise, percentile, ratio
+from bench.rounds import ROUNDS, note, turns
+from bench.sizes import Sizes
+
+LIMIT = 3.0
+CALLERS = 4
+_PATIENCE, _LOOK = 60.0, 0.02
+_ANYBODY = {
+    "BOUGH_INSTANT_PER_HOUR": "1000000000",
+    "BOUGH_INSTANT_PER_HOUR_AND_ADDRESS": "1000000000",
+    "BOUGH_RATE_PER_MINUTE_AND_ADDRESS": "1000000000",
+}
+_UNPREPARED = {"BOUGH_INSTANT_POOL": "0", "BOUGH_WARM_POOL": "0"}
+_READY = """
+    select count(*) from projects join endpoints on endpoints.project_id = projects.id
+     where org_id = 'org-unclaimed-databases' and projects.deleted_at is null
+       and endpoints.state = 'active' and suspend_timeout_seconds = -1
+"""
+
+
+@dataclass
+class Giver:
+    """A platform that gives databases away."""
+
+    name: str
+    platform: Program
+    client: httpx2.Client
+    ready: int  # that wait before each call
+    seen: list[float] = field(default_factory=list)
+
+    def create(self) -> str:
+        answer = self.client.post("/database", json={"ref": "bench"}).raise_for_status()
+        return f"{answer.json()['connection_string']}&hostaddr=127.0.0.1"
+
+    def once(self) -> float:
+        self._until_ready()
+        began = time.monotonic()
+        first_row(self.create())
+        return (time.monotonic() - began) * 1000
+
+    def round(self, count: int) -> float:
+        """The median of so many."""
+        times = [self.once() for _ in range(count)]
+        self.seen += times
+        return percentile(times, 0.5)
+
+    def per_second(self, seconds: float) -> float:
+        until = time.monotonic() + seconds
+
+        def call(_number: int) -> int:
+            made = 0
+            while time.monotonic() < until:
+                first_row(self.create())
+                made += 1
+            return made
+
+        with ThreadPoolExecutor(CALLERS) as callers:
+            began = time.monotonic()
+            made = sum(callers.map(call, range(CALLERS)))
+            return made / (time.monotonic() - began)
+
+    def _until_ready(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        with closing(sqlite3.connect(f"file:{self.platform.settings.store_file}?mode=ro", uri=True)) as store:
+            while self.ready and store.execute(_READY).fetchone()[0] < self.ready:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"no database was prepared within {_PATIENCE:g} s")
+                time.sleep(_LOOK)
+
+
+def first_row(uri: str) -> None:
+    with psycopg.connect(uri, autocommit=True) as session:
+        if session.execute("select 1").fetchone() != (1,):
+            raise RuntimeError("the first query was not answered with 1")
+
+
+def measure(sizes: Sizes) -> Iterator[Promise]:
+    with ExitStack() as stack:
+        prepared = _giver(stack, "prepared", {}, ready=2)
+        drained = _giver(stack, "drained", _UNPREPARED, ready=0)
+        running = prepared.create()  # from here on they are in demand
+        first_row(running)
+        alone: list[float] = []
+        samples: dict[str, list[float]] = {"alone": [], "prepared": [], "drained": []}
+        for turn in turns((prepared, drained)):
+            alone_now = [_timed(running) for _ in range(sizes.instant_calls)]
+            alone += alone_now
+            samples["alone"].append(percentile(alone_now, 0.5))
+            for giver in turn:
+                samples[giver.name].append(giver.round(sizes.instant_calls))
+        note("several callers at once")
+        rates = [prepared.per_second(sizes.instant_seconds) for _ in range(ROUNDS)]
+        yield _promise(samples, prepared, drained, rates, alone)
+
+
+def _giver(stack: ExitStack, name: str, variables: dict[str, str], ready: int) -> Giver:
+    platform = stack.enter_context(program.running(variables={**_ANYBODY, **variables}))
+    client = httpx2.Client(base_url=f"http://127.0.0.1:{platform.port}/api/v1", timeout=60)
+    return Giver(name, platform, stack.enter_context(client), ready)
+
+
+def _timed(uri: str) -> float:
+    began = time.monotonic()
+    first_row(uri)
+    return (time.monotonic() - began) * 1000
+
+
+def _promise(
+    samples: dict[str, list[float]], prepared: Giver, drained: Giver, rates: list[float], alone: list[float]
+) -> Promise:
+    connect, taken, cold = (
+        Figure(name=name, unit="ms", samples=tuple(samples[key]))
+        for key, name in (
+            ("alone", "connect and select, p50"),
+            ("prepared", "POST to first row, prepared, p50"),
+            ("drained", "POST to first row, drained, p50"),
+        )
+    )
+    return Promise(
+        name="instant",
+        sentence=f"An instant database gives its first row within {LIMIT:g} times what a connection to a running "
+        "endpoint takes.",
+        figures=(
+            connect,
+            taken,
+            cold,
+            _tail("connect and select, p99", alone),
+            _tail("POST to first row, prepared, p99", prepared.seen),
+            _tail("POST to first row, drained, p99", drained.seen),
+            Figure(name=f"created a second, {CALLERS} callers", unit="/s", samples=tuple(rates)),
+        ),
+        ratios=(
+            ratio("prepared to connect alone", taken, connect, below=LIMIT),
+            ratio("drained to connect alone", cold, connect),
+        ),
+        how=(
+            "POST /api/v1/database on an open connection; then libpq: TLS, SCRAM with channel binding, select 1",
+            "by the pooled string; prepared: two wait before each call",
+            "drained: with BOUGH_INSTANT_POOL=0 and BOUGH_WARM_POOL=0",
+            f"p50 of a round is its sample, {ROUNDS} rounds; p99 of all calls together",
+        ),
+        baseline=("libpq: connect by the pooled string of a database that runs, select 1, disconnect",),
+    )
+
+
+def _tail(name: str, times: list[float]) -> Figure:
+    """Of all calls; the same in each round."""
+    return Figure(name=name, unit="ms", samples=(percentile(times, 0.99),) * ROUNDS)

@@ -1,0 +1,29 @@
+"""What a person at a terminal is asked; who answers with the return key alone takes the default."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from bough.errors import Invalid
+
+
+def possible() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask(text: str, default: str, read: Callable[[str], str] = str) -> str:
+    """Asked again when `read` refuses the answer."""
+
+    def answered(given: str) -> str:
+        try:
+            return read(given)
+        except Invalid as error:
+            raise typer.BadParameter(error.public) from None
+
+    answer: str = typer.prompt(text, default=default, value_proc=answered, show_default=bool(default), err=True)
+    return answer
+
+
+def may_replace(names: Sequence[str], file: str) -> bool:
+    return typer.confirm(f"{file} already has {' and '.join(names)}. Replace?", default=False, err=True)

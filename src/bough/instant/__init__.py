@@ -1,0 +1,1 @@
+"""HTTP, version 1: a database without an account."""

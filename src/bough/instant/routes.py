@@ -1,0 +1,133 @@
+"""Create an instant database, and look at one. The id is all that it takes."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic_core import to_json
+
+from bough.control.instant_creation import InstantCreation, NewInstantDatabase
+from bough.control.instant_databases import InstantDatabases, ShownInstantDatabase
+from bough.control.parts import Parts
+from bough.control.prepared_databases import nobodys_desk
+from bough.control.recording import Record
+from bough.domain.audit import Actor, ActorKind
+from bough.errors import Invalid, NotFound, Taken
+from bough.ids import InstantId
+from bough.instant import shapes
+from bough.instant.refusals import ErrorView, NoSuchDatabase, RefusingRoute
+from bough.instant.shapes import DatabaseCreate, DatabaseSettings, DatabaseView
+
+PREFIX = "/api/v1"
+
+
+def _errors(**described: str) -> dict[int | str, dict[str, Any]]:
+    return {int(status[1:]): {"model": ErrorView, "description": text} for status, text in described.items()}
+
+
+_RATE = "Ours: too many requests or new databases, from this address or altogether; `Retry-After` says when."
+_NO_ROOM = "Ours: the installation has no room for another database, or makes none."
+_ON_CREATE = _errors(
+    _400="`Missing referrer`, with a `hint`; a referrer that cannot be written down.",
+    _403="Ours: this installation makes none.",
+    _413="Ours: the body is too large.",
+    _429=_RATE,
+    _500="`Failed to create the database.`: the body is not JSON, or a parameter has a wrong type.",
+    _503=_NO_ROOM,
+)
+_ON_LOOK = _errors(_400="`Database not found`: an unknown, expired or malformed id.", _429=_RATE)
+
+router = APIRouter(prefix=PREFIX, route_class=RefusingRoute, tags=["Instant database"])
+
+
+def _documented(model: type[DatabaseSettings]) -> dict[str, Any]:
+    """The body is read by hand, because the requirement has its own words for one that is wrong."""
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.post(
+    "/database",
+    status_code=201,
+    response_model=DatabaseView,
+    responses=_ON_CREATE,
+    openapi_extra=_documented(DatabaseCreate),
+)
+async def create_database(request: Request) -> Response:
+    """Create a database. Its connection string works when the answer is there."""
+    _take(request)
+    asked = shapes.create(await request.body())
+    wish = NewInstantDatabase(ref=shapes.referrer(asked.ref), logical_replication=asked.enable_logical_replication)
+    return _show(await _creation(request).create(wish), 201)
+
+
+@router.post(
+    "/database/{database_id}",
+    status_code=201,
+    response_model=DatabaseView,
+    responses=_ON_CREATE,
+    openapi_extra=_documented(DatabaseSettings),
+)
+async def create_named_database(
+    request: Request, database_id: str, referrer: Annotated[str | None, Query()] = None
+) -> Response:
+    """Create a database with a UUID of your own, which must be a secret and never used before."""
+    _take(request)
+    asked = shapes.settings(await request.body())
+    wish = NewInstantDatabase(
+        ref=shapes.referrer(referrer), logical_replication=asked.enable_logical_replication, id=_id(database_id)
+    )
+    try:
+        created = await _creation(request).create(wish)
+    except Taken:
+        raise NoSuchDatabase from None
+    return _show(created, 201)
+
+
+@router.get("/database/{database_id}", response_model=DatabaseView, responses=_ON_LOOK)
+async def get_database(request: Request, database_id: str) -> Response:
+    """Look at a database."""
+    _take(request)
+    try:
+        desk = await nobodys_desk(_parts(request), _record(request))
+        return _show(await InstantDatabases(desk).get(_id(database_id)), 200)
+    except NotFound:
+        raise NoSuchDatabase from None
+
+
+def _id(text: str) -> InstantId:
+    try:
+        return InstantId.parse(text)
+    except Invalid:
+        raise NoSuchDatabase from None
+
+
+def _take(request: Request) -> None:
+    """Callers without an account count by their address."""
+    _parts(request).limiter.take_address(_address(request))
+
+
+def _creation(request: Request) -> InstantCreation:
+    return InstantCreation(_parts(request), _record(request))
+
+
+def _record(request: Request) -> Record:
+    """What the audit says of a creation."""
+    nobody = Actor(kind=ActorKind.NOBODY, name="")
+    address, request_id = _address(request), request.scope["request_id"]
+    return Record(nobody, "create_instant_database", address=address, request_id=request_id)
+
+
+def _parts(request: Request) -> Parts:
+    found: Parts = request.app.state.parts
+    return found
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _show(shown: ShownInstantDatabase, status: int) -> Response:
+    return Response(to_json(DatabaseView.show(shown)), status, media_type="application/json", headers=_NOT_KEPT)
+
+
+_NOT_KEPT = {"Cache-Control": "no-store"}

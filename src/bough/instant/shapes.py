@@ -1,0 +1,75 @@
+"""What callers send, and what they are shown."""
+
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError
+
+from bough.control.instant_databases import ShownInstantDatabase
+from bough.domain.instant_database import LONGEST_REF, InstantStatus
+from bough.errors import Invalid
+from bough.instant.refusals import Failed, MissingReferrer
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class DatabaseSettings(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    enable_logical_replication: StrictBool = Field(False, description="Enables logical replication.")
+
+
+class DatabaseCreate(DatabaseSettings):
+    ref: StrictStr | None = Field(None, description="Referrer identifier, for tracking. Required.")
+
+
+class DatabaseView(BaseModel):
+    id: str = Field(description="UUID v7, or the UUID that the caller chose. Whoever knows it may claim the database.")
+    status: InstantStatus
+    neon_project_id: str = Field(description="The project behind it.")
+    connection_string: str | None = Field(
+        description="Postgres URL, pooled; without `-pooler` in the host it is direct. Null once the database is "
+        "claimed, and when its password was changed with SQL."
+    )
+    claim_url: str = Field(description="Where a person claims it.")
+    expires_at: datetime = Field(description="When it is deleted if nobody claims it; of no effect afterwards.")
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def show(cls, shown: ShownInstantDatabase) -> "DatabaseView":
+        database = shown.database
+        return cls(
+            id=shown.id,
+            status=shown.status,
+            neon_project_id=database.project_id,
+            connection_string=shown.connection_string,
+            claim_url=shown.claim_url,
+            expires_at=database.expires_at,
+            created_at=database.created_at,
+            updated_at=database.updated_at,
+        )
+
+
+def settings(body: bytes) -> DatabaseSettings:
+    return _parsed(DatabaseSettings, body)
+
+
+def create(body: bytes) -> DatabaseCreate:
+    return _parsed(DatabaseCreate, body)
+
+
+def referrer(given: str | None) -> str:
+    """One that may be written down."""
+    if given is None or not given.strip():
+        raise MissingReferrer
+    if len(given) > LONGEST_REF or not given.isprintable():
+        raise Invalid(f"The referrer takes up to {LONGEST_REF} printable characters.")
+    return given
+
+
+def _parsed(kind: type[T], body: bytes) -> T:
+    try:
+        return kind.model_validate_json(body or b"{}")
+    except ValidationError as error:
+        raise Failed from error

@@ -1,0 +1,91 @@
+"""From the framework's description of routes, which is OpenAPI 3.1, to one in 3.0.
+
+The difference that matters is in JSON Schema, and is taken back here. Each API writes its description into a file of
+`openapi/`; with `--check` the command fails when that is stale.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
+
+
+def described(routes: Sequence[BaseRoute], *, title: str, version: str, description: str) -> dict[str, Any]:
+    document: dict[str, Any] = get_openapi(
+        title=title,
+        version=version,
+        openapi_version="3.0.3",
+        description=description,
+        routes=routes,
+        servers=[{"url": "/"}],
+    )
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["operationId"] = _camel(operation["operationId"].split("_api_v")[0])
+            operation["responses"].pop("422", None)  # a request that does not validate gets our 400
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)
+    document = _old(document)
+    for schema in document["components"]["schemas"].values():
+        _loosen(schema)
+    return document
+
+
+def text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def write(fresh: str, committed: Path, module: str, arguments: Sequence[str]) -> int:
+    if "--check" not in arguments:
+        committed.write_text(fresh)
+        return 0
+    if committed.exists() and committed.read_text() == fresh:
+        return 0
+    print(f"{committed} is stale. Write it anew: .venv/bin/python -m {module}", file=sys.stderr)
+    return 1
+
+
+def _camel(snake: str) -> str:
+    first, *rest = snake.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _old(node: Any) -> Any:
+    """A schema of 2020-12 as one of OpenAPI 3.0."""
+    if isinstance(node, list):
+        return [_old(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    node = {name: _old(value) for name, value in node.items()}
+    if "anyOf" in node and {"type": "null"} in node["anyOf"]:
+        kept = [each for each in node.pop("anyOf") if each != {"type": "null"}]
+        node = {**node, **(_one(kept[0]) if len(kept) == 1 else {"anyOf": kept}), "nullable": True}
+    if "const" in node and "properties" not in node:
+        node["enum"] = [node.pop("const")]
+    if isinstance(node.get("examples"), list):
+        node["example"] = node.pop("examples")[0]
+    if isinstance(node.get("patternProperties"), dict):
+        node["additionalProperties"] = next(iter(node.pop("patternProperties").values()))
+    if isinstance(node.get("propertyNames"), dict) and node.get("type") == "object":
+        del node["propertyNames"]
+    if "$ref" in node and len(node) > 1:
+        reference = {"$ref": node.pop("$ref")}
+        node = {**node, **_one(reference)}
+    return node
+
+
+def _loosen(schema: dict[str, Any]) -> None:
+    """What has no value is left out of an answer, so it is not required either."""
+    properties = schema.get("properties", {})
+    required = [name for name in schema.pop("required", []) if not properties[name].get("nullable")]
+    if required:
+        schema["required"] = required
+
+
+def _one(schema: dict[str, Any]) -> dict[str, Any]:
+    """Beside a reference nothing else counts in 3.0, so it goes into an allOf."""
+    return {"allOf": [schema]} if "$ref" in schema else schema

@@ -1,0 +1,159 @@
+"""Named queries on what branches store and projects transfer, beside the plan that limits it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough.domain.allowance import Fullness, TransferPeriod
+from bough.domain.endpoint import EndpointState, EndpointType
+from bough.ids import BranchId, EndpointId, OrganizationId, ProjectId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import columns_of, rebuild
+from bough.store.tables import branches, endpoints, organizations, projects, transfer_periods, usage
+
+_TERMS = (projects.c.id.label("project_id"), projects.c.org_id, organizations.c.plan)
+_LIVE = projects.c.deleted_at.is_(None)
+_STORED = (
+    sa.select(
+        *_TERMS,
+        branches.c.id.label("branch_id"),
+        branches.c.fullness,
+        branches.c.stored_bytes,
+        sa.case((endpoints.c.state == EndpointState.ACTIVE, endpoints.c.id)).label("writer_id"),
+    )
+    .select_from(branches)
+    .join(projects, projects.c.id == branches.c.project_id)
+    .join(organizations, organizations.c.id == projects.c.org_id)
+    .outerjoin(
+        endpoints,
+        sa.and_(
+            endpoints.c.branch_id == branches.c.id,
+            endpoints.c.type == EndpointType.READ_WRITE,
+            endpoints.c.deleted_at.is_(None),
+        ),
+    )
+    .where(_LIVE, branches.c.deleted_at.is_(None))
+)
+_OF_BRANCH = _STORED.where(same(branches.c.id, "own_id"))
+_FULL = _STORED.where(branches.c.fullness != sa.literal_column("'room'"))  # written out, or its index is not used
+_SET_FULLNESS = sa.update(branches).where(same(branches.c.id, "own_id"))
+_MOVED = (
+    sa.select(sa.func.coalesce(sa.func.sum(usage.c.bytes_out), 0))
+    .where(usage.c.project_id == projects.c.id)
+    .scalar_subquery()
+    .label("moved")
+)
+_TRANSFERRED = (
+    sa.select(
+        *_TERMS,
+        projects.c.created_at,
+        _MOVED,
+        transfer_periods.c.began_at,
+        transfer_periods.c.bytes_before,
+        transfer_periods.c.is_over,
+    )
+    .join(organizations, organizations.c.id == projects.c.org_id)
+    .outerjoin(transfer_periods, transfer_periods.c.project_id == projects.c.id)
+    .where(projects.c.id.in_(sa.bindparam("among", expanding=True)), _LIVE)
+    .order_by(projects.c.id)
+)
+_IS_OVER = sa.text("transfer_periods.is_over")  # the same: as it stands in the index
+_OVER = sa.select(transfer_periods.c.project_id).where(_IS_OVER).order_by(transfer_periods.c.project_id)
+_RUNNING_OVER = (
+    sa.select(endpoints.c.id)
+    .join(transfer_periods, transfer_periods.c.project_id == endpoints.c.project_id)
+    .join(projects, projects.c.id == endpoints.c.project_id)
+    .where(
+        _IS_OVER,
+        _LIVE,
+        endpoints.c.deleted_at.is_(None),
+        endpoints.c.state == EndpointState.ACTIVE,
+        endpoints.c.pending_state.is_(None),
+    )
+    .order_by(endpoints.c.id)
+)
+_TERMS_WHEN_OVER = (
+    sa.select(*_TERMS)
+    .select_from(transfer_periods)
+    .join(projects, projects.c.id == transfer_periods.c.project_id)
+    .join(organizations, organizations.c.id == projects.c.org_id)
+    .where(same(transfer_periods.c.project_id, "own_id"), transfer_periods.c.is_over)
+)
+_SAVE_PERIOD = sa.update(transfer_periods).where(same(transfer_periods.c.project_id, "own_id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """By whose plan a project is limited."""
+
+    project_id: ProjectId
+    org_id: OrganizationId
+    plan: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored(Terms):
+    branch_id: BranchId
+    fullness: Fullness
+    stored_bytes: int | None
+    writer_id: EndpointId | None  # the endpoint that writes it, while it runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transferred(Terms):
+    created_at: datetime
+    moved: int  # to its clients, since it was made
+    period: TransferPeriod | None  # None: it never was counted
+
+
+class Allowances(Queries):
+    async def of_branch(self, branch_id: BranchId) -> Stored | None:
+        row = await self._one(_OF_BRANCH, own_id=branch_id)
+        return rebuild(Stored, row) if row else None
+
+    async def full(self) -> list[Stored]:
+        """Branches without room."""
+        return [rebuild(Stored, row) for row in await self._all(_FULL)]
+
+    async def set_fullness(self, branch_id: BranchId, fullness: Fullness, stored: int | None) -> None:
+        await self._run(_SET_FULLNESS, own_id=branch_id, fullness=fullness, stored_bytes=stored)
+
+    async def projects_of(self, among: Collection[EndpointId]) -> set[ProjectId]:
+        """Of deleted endpoints too."""
+        rows = await self._all(sa.select(endpoints.c.project_id).where(endpoints.c.id.in_(among)).distinct())
+        return {ProjectId(row["project_id"]) for row in rows}
+
+    async def transferred(self, project_id: ProjectId) -> Transferred | None:
+        found = await self.transferred_by([project_id])
+        return found[0] if found else None
+
+    async def transferred_by(self, among: Collection[ProjectId]) -> list[Transferred]:
+        """Those of these projects that live."""
+        return [_transferred(row) for row in await self._all(_TRANSFERRED, among=list(among))]
+
+    async def over(self) -> list[ProjectId]:
+        """Projects that have transferred all that they may."""
+        return [ProjectId(row["project_id"]) for row in await self._all(_OVER)]
+
+    async def terms_when_over(self, project_id: ProjectId) -> Terms | None:
+        """None: it may transfer more."""
+        row = await self._one(_TERMS_WHEN_OVER, own_id=project_id)
+        return rebuild(Terms, row) if row else None
+
+    async def running_over(self) -> list[EndpointId]:
+        """Their endpoints that run, and stay so."""
+        return [EndpointId(row["id"]) for row in await self._all(_RUNNING_OVER)]
+
+    async def put_period(self, period: TransferPeriod) -> None:
+        values = columns_of(period)
+        if not await self._run(_SAVE_PERIOD, own_id=period.project_id, **values):
+            await self._insert(transfer_periods, values)
+
+
+def _transferred(row: Mapping[str, Any]) -> Transferred:
+    period = None if row["began_at"] is None else rebuild(TransferPeriod, row)
+    terms = {each.name: row[each.name] for each in fields(Transferred) if each.name not in ("period", "moved")}
+    return Transferred(**terms, moved=int(row["moved"]), period=period)

@@ -1,0 +1,87 @@
+"""Named queries on projects that wait to become instant databases: those of nobody that have no id yet."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bough.domain.endpoint import EndpointState
+from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
+from bough.domain.project import SUSPEND_DEFAULT, SUSPEND_NEVER
+from bough.ids import BranchId, EndpointId, ProjectId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import rebuild
+from bough.store.tables import branches, endpoints, instant_databases, projects, roles
+
+_HAS_ID = sa.exists().where(instant_databases.c.project_id == projects.c.id)
+_WAITING = (
+    sa.select(
+        projects.c.id.label("project_id"),
+        endpoints.c.branch_id,
+        endpoints.c.id.label("endpoint_id"),
+        endpoints.c.state,
+        sa.func.coalesce(endpoints.c.pending_state, endpoints.c.state).label("wished"),
+    )
+    .join(endpoints, endpoints.c.project_id == projects.c.id)
+    .where(projects.c.org_id == UNCLAIMED_ORGANIZATION, projects.c.deleted_at.is_(None), ~_HAS_ID)
+    .order_by(projects.c.created_at, projects.c.id)
+)
+_role = sa.and_(
+    roles.c.branch_id == endpoints.c.branch_id, roles.c.name == sa.bindparam("role", type_=roles.c.name.type)
+)
+_NEXT = (
+    _WAITING.add_columns(roles.c.sealed_password)
+    .join(roles, _role)
+    .where(endpoints.c.state == EndpointState.ACTIVE, endpoints.c.pending_state.is_(None))
+    .limit(1)
+    .with_for_update(skip_locked=True, of=projects)
+)
+_now = sa.bindparam("now", type_=projects.c.created_at.type)
+_KEEP_AWAKE = sa.update(endpoints).where(same(endpoints.c.id, "own_id")).values(suspend_timeout_seconds=SUSPEND_NEVER)
+_LET_SLEEP = (
+    sa.update(endpoints)
+    .where(same(endpoints.c.id, "own_id"))
+    .values(suspend_timeout_seconds=SUSPEND_DEFAULT, created_at=_now, last_active=_now)
+)
+_BORN = sa.update(projects).where(same(projects.c.id, "own_id")).values(created_at=_now, updated_at=_now)
+_BRANCH_BORN = sa.update(branches).where(same(branches.c.id, "own_id")).values(created_at=_now, updated_at=_now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    project_id: ProjectId
+    branch_id: BranchId
+    endpoint_id: EndpointId
+    state: EndpointState
+    wished: EndpointState  # where it is going, if it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken(Prepared):
+    sealed_password: str | None
+
+
+class PreparedDatabases(Queries):
+    async def all(self) -> list[Prepared]:
+        """The oldest first; of one that is being made its compute does not run yet."""
+        return [rebuild(Prepared, row) for row in await self._all(_WAITING)]
+
+    async def add(self, endpoint_id: EndpointId) -> None:
+        """While it waits it does not fall asleep."""
+        await self._run(_KEEP_AWAKE, own_id=endpoint_id)
+
+    async def take(self, role: str, now: datetime) -> Taken | None:
+        """One that runs, for a caller who gives it its id in this transaction. It is born now."""
+        row = await self._one(_NEXT, role=role)
+        if row is None:
+            return None
+        found = rebuild(Taken, row)
+        await self._run(_BORN, own_id=found.project_id, now=now)
+        await self._run(_BRANCH_BORN, own_id=found.branch_id, now=now)
+        await self._run(_LET_SLEEP, own_id=found.endpoint_id, now=now)
+        return found
+
+    async def last_wanted(self) -> datetime | None:
+        """When an instant database was made last, of those that are there."""
+        found: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
+        return found

@@ -1,0 +1,66 @@
+"""Instant databases that nobody claimed in time are deleted, and of those that are gone no row is kept."""
+
+from bough import clock
+from bough.control import projects
+from bough.control.activity import Activity
+from bough.control.recording import Record
+from bough.domain.audit import PLATFORM
+from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
+from bough.domain.operation import Reach, Touch
+from bough.errors import Busy
+from bough.ids import ProjectId
+from bough.operations.queue import Queue
+from bough.store.store import Store
+
+AT_ONCE = 50
+REQUEST_ID = "expire-unclaimed"
+
+
+class ExpireUnclaimed:
+    every = 5.0
+
+    def __init__(self, store: Store, queue: Queue, activity: Activity) -> None:
+        self._store = store
+        self._queue = queue
+        self._activity = activity
+
+    async def run(self) -> str:
+        async with self._store.read() as rows:
+            due = await rows.instant_databases.expired(clock.now(), AT_ONCE)
+            gone = await rows.projects.purged_in(UNCLAIMED_ORGANIZATION, AT_ONCE)
+        count = sum([await self._expire(each) for each in due])
+        for project_id in gone:
+            await self._forget(project_id)
+        return f"deleting {count} databases that nobody claimed" if count else ""
+
+    async def _expire(self, database: InstantDatabase) -> bool:
+        """Its project cannot be recovered, so the next task that comes by removes it for good."""
+        try:
+            async with self._queue.turn(_touch(database.project_id), patient=False) as rows:
+                now = clock.now()
+                fresh = await rows.instant_databases.get(database.digest)
+                project = await rows.projects.get(database.project_id)
+                if fresh is None or not fresh.is_expired(now) or project is None or project.deleted_at is not None:
+                    return False  # somebody claims it, or it is on its way out
+                _, rests = await projects.retire(rows, project, until=now)
+                await self._queue.enqueue(rows, rests, request_id=REQUEST_ID)
+                record = Record(PLATFORM, "expire_instant_database", address="", request_id=REQUEST_ID)
+                record.about(org_id=project.org_id, project_id=project.id, ref=fresh.ref)
+                await record.write(rows)
+        except Busy:
+            return False  # the next beat tries again
+        for wish in rests:
+            if wish.endpoint_id is not None:
+                self._activity.changed(wish.endpoint_id)
+        return True
+
+    async def _forget(self, project_id: ProjectId) -> None:
+        try:
+            async with self._queue.turn(_touch(project_id), patient=False) as rows:
+                await rows.projects.forget(project_id)
+        except Busy:
+            return  # the operation that removed it is not over
+
+
+def _touch(project_id: ProjectId) -> Touch:
+    return Touch(reach=Reach.PROJECT, project_id=project_id)

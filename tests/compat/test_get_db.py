@@ -1,0 +1,34 @@
+"""The published command-line tool's own library makes an instant database here, with a UUID of its own."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import requires
+from compat.listener import Listener
+
+PACKAGE = "get-db@0.13.0"
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    npm = requires.require_node()
+    folder = tmp_path_factory.mktemp("npm")
+    command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", PACKAGE]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    requires.require("node", done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr.strip()[-300:]}")
+    return folder / "node_modules"
+
+
+def test_the_tool_works_unchanged(node_modules: Path, listening_platform: Listener, tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    command = ["node", str(HERE / "drive_get_db.mjs"), str(node_modules), listening_platform.url, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen["asked"] == ["POST /api/v1/database/{uuid}", "GET /api/v1/database/{uuid}"]
+    assert "-pooler." in seen["made"]["databaseUrl"]
+    assert seen["made"]["databaseUrlDirect"] in file.read_text()

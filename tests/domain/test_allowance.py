@@ -1,0 +1,108 @@
+"""What a plan allows: when a branch is full and when it has room again, and which month counts."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bough.domain import allowance
+from bough.domain.allowance import Fullness, TransferPeriod, fullness, in_words
+from bough.ids import ProjectId
+
+ROOM, FULL, OVERFULL = Fullness
+PROJECT = ProjectId.new()
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+sizes = st.integers(0, 2**60)
+moments = st.datetimes(datetime(2020, 1, 1), datetime(2099, 12, 1), timezones=st.just(UTC))
+
+
+@pytest.mark.parametrize(
+    ("now", "stored", "expected"),
+    [
+        (ROOM, 1000, ROOM),
+        (ROOM, 1001, FULL),
+        (ROOM, 1200, FULL),
+        (ROOM, 1201, OVERFULL),
+        (FULL, 1000, FULL),
+        (FULL, 951, FULL),
+        (FULL, 950, ROOM),
+        (FULL, 1201, OVERFULL),
+        (OVERFULL, 1201, OVERFULL),
+        (OVERFULL, 1200, FULL),
+        (OVERFULL, 1000, ROOM),
+    ],
+)
+def test_a_branch_is_full_above_its_limit_until_it_is_clearly_below(
+    now: Fullness, stored: int, expected: Fullness
+) -> None:
+    assert fullness(now, stored, 1000) is expected
+
+
+@given(st.sampled_from(Fullness), sizes, sizes)
+def test_a_second_look_at_the_same_changes_nothing(now: Fullness, stored: int, limit: int) -> None:
+    seen = fullness(now, stored, limit)
+    assert fullness(seen, stored, limit) is seen
+
+
+@given(sizes, sizes, st.integers(0, 2**50))
+def test_what_wavers_within_a_twentieth_of_the_limit_does_not_flap(stored: int, limit: int, less: int) -> None:
+    if fullness(ROOM, stored, limit) is FULL and less <= limit // 20 and stored - less > limit * allowance.BACK:
+        assert fullness(FULL, stored - less, limit) is FULL
+
+
+def test_the_first_month_counts_from_the_project_on() -> None:
+    period = allowance.period(None, PROJECT, MAY + DAY, 700, MAY)
+    assert period == TransferPeriod(project_id=PROJECT, began_at=MAY + DAY, bytes_before=0)
+    assert allowance.counted(period, 999, 1000).is_over is False
+    assert allowance.counted(period, 1000, 1000).is_over is True
+
+
+def test_of_an_older_project_counts_what_comes_from_now_on() -> None:
+    period = allowance.period(None, PROJECT, MAY - DAY, 700, MAY)
+    assert (period.began_at, period.bytes_before) == (MAY, 700)
+
+
+def test_a_new_month_begins_anew_and_an_old_one_goes_on() -> None:
+    known = TransferPeriod(project_id=PROJECT, began_at=MAY, bytes_before=5, is_over=True)
+    assert allowance.period(known, PROJECT, MAY, 700, MAY) == known
+    june = allowance.month_after(MAY)
+    assert allowance.period(known, PROJECT, MAY, 700, june) == TransferPeriod(
+        project_id=PROJECT, began_at=june, bytes_before=700
+    )
+
+
+def test_a_claim_in_the_middle_of_a_month_counts_until_its_end() -> None:
+    claimed = TransferPeriod(project_id=PROJECT, began_at=MAY + 9 * DAY, bytes_before=500)
+    assert allowance.period(claimed, PROJECT, MAY, 700, MAY) == claimed
+
+
+def test_without_months_the_first_period_lasts() -> None:
+    first = allowance.period(None, PROJECT, MAY - 99 * DAY, 700, None)
+    assert (first.began_at, first.bytes_before) == (MAY - 99 * DAY, 0)
+    assert allowance.period(first, PROJECT, MAY, 10**12, None) == first
+
+
+@given(moments)
+def test_a_month_ends_where_the_next_begins(now: datetime) -> None:
+    first, last = allowance.month_of(now), allowance.month_after(now)
+    assert first <= now < last
+    assert allowance.month_of(last) == last
+    assert timedelta(days=28) <= last - first <= timedelta(days=31)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (1, "1 bytes"),
+        (1536, "1.5 kB"),
+        (100 * 1024**2, "100 MB"),
+        (512 * 1024**2, "512 MB"),
+        (5 * 1024**3, "5 GB"),
+        (16 * 1024**4, "16 TB"),
+        (2**70, "1.04858e+06 PB"),
+    ],
+)
+def test_sizes_are_told_in_words(size: int, words: str) -> None:
+    assert in_words(size) == words

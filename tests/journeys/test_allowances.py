@@ -1,0 +1,322 @@
+"""What a plan allows to store and to transfer, as clients meet it: at direct and pooled hosts, to the end and back."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+import door_world
+from api.accounts import Account, add_member
+from bough import clock
+from bough.config import DEFAULT_PLANS, Plan
+from bough.control import allowances
+from bough.control.claim_links import purpose
+from bough.domain.allowance import Fullness
+from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
+from bough.domain.organization import MemberRole, Organization
+from bough.domain.user import OPERATOR
+from bough.errors import RuleBroken
+from bough.ids import BranchId, EndpointId, InstantId, OrganizationId, ProjectId
+from bough.tasks.keep_storage import KeepStorage
+from bough.tasks.keep_transfers import KeepTransfers
+from bough.tasks.measure_branches import MeasureBranches
+from branch_world import ask, create_branch, path_of, query, suspend
+from door_world import Door, Session
+from world import API, Platform
+
+MB = 1024**2
+PLANS = {
+    **DEFAULT_PLANS,
+    "small": Plan(storage_bytes=4 * MB),
+    "thrifty": Plan(transfer_bytes=200_000),
+    "unclaimed": Plan(storage_bytes=4 * MB, transfer_bytes=200_000),
+}
+FILL = "insert into much select repeat('x', 1000) from generate_series(1, {})"
+WRITE = "insert into kept values (1)"
+READ_WRITE_NEVER = "cannot set transaction read-write mode during recovery"
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def door() -> AsyncIterator[Door]:
+    plans = {name: plan.model_dump() for name, plan in PLANS.items()}
+    async with door_world.door(plans=plans, public_url="https://bough.example") as opened:
+        yield opened
+
+
+async def organization_on(platform: Platform, plan: str) -> OrganizationId:
+    """One of the operator's, on a plan that only these settings have."""
+    now, org_id = clock.now(), OrganizationId.new()
+    made = Organization(
+        id=org_id, name=plan, handle=org_id, plan=plan, personal_for=None, created_at=now, updated_at=now
+    )
+    async with platform.store.transaction() as rows:
+        await rows.organizations.add(made)
+        operator = await rows.users.get(OPERATOR)
+    assert operator is not None
+    await add_member(platform.parts, made, Account(operator, made), MemberRole.ADMIN)
+    return org_id
+
+
+async def project_on(door: Door, plan: str) -> dict[str, Any]:
+    org_id = await organization_on(door.platform, plan)
+    made = await door.platform.ready_project(org_id=org_id)
+    await query(door.platform, made, "create table kept (n int)")
+    await query(door.platform, made, "create table much (text text)")
+    return made
+
+
+async def give(door: Door, made: dict[str, Any], plan: str) -> None:
+    """To an organization on another plan."""
+    own = (await ask(door.platform, "GET", path_of(made)))["project"]["org_id"]
+    body = {
+        "destination_org_id": await organization_on(door.platform, plan),
+        "project_ids": [made["project"]["id"]],
+    }
+    await ask(door.platform, "POST", f"{API}/organizations/{own}/projects/transfer", body=body)
+
+
+async def disown(door: Door, made: dict[str, Any]) -> str:
+    """As an instant database that nobody claimed; where it can be."""
+    now, project_id, instant_id = clock.now(), ProjectId(made["project"]["id"]), InstantId.new()
+    digest = door.platform.parts.keys.digest(instant_id)
+    sealed = door.platform.parts.vault.seal(instant_id, purpose(digest))
+    database = InstantDatabase(
+        digest=digest,
+        sealed_id=sealed,
+        project_id=project_id,
+        ref="test",
+        created_at=now,
+        updated_at=now,
+        expires_at=now + timedelta(days=3),
+    )
+    async with door.platform.store.transaction() as rows:
+        await rows.projects.set_owner([project_id], UNCLAIMED_ORGANIZATION, now)
+        await rows.instant_databases.add(database)
+    return f"https://bough.example/claim/{instant_id}"
+
+
+async def fullness(door: Door, made: dict[str, Any]) -> Fullness:
+    async with door.platform.store.read() as rows:
+        found = await rows.branches.get(ProjectId(made["branch"]["project_id"]), BranchId(made["branch"]["id"]))
+    assert found is not None
+    return found.fullness
+
+
+async def refused(session: Session, statement: str = WRITE) -> str | None:
+    """The hint that comes with the error."""
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction) as refusal:
+        await session.execute(statement)
+    return refusal.value.diag.message_hint
+
+
+async def count(session: Session) -> int:
+    row = await (await session.execute("select count(*) from kept")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_a_full_database_is_read_only_until_it_has_room_again(door: Door) -> None:
+    made = await project_on(door, "small")
+    direct, pooled = await door.enter(made), await door.enter(made, pooled=True)
+    for session in (direct, pooled):
+        await session.execute(WRITE)
+        async with session.transaction():
+            await session.execute("set transaction read only")
+            assert await refused(session) is None, "one's own transaction, and there is room"
+            await session.execute("rollback")
+    await direct.execute(FILL.format(3700))
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.FULL
+    later = await door.enter(made)
+    for session in (direct, pooled, later):
+        hint = await refused(session)
+        assert hint == (
+            "The branch holds more than the 4 MB that the plan small allows. Choose a larger plan, or make room: "
+            "BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
+        )
+        assert await count(session) == 2
+    assert await door.keep(KeepStorage) == "", "nothing changes while nothing is changed"
+    await pooled.execute("begin read write")
+    await pooled.execute("delete from much")
+    await pooled.execute("commit")
+    await direct.execute("vacuum much")
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.ROOM
+    for session in (direct, pooled, later):
+        await session.execute(WRITE)
+        await session.execute("begin read only")
+        assert await refused(session) is None
+        await session.execute("rollback")
+        await session.close()
+
+
+async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_raised(door: Door) -> None:
+    made = await project_on(door, "small")
+    branch = f"{path_of(made)}/branches/{made['branch']['id']}"
+    async with await door.enter(made) as session:
+        await session.execute(WRITE)
+        await session.execute(FILL.format(6000))
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.OVERFULL
+    for pooled in (False, True):
+        async with await door.enter(made, pooled=pooled) as session:
+            await session.execute("set default_transaction_read_only = off")
+            hint = await refused(session)
+            assert hint == (
+                "The branch holds more than the 4 MB that the plan small allows. It is so far over it that nothing "
+                "can be written until the project has a larger plan."
+            )
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match=READ_WRITE_NEVER):
+                await session.execute("begin read write")
+            assert await count(session) == 1
+    refusal = await ask(door.platform, "POST", f"{branch}/roles", status=422, body={"role": {"name": "late"}})
+    assert refusal["code"] == "STORAGE_LIMIT_EXCEEDED"
+    assert "far more than the 4 MB" in refusal["message"]
+    replica = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_only"}}
+    await ask(door.platform, "POST", f"{path_of(made)}/endpoints", status=422, body=replica)
+
+    child = await create_branch(door.platform, made)
+    assert await fullness(door, child) is Fullness.OVERFULL
+    assert await query(door.platform, child, "select count(*) from kept") == 1
+    await suspend(door.platform, made)
+    async with door.platform.working(), await door.enter(made) as session:
+        assert await refused(session) is not None
+        await give(door, made, "unlimited")
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is await fullness(door, child) is Fullness.ROOM
+    for each in (made, child):
+        await query(door.platform, each, WRITE)
+        assert await query(door.platform, each, "select count(*) from kept") == 2
+        assert await query(door.platform, each, "select count(*) from much") == 6000
+
+
+async def test_a_sleeping_branch_whose_limit_is_raised_wakes_without_any(door: Door) -> None:
+    made = await project_on(door, "small")
+    async with await door.enter(made) as session:
+        await session.execute(FILL.format(6000))
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.OVERFULL
+    await suspend(door.platform, made)
+    await give(door, made, "unlimited")
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.ROOM
+    async with door.platform.working(), await door.enter(made) as session:
+        await session.execute(WRITE)
+
+
+async def test_what_grew_without_a_client_is_found_a_moment_later(door: Door) -> None:
+    made = await project_on(door, "small")
+    for task in (KeepStorage, MeasureBranches):
+        await door.keep(task)
+    await query(door.platform, made, FILL.format(3700))
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.ROOM, "only those in use are measured again and again"
+    await door.keep(MeasureBranches)
+    await door.keep(KeepStorage)
+    assert await fullness(door, made) is Fullness.FULL
+
+
+async def test_who_transferred_all_is_not_let_in_until_the_month_or_the_plan_gives_more(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await project_on(door, "thrifty")
+    session, idle, wrong = await door.enter(made), await door.enter(made, pooled=True), {"password": "wrong"}
+    await session.execute("select repeat('x', 250000)")
+    assert "suspending 1 computes" in await door.keep(KeepTransfers)
+    assert EndpointId(made["endpoints"][0]["id"]) not in (await door.platform.engine.observe()).running
+    with pytest.raises(psycopg.OperationalError):
+        await session.execute("select 1")
+    await session.close()
+    with pytest.raises(psycopg.OperationalError, match="transferred"):
+        await idle.execute("select 1")
+    await idle.close()
+    for pooled in (False, True):
+        with pytest.raises(psycopg.OperationalError) as refusal:
+            await door.enter(made, pooled=pooled)
+        words = str(refusal.value)
+        assert "The project has transferred the 195.3 kB that the plan thrifty allows in a month, which ends" in words
+        for stranger in (wrong, {"user": "nobody"}, {"user": "nobody", **wrong}):
+            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+                await door.enter(made, pooled=pooled, **stranger)
+    start = f"{path_of(made)}/endpoints/{made['endpoints'][0]['id']}/start"
+    refusal_of_api = await ask(door.platform, "POST", start, status=422)
+    assert refusal_of_api["code"] == "DATA_TRANSFER_LIMIT_EXCEEDED"
+    with pytest.raises(RuleBroken, match="transferred"):
+        await door.platform.inner.plane.wakes.wake(EndpointId(made["endpoints"][0]["id"]))
+
+    later = clock.now() + timedelta(days=31)
+    with monkeypatch.context() as during:
+        during.setattr(clock, "now", lambda: later)
+        await door.keep(KeepTransfers)
+        async with door.platform.working(), await door.enter(made) as session:
+            await session.execute("select repeat('x', 250000)")
+        await door.keep(KeepTransfers)
+        with pytest.raises(psycopg.OperationalError, match="transferred"):
+            await door.enter(made)
+        await give(door, made, "unlimited")
+        await door.keep(KeepTransfers)
+        async with door.platform.working(), await door.enter(made) as session:
+            await session.execute("select 1")
+
+
+async def test_who_has_not_claimed_is_told_where_to(door: Door) -> None:
+    made = await project_on(door, "small")
+    link = await disown(door, made)
+    async with await door.enter(made) as session:
+        await session.execute(FILL.format(3700))
+        await door.keep(KeepStorage)
+        assert await refused(session) == (
+            f"The database holds more than the 4 MB that an unclaimed one may have. Claim it to have more: {link} - or "
+            "make room: BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
+        )
+        await session.execute("begin read write")
+        await session.execute(FILL.format(2000))
+        await session.execute("commit")
+    await door.keep(KeepStorage)
+    async with await door.enter(made) as session:
+        hint = await refused(session)
+        assert hint is not None
+        assert hint.endswith(f"nothing can be written until it is claimed: {link}")
+        await session.execute("select repeat('x', 250000)")
+    await door.keep(KeepTransfers)
+    with pytest.raises(psycopg.OperationalError) as refusal:
+        await door.enter(made)
+    told = f"This database has transferred the 195.3 kB that an unclaimed one may. Claim it to go on: {link}"
+    assert told in str(refusal.value)
+    with pytest.raises(psycopg.OperationalError) as refusal:
+        await door.enter(made, password="wrong")
+    assert "claim" not in str(refusal.value)
+
+    owner, now = await organization_on(door.platform, "free"), clock.now()
+    async with door.platform.store.transaction() as rows:
+        database = await rows.instant_databases.of_project(ProjectId(made["project"]["id"]))
+        assert database is not None
+        await rows.instant_databases.save(replace(database, claimed_by=OPERATOR, claimed_at=now))
+        await rows.projects.set_owner([database.project_id], owner, now)
+        await allowances.begin_period(rows, database.project_id, now)
+    await door.keep(KeepTransfers)
+    await door.keep(KeepStorage)
+    async with door.platform.working(), await door.enter(made) as session:
+        await session.execute(WRITE)
+
+
+async def test_what_deleted_endpoints_moved_counts_too(door: Door) -> None:
+    made = await project_on(door, "thrifty")
+    child = await create_branch(door.platform, made)
+    given = made["connection_uris"][0]["connection_parameters"]
+    host = given["host"].replace(made["endpoints"][0]["id"], child["endpoints"][0]["id"])
+    moved = {**made, "connection_uris": [{"connection_parameters": {**given, "host": host}}]}
+    async with await door.enter(moved) as session:
+        await session.execute("select repeat('x', 250000)")
+    for rooms in door.way.rooms:
+        await rooms.activity.report()
+    await ask(door.platform, "DELETE", f"{path_of(made)}/branches/{child['branch']['id']}")
+    await door.keep(KeepTransfers)
+    with pytest.raises(psycopg.OperationalError, match="transferred"):
+        await door.enter(made)

@@ -1,0 +1,107 @@
+"""The whole story of an instant database: one call, a row, a claim on a phone, and the row is still there."""
+
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+from playwright.async_api import Browser, Page, ViewportSize
+
+import requires
+from journeys.served import ADDRESS, PATIENCE, Running, value
+from pages.served import chromium
+
+PHONE = ViewportSize(width=360, height=740)
+PASSWORD = "correct horse battery"
+
+
+async def test_a_database_is_made_used_and_claimed(shared: Running, tmp_path: Path) -> None:
+    email, site = f"{uuid.uuid4()}@example.com", shared.said["api_url"].removesuffix("/api/v2")
+    async with (
+        chromium(requires.require_browser()) as browser,
+        httpx2.AsyncClient(base_url=f"{site}/api/v1", timeout=PATIENCE) as instant,
+    ):
+        made = (await instant.post("/database", json={"ref": "journey"})).raise_for_status().json()
+        key, organization = await _account(shared, browser, email)
+        uri = f"{made['connection_string']}&hostaddr={ADDRESS}"
+        async with await _entered(uri) as session:
+            await session.execute("create table kept (note text)")
+            await session.execute("insert into kept values ('before')")
+            context = await browser.new_context(viewport=PHONE, is_mobile=True, has_touch=True)
+            await _claims(await context.new_page(), made, email, organization, tmp_path)
+            await session.execute("insert into kept values ('after')")
+            async with await _entered(uri) as another:
+                assert await value(another, "select count(*) from kept") == 2
+        looked = (await instant.get(f"/database/{made['id']}")).raise_for_status().json()
+        changed = {"status": "CLAIMED", "connection_string": None, "updated_at": looked["updated_at"]}
+        assert looked == {**made, **changed}
+    _shows_in_the_organization(shared, key, organization, made["neon_project_id"])
+    assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+async def _entered(uri: str) -> psycopg.AsyncConnection[Any]:
+    return await psycopg.AsyncConnection.connect(uri, autocommit=True, connect_timeout=PATIENCE)
+
+
+async def _account(running: Running, browser: Browser, email: str) -> tuple[str, str]:
+    """Somebody with an account, who has an organization and a key: the key, and the organization's name."""
+    with _api(running, running.said["api_key"]) as operator:
+        made = operator.post("/bough/users", json={"email": email}).raise_for_status().json()
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(made["link"])
+    await page.fill("#password", PASSWORD)
+    await page.click("button.main")
+    await page.fill("#organization-name", "Compilers")
+    await page.click("text=Create the organization")
+    await page.wait_for_selector("role=status")
+    await page.fill("#key-name", "journey")
+    await page.click("text=Create the key")
+    key = await page.input_value("#key")
+    await context.close()
+    return key, "Compilers"
+
+
+async def _claims(page: Page, made: dict[str, Any], email: str, organization: str, pictures: Path) -> None:
+    page.set_default_timeout(PATIENCE * 1000)
+    await page.goto(made["claim_url"])
+    assert made["neon_project_id"] in await page.inner_text("main")
+    await page.screenshot(path=pictures / "1-open.png", full_page=True)
+    await page.tap("text=Sign in to claim")
+    await page.fill("#email", email)
+    await page.fill("#password", PASSWORD)
+    await page.tap("button.main")
+    await page.wait_for_url(made["claim_url"])
+    await page.screenshot(path=pictures / "2-signed-in.png", full_page=True)
+    await page.get_by_role("button", name="Claim this database").tap()
+    await page.wait_for_selector("text=Choose where it goes")
+    await page.select_option("#org_id", label=organization)
+    await page.screenshot(path=pictures / "3-choosing.png", full_page=True)
+    await page.get_by_role("button", name="Confirm").tap()
+    await page.wait_for_selector("text=The database is yours")
+    assert organization in await page.inner_text("main")
+    await page.screenshot(path=pictures / "4-done.png", full_page=True)
+    await page.tap("text=See it in your account")
+    await page.wait_for_url(re.compile("/account"))
+    assert made["neon_project_id"] in await page.inner_text("#projects")
+
+
+def _shows_in_the_organization(running: Running, key: str, organization: str, project_id: str) -> None:
+    with _api(running, key) as person:
+        [org_id] = [
+            each["id"]
+            for each in person.get("/users/me/organizations").raise_for_status().json()["organizations"]
+            if each["name"] == organization
+        ]
+        listed = person.get("/projects", params={"org_id": org_id}).raise_for_status().json()["projects"]
+        assert [each["id"] for each in listed] == [project_id]
+        shown = person.get(f"/projects/{project_id}").raise_for_status().json()["project"]
+        assert shown["history_retention_seconds"] > 0
+        assert person.delete(f"/projects/{project_id}").status_code == 200
+
+
+def _api(running: Running, key: str) -> httpx2.Client:
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx2.Client(base_url=running.said["api_url"], headers=headers, timeout=PATIENCE)

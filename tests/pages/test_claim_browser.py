@@ -1,0 +1,135 @@
+"""The claim in a real browser: on a small phone by day and by night, without script, and with the keyboard alone."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from bough.control.claims import Claims
+from bough.control.organizations import Organizations
+from bough.domain.instant_database import InstantStatus
+from bough.domain.user import User
+from bough.ids import InstantId
+from pages.claiming import claimed, instant, personal
+from pages.front import PASSWORD, Front
+from pages.looking import Looked
+
+LONG = "x" * 64
+
+
+@asynccontextmanager
+async def _at(browser: Browser, **options: Any) -> AsyncIterator[Page]:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(30_000)
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
+
+
+async def _sees(page: Page, heading: str) -> None:
+    await page.wait_for_selector(f"h1:text-is('{heading}')")
+
+
+async def _signs_in(page: Page, user: User) -> None:
+    await page.click("text=Sign in to claim")
+    await page.fill("#email", user.email)
+    await page.fill("#password", PASSWORD)
+    await page.click("button.main")
+    await _sees(page, "Claim this database")
+
+
+async def _check(looked: Looked) -> None:
+    """By day and by night."""
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        await looked.page.emulate_media(color_scheme=scheme)
+        await looked.check()
+
+
+async def test_every_stage_fits_a_small_phone_and_can_be_read(served: Front, browser: Browser) -> None:
+    made, user = await instant(served.parts), await served.account()
+    busy, taken = await instant(served.parts), await instant(served.parts)
+    await Claims(await served.desk(await served.account())).begin(busy.id)
+    await claimed(served, taken, await served.account())
+    team = await Organizations(await served.desk(user)).create(LONG)
+    async with served.parts.store.transaction() as rows:
+        await rows.organizations.save(replace(team, plan="unlimited"))
+    async with _at(browser, viewport={"width": 320, "height": 640}) as page:
+        looked = Looked(page, served.url)
+        for path in (busy.path, taken.path, f"/claim/{InstantId.new()}", f"/signup?next={made.path}", made.path):
+            await page.goto(served.url + path)
+            await _check(looked)
+        await _signs_in(page, user)
+        await _check(looked)
+        await page.get_by_role("button", name="Claim this database").click()
+        await _sees(page, "Choose where it goes")
+        await _check(looked)
+        await page.locator("#org_id option").first.evaluate("option => { option.value = 'org-of-somebody-else' }")
+        await page.get_by_role("button", name="Confirm").click()
+        await page.wait_for_selector("role=alert")
+        await _check(looked)
+        await page.select_option("#org_id", team.id)
+        await page.get_by_role("button", name="Confirm").click()
+        await _sees(page, "The database is yours")
+        await _check(looked)
+        await page.goto(served.url + taken.path)
+        await _check(looked)
+
+
+async def test_a_claim_takes_no_script(served: Front, browser: Browser) -> None:
+    made, user = await instant(served.parts), await served.account()
+    async with _at(browser, java_script_enabled=False) as page:
+        await page.goto(f"{served.url}/database/{made.id}")
+        await _signs_in(page, user)
+        assert page.url == served.url + made.path
+        for _ in range(2):  # begin, think again, begin once more
+            await page.get_by_role("button", name="Claim this database").click()
+            await page.get_by_role("button", name="Cancel").click()
+            await _sees(page, "Claim this database")
+        assert (await made.seen()).status is InstantStatus.UNCLAIMED
+        await page.get_by_role("button", name="Claim this database").click()
+        await page.get_by_role("button", name="Confirm").click()
+        await _sees(page, "The database is yours")
+        await page.reload()
+        await page.click("text=See it in your account")
+        await _sees(page, user.name)
+        assert made.project_id in await page.inner_text("main")
+
+
+async def test_the_keyboard_is_enough_for_a_claim(served: Front, browser: Browser) -> None:
+    made, user = await instant(served.parts), await served.account()
+    team = await Organizations(await served.desk(user)).create("Team")
+    assert team.id != (await personal(served, user)).id
+    async with _at(browser) as page:
+        await page.goto(served.url + made.path)
+        await _tabs_to(page, "Sign in to claim")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("#password")
+        await page.keyboard.type(user.email)
+        await page.keyboard.press("Tab")
+        await page.keyboard.type(PASSWORD)
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(served.url + made.path)
+        await _tabs_to(page, "Claim this database")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("#org_id")
+        await _tabs_to(page, "org_id")
+        await page.keyboard.press("ArrowDown")
+        await _tabs_to(page, "Confirm")
+        await page.keyboard.press("Enter")
+        await _sees(page, "The database is yours")
+    assert (await made.project()).org_id == team.id
+
+
+async def _tabs_to(page: Page, what: str) -> None:
+    """Every stop on the way can be seen."""
+    for _ in range(20):
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        if await page.evaluate("document.activeElement.id || document.activeElement.innerText") == what:
+            return
+    pytest.fail(f"the keyboard does not reach {what!r}")
