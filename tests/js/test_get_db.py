@@ -1,0 +1,106 @@
+"""`get-db` without a platform: its own parts, its words on the command line, and what is in its package."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from js import workspace
+from js.terminal import Terminal
+from js.workspace import Workspace
+
+
+def test_its_parts_do_what_their_own_tests_say(js: Workspace, long: bool) -> None:
+    counts = {"BOUGH_LONG": "1"} if long else {}
+    files = sorted((workspace.GET_DB / "test").glob("*.test.js"))
+    done = js.run(js.node, "--test", *files, cwd=workspace.GET_DB, **counts)
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+def test_help_h_shows_every_option_and_asks_nothing(js: Workspace, tmp_path: Path) -> None:
+    done = js.get_db("-h", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for option in "--yes --env --key --prefix --seed --logical-replication --ref --help --host --version".split():
+        assert f"{option} " in done.stdout
+    assert all(len(line) <= 100 for line in done.stdout.splitlines())
+
+
+def test_version_is_that_of_the_package(js: Workspace, tmp_path: Path) -> None:
+    described = json.loads((workspace.GET_DB / "package.json").read_text())
+    assert js.get_db("--version", cwd=tmp_path).stdout == f"{described['version']}\n"
+
+
+def test_an_unknown_option_ends_with_2_and_a_sentence(js: Workspace, tmp_path: Path) -> None:
+    done = js.get_db("--nope", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "get-db: Unknown option '--nope'. See get-db --help.\n"
+
+
+def test_a_server_that_is_down_is_one_sentence_and_touches_nothing(js: Workspace, tmp_path: Path) -> None:
+    done = js.get_db(cwd=tmp_path, INSTANT_BASE_URL="http://127.0.0.1:10")
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
+    assert done.stderr.startswith("get-db: http://127.0.0.1:10 cannot be reached (ECONNREFUSED): start the platform")
+    assert done.stderr.count("\n") == 1
+
+
+def test_who_interrupts_it_finds_the_folder_as_it_was(js: Workspace, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [js.node, str(workspace.GET_DB / "dist" / "main.js"), "-y", "--host", address]
+        with subprocess.Popen(command, cwd=tmp_path, env=js.environment, stdin=subprocess.DEVNULL) as process:
+            asking, _ = silent.accept()
+            assert [file.name for file in tmp_path.iterdir()] == [".env.get-db-lock"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            asking.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_address_is_set_at_build(js: Workspace, tmp_path: Path) -> None:
+    shutil.copy(workspace.FOLDER / "tsconfig.base.json", tmp_path)
+    shutil.copytree(workspace.GET_DB, tmp_path / "get-db", ignore=shutil.ignore_patterns("dist", "test"))
+    (tmp_path / "node_modules").symlink_to(workspace.FOLDER / "node_modules")
+    built = js.run(js.node, "build.js", cwd=tmp_path / "get-db", BOUGH_INSTANT_URL="http://127.0.0.1:11/")
+    assert built.returncode == 0, built.stderr
+    done = js.run(js.node, "get-db/dist/main.js", "-y", cwd=tmp_path, INSTANT_BASE_URL="")
+    assert "http://127.0.0.1:11 cannot be reached" in done.stderr
+
+
+def test_claim_without_a_file_says_what_to_do(js: Workspace, tmp_path: Path) -> None:
+    done = js.get_db("claim", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("get-db: ./.env has no key that ends in INSTANT_CLAIM_URL: run get-db first")
+
+
+def test_at_a_terminal_no_means_that_nothing_is_made(js: Workspace, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DATABASE_URL=mine\n")
+    with Terminal(js, tmp_path, "--prefix", "APP_") as terminal:
+        for question in ("Environment file", "Variable for the connection string", "SQL file"):
+            terminal.answer(question, "\r")
+        terminal.answer("Overwrite?", "n")
+        assert terminal.ends_with(1)
+    assert "nothing was made" in terminal.said
+    assert (tmp_path / ".env").read_text() == "DATABASE_URL=mine\n"
+    assert [file.name for file in tmp_path.iterdir()] == [".env"]
+
+
+def test_at_a_terminal_a_bad_name_is_asked_for_again_and_ctrl_c_leaves(js: Workspace, tmp_path: Path) -> None:
+    with Terminal(js, tmp_path, "--env", "x.env") as terminal:
+        terminal.answer("Variable for the connection string", "1st\r")
+        terminal.answer("Use letters, digits", "\x03")
+        assert terminal.ends_with(130)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("package", ["get-db", "vite-plugin"])
+def test_a_package_has_its_program_and_nothing_else(js: Workspace, package: str) -> None:
+    folder = workspace.FOLDER / package
+    done = js.run(*js.npm, "pack", "--dry-run", "--json", "--ignore-scripts", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    files = {file["path"] for file in json.loads(done.stdout)[0]["files"]}
+    assert {"package.json", "README.md", "dist/index.js", "dist/index.d.ts"} <= files
+    assert {Path(file).parts[0] for file in files} == {"package.json", "README.md", "dist"}
