@@ -199,3 +199,30 @@ async def test_its_description_is_served_and_is_no_part_of_the_other_apis(front:
     assert set(mine.json()["paths"]) == {"/api/v1/database", "/api/v1/database/{database_id}"}
     assert mine.text == (Path(__file__).parents[2] / "openapi/v1.json").read_text()
     assert not [path for path in other.json()["paths"] if path.startswith("/api/v1")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "unclaimed", "claimed"),
+    [
+        ("storage_bytes", 100 * 1024**2, 512 * 1024**2),
+        ("transfer_bytes", 1024**3, 5 * 1024**3),
+        ("branches", 1, 500),
+    ],
+)
+async def test_limits_are_those_of_two_plans(
+    front: Front, made: dict[str, Any], limit: str, unclaimed: int, claimed: int
+) -> None:
+    async with front.platform.store.read() as rows:
+        project = await rows.projects.get(ProjectId(made["neon_project_id"]))
+        assert project is not None
+        owner = await rows.organizations.get(project.org_id)
+    assert owner is not None
+    assert getattr(front.settings.plan(owner.plan), limit) == unclaimed
+    assert getattr(front.settings.plan("free"), limit) == claimed
+
+
+async def test_nobody_reaches_an_unclaimed_one_by_the_management_api(front: Front, made: dict[str, Any]) -> None:
+    """So there are no branches of it, whatever key somebody has."""
+    path = f"/api/v2/projects/{made['neon_project_id']}/branches"
+    answer = await front.platform.client.post(path, json={})
+    assert answer.status_code == 404
