@@ -43,7 +43,7 @@ async def test_names_are_quoted(caller: Caller) -> None:
     made = await caller.creates(branch={"role_name": "a.b@c:d/e", "database_name": "x?y#z é"})
     uri = await _uri(caller, made, role_name="a.b@c:d/e", database_name="x?y#z é")
     assert uri.startswith("postgresql://a%2Eb%40c%3Ad%2Fe:")
-    assert "/x%3Fy%23z%20%C3%A9?sslmode=require" in uri
+    assert "/x%3Fy%23z%20%C3%A9?channel_binding=require&sslmode=require" in uri
     assert uri == made["connection_uris"][0]["connection_uri"]
 
 

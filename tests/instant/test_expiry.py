@@ -81,8 +81,8 @@ async def test_one_that_cannot_be_started_is_taken_back(front: Front, monkeypatc
     assert refused.status_code == 503
     assert "The disk is gone." in refused.json()["message"]
     async with front.platform.store.read() as rows:
-        due = await rows.instant_databases.expired(clock.now(), 10)
-    assert [each.ref for each in due] == ["unlucky"]
+        due = await rows.instant_databases.expired(clock.now(), 100)
+    assert "unlucky" in [each.ref for each in due]
 
 
 async def test_the_log_never_has_the_id(front: Front, capfd: pytest.CaptureFixture[str]) -> None:

@@ -105,7 +105,7 @@ class PreparedDatabases:
                 project = await rows.projects.get(prepared.project_id)
                 has_id = await rows.instant_databases.of_project(prepared.project_id)
                 if project is not None and project.deleted_at is None and has_id is None:
-                    _, rests = await projects.retire(rows, project, until=clock.now())
+                    _, rests = await projects.retire(rows, project, recoverable_seconds=0)
                     await queue.enqueue(rows, rests, request_id=REQUEST_ID)
         except Busy:
             return  # the next beat tries again

@@ -1,7 +1,6 @@
 """Projects: create, change, delete, recover."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from bough import clock
 from bough.access import lookup
@@ -106,8 +105,7 @@ class Projects:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.DELETE)
             if any(branch.is_protected for branch in await rows.branches.of_project(held.id)):
                 raise RuleBroken("The project has a protected branch. Unprotect it first, then delete the project.")
-            until = recovery_window(clock.now(), self._desk.settings.recoverable_seconds)
-            deleted, rests = await retire(rows, project, until)
+            deleted, rests = await retire(rows, project, self._desk.settings.recoverable_seconds)
             for wish in rests:
                 await self._desk.enqueue(rows, wish)
         return deleted
@@ -151,9 +149,10 @@ class Projects:
         return operations
 
 
-async def retire(rows: Rows, project: Project, until: datetime) -> tuple[Project, list[Wish]]:
-    """The project as it is deleted, to be recovered until a moment; and the work that stops its computes."""
+async def retire(rows: Rows, project: Project, recoverable_seconds: int) -> tuple[Project, list[Wish]]:
+    """The project as it is deleted, and the work that stops its computes."""
     now = clock.now()
+    until = recovery_window(now, recoverable_seconds)
     deleted = replace(project, deleted_at=now, recoverable_until=until, updated_at=now)
     await rows.projects.save(deleted)
     endpoints = await rows.endpoints.of_project(project.id)

@@ -42,7 +42,7 @@ class ExpireUnclaimed:
                 project = await rows.projects.get(database.project_id)
                 if fresh is None or not fresh.is_expired(now) or project is None or project.deleted_at is not None:
                     return False  # somebody claims it, or it is on its way out
-                _, rests = await projects.retire(rows, project, until=now)
+                _, rests = await projects.retire(rows, project, recoverable_seconds=0)
                 await self._queue.enqueue(rows, rests, request_id=REQUEST_ID)
                 record = Record(PLATFORM, "expire_instant_database", address="", request_id=REQUEST_ID)
                 record.about(org_id=project.org_id, project_id=project.id, ref=fresh.ref)
