@@ -1,6 +1,5 @@
 """For rooms whose tests share one platform: in one event loop, and in the long tier on both back ends of the store."""
 
-import uuid
 from pathlib import Path
 
 import pytest
@@ -26,4 +25,4 @@ async def store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
     if getattr(request, "param", "sqlite") == "sqlite":
         return {}
     server: world.PostgresServer = request.getfixturevalue("postgres_server")
-    return {"store_url": await server.new_database(f"shared_{uuid.uuid4().hex}")}
+    return {"store_url": await server.new_store()}

@@ -1,11 +1,12 @@
 """Both back ends of the store, fresh for a test, and things to put into them."""
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bough.control import defaults
 from bough.domain.branch import Branch, BranchState, Lineage, LineageStretch, Volume
@@ -17,20 +18,23 @@ from bough.ids import BranchId, EndpointId, LineageId, OperationId, Organization
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
-from world import PostgresServer
+from world import PostgresServer, upgraded_store
 
 ORGANIZATION = OrganizationId("org-operator")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BACK_ENDS = ("sqlite", "postgres")
+# For tests of the rooms above the store: `contracts/` shows every day that both back ends do the same.
+SQLITE_EVERY_DAY = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 
 @asynccontextmanager
 async def opened(back_end: str, folder: Path, server: PostgresServer) -> AsyncIterator[Store]:
     store: Store
     if back_end == "sqlite":
+        (folder / "store.db").write_bytes(upgraded_store())
         store = SqliteStore(folder / "store.db")
     else:
-        store = PostgresStore(await server.new_database(f"store_{uuid.uuid4().hex}"))
+        store = PostgresStore(await server.new_store())
     await store.open()
     try:
         yield store

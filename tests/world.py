@@ -5,74 +5,59 @@ Everything here is real: the real store, the real engine, real Postgres processe
 
 import asyncio
 import atexit
+import copy
 import os
 import shutil
 import subprocess
 import tempfile
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx2
+import pytest
+from fastapi import FastAPI
+from starlette.datastructures import State
+from starlette.types import ASGIApp
 
 from bough import app, clock
-from bough.api.app import create_app
+from bough.api import app as api_app
+from bough.api.app import bare_app
 from bough.config import Settings, default_cache
 from bough.control.desk import Desk
+from bough.control.parts import Parts
 from bough.control.recording import Record
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import Operation
-from bough.engine.local.durable import exclusive
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.installs import installs
-from bough.engine.local.isolation import cgroups
-from bough.engine.local.isolation.traces import forget_files
 from bough.ids import EndpointId, ProjectId
+from bough.store.postgres import PostgresStore
+from bough.store.sqlite import SqliteStore
+from short_folders import ROOT, short_folder
+
+__all__ = [
+    "API",
+    "ENDED",
+    "Platform",
+    "PostgresServer",
+    "api_of",
+    "furnish",
+    "platform",
+    "platform_in",
+    "settings_for",
+    "short_folder",
+    "upgraded_store",
+]
 
 API = "/api/v2"
 ENDED = {"finished", "failed", "cancelled", "skipped"}
-
-
-# In memory where that is possible: most of a test's time would be the disk's.
-_ROOT = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-
-
-@contextmanager
-def short_folder(mode: int = 0o711) -> Iterator[Path]:
-    """A folder that other users can pass through, with a short path for sockets."""
-    path = Path(tempfile.mkdtemp(prefix="bough-", dir=_ROOT))
-    path.chmod(mode)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(Settings(home=path / "home").sockets, ignore_errors=True)
-        forget_groups(Settings(home=path / "home"))
-        forget_uids(path)
-
-
-def forget_groups(settings: Settings) -> None:
-    """Limits of computes that a test ended without the engine."""
-    groups = cgroups.found(settings)
-    for name in groups.names():
-        groups.remove(name)
-
-
-def forget_uids(folder: Path) -> None:
-    """The host's note of which user ids the homes in a folder lent, and what those left in memory."""
-    host = Path("/run/bough/uids")
-    if not os.access(host, os.W_OK):  # an ordinary user lends none
-        return
-    with exclusive(host / ".lock"):  # engines of other tests read all of them
-        for claim in host.glob("[0-9]*"):
-            with suppress(FileNotFoundError):  # another test took its own away
-                if claim.readlink().is_relative_to(folder):
-                    forget_files(int(claim.name))
-                    claim.unlink()
+_UPGRADED = "upgraded"
 
 
 def settings_for(folder: Path, **changes: Any) -> Settings:
@@ -92,17 +77,29 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
 @cache
 def _prepared_templates() -> Path:
     """Templates made once for all homes of this run: initdb is the slowest part of a first start."""
-    folder = Path(tempfile.mkdtemp(prefix="bough-", dir=_ROOT))
+    folder = Path(tempfile.mkdtemp(prefix="bough-", dir=ROOT))
     folder.chmod(0o711)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     engine = LocalEngine(settings_for(folder))
-    loop = asyncio.new_event_loop()
-    worker = threading.Thread(target=lambda: loop.run_until_complete(engine.prepare()))
-    worker.start()
-    worker.join()
-    loop.close()
+    _run_apart(engine.prepare)
     shutil.rmtree(settings_for(folder).sockets, ignore_errors=True)
     return folder / "home" / "templates"
+
+
+@cache
+def upgraded_store() -> bytes:
+    """A store after its first start, made once: to make its tables takes longer than what most tests do with them."""
+    with tempfile.TemporaryDirectory(prefix="bough-", dir=ROOT) as folder:
+        store = SqliteStore(Path(folder, "store.db"))
+        _run_apart(store.open)
+        _run_apart(store.close)
+        return store.path.read_bytes()
+
+
+def _run_apart(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """To its end, though an event loop may run here already."""
+    with ThreadPoolExecutor(1) as apart:
+        apart.submit(asyncio.run, work()).result()
 
 
 def furnish(home: Path) -> None:
@@ -110,6 +107,25 @@ def furnish(home: Path) -> None:
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
     if not (home / "templates").exists():
         subprocess.run(["cp", "-a", str(_prepared_templates()), str(home / "templates")], check=True)
+
+
+@cache
+def _routes() -> FastAPI:
+    """Made once for all platforms of this run: to make them takes longer than all the rest of a platform."""
+    return bare_app()
+
+
+def api_of(parts: Parts) -> ASGIApp:
+    """As `create_app` makes it, on those routes."""
+
+    def with_state_of_its_own() -> FastAPI:
+        made = copy.copy(_routes())
+        made.state = State()
+        return made
+
+    with pytest.MonkeyPatch.context() as during:
+        during.setattr(api_app, "bare_app", with_state_of_its_own)
+        return api_app.create_app(parts)
 
 
 class Platform:
@@ -122,7 +138,7 @@ class Platform:
         self.engine = inner.parts.engine
         self.settings = inner.parts.settings
         self.key = app.operator_key(inner.parts.settings)
-        transport = httpx2.ASGITransport(app=create_app(inner.parts), raise_app_exceptions=False)
+        transport = httpx2.ASGITransport(app=api_of(inner.parts), raise_app_exceptions=False)
         self.client = httpx2.AsyncClient(
             transport=transport, base_url="http://bough", headers={"Authorization": f"Bearer {self.key}"}, timeout=60
         )
@@ -210,6 +226,8 @@ class Platform:
 async def platform_in(folder: Path, **changes: Any) -> AsyncIterator[Platform]:
     settings = settings_for(folder, **changes)
     furnish(settings.home)
+    if not (settings.home / "store.db").exists():
+        (settings.home / "store.db").write_bytes(upgraded_store())
     async with app.assembled(settings) as inner:
         platform = Platform(inner)
         try:
@@ -238,6 +256,7 @@ class PostgresServer:
             self._identity = {"user": 65534, "group": 65534, "extra_groups": []}
             os.chown(folder, 65534, 65534)
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_upgraded = False
 
     def _run(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -275,9 +294,19 @@ class PostgresServer:
     async def new_database(self, name: str, options: str = "") -> str:
         """A fresh database, as a URL for the store."""
         connection = await self._connect()
-        await connection.execute(f'create database "{name}" {options}')
+        # By files, which costs half of what it costs by WAL.
+        await connection.execute(f'create database "{name}" strategy file_copy {options}')
         await connection.close()
         return f"postgresql://store@/{name}?host={self.folder}"
+
+    async def new_store(self) -> str:
+        """The same with all that a first start of the store puts into it, which is made once and copied."""
+        if not self._has_upgraded:
+            store = PostgresStore(await self.new_database(_UPGRADED))
+            await store.open()
+            await store.close()
+            self._has_upgraded = True
+        return await self.new_database(f"store_{uuid.uuid4().hex}", f"template {_UPGRADED}")
 
     async def _connect(self) -> Any:
         while True:

@@ -17,7 +17,6 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import world
-from bough.api.app import create_app
 from bough.app import DEFAULT_GATEWAY_PORT
 from bough.config import Settings
 from bough.control.limits import Limiter
@@ -94,7 +93,7 @@ class Front:
             engine=cast(Engine, OnlyLooks(platform.engine)),
         )
         self.watch = Watch(published())
-        self.app = _marked(create_app(self.parts))
+        self.app = _marked(world.api_of(self.parts))
 
     def client(
         self, token: str | None = None, *, crashes: bool = False, address: str = "127.0.0.1"

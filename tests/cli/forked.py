@@ -29,11 +29,14 @@ _FORKING.set_forkserver_preload(
 
 
 def run(
-    arguments: Sequence[str], variables: Mapping[str, str], seconds: float = 60
+    arguments: Sequence[str], variables: Mapping[str, str], uid: int | None = None, seconds: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """What `bough` with these arguments says and how it ends; the variables are all that it has."""
+    """What `bough` with these arguments says and how it ends; the variables are all that it has.
+
+    With a uid, as that user and with no group but its own.
+    """
     with tempfile.TemporaryDirectory(prefix="bough-said-") as folder:
-        process = _FORKING.Process(target=_be_the_program, args=(list(arguments), dict(variables), folder))
+        process = _FORKING.Process(target=_be_the_program, args=(list(arguments), dict(variables), folder, uid))
         process.start()
         process.join(seconds)
         if process.exitcode is None:
@@ -43,7 +46,7 @@ def run(
         return subprocess.CompletedProcess(["bough", *arguments], process.exitcode, out, err)
 
 
-def _be_the_program(arguments: list[str], variables: dict[str, str], folder: str) -> None:
+def _be_the_program(arguments: list[str], variables: dict[str, str], folder: str, uid: int | None) -> None:
     from bough.cli.main import main
 
     os.environ.clear()
@@ -51,5 +54,9 @@ def _be_the_program(arguments: list[str], variables: dict[str, str], folder: str
     time.tzset()
     for descriptor, path in enumerate((os.devnull, f"{folder}/out", f"{folder}/err")):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
+    if uid is not None:
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
     sys.argv = ["bough", *arguments]
     main()

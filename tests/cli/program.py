@@ -31,14 +31,6 @@ NOBODY = 65534
 ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # each is a process; most tests are about other ones
 TWO_WORKERS = {"BOUGH_GATEWAY_WORKERS": "2"}
 
-# The interpreter may live where another user cannot read: import first, become that user then.
-_AS_ANOTHER = """
-import os, sys
-import bough.cli.admin.up, bough.cli.admin.doctor, bough.cli.main as program
-os.setgroups([]); os.setgid(UID); os.setuid(UID)
-program.main()
-"""
-
 
 def environment(**more: str) -> dict[str, str]:
     """Without a warm pool, whose computes would be in the way of tests that count computes; names stay ours."""
@@ -91,9 +83,6 @@ class Program:
     said: dict[str, Any] = field(default_factory=dict)  # by the last `up`
 
     def run(self, *arguments: str, **variables: str) -> Result:
-        """Anew where it is to become the platform, which is a process like no other."""
-        if "--detach" in arguments:
-            return self.anew(*arguments, **variables)
         return forked.run(arguments, environment(**self.variables, **variables))
 
     def anew(self, *arguments: str, **variables: str) -> Result:
@@ -112,14 +101,7 @@ class Program:
         return self.run(command, "--home", str(self.home), *arguments, **variables)
 
     def as_user(self, uid: int, command: str, *arguments: str) -> Result:
-        return subprocess.run(
-            [sys.executable, "-c", _AS_ANOTHER.replace("UID", str(uid)), command, "--home", str(self.home), *arguments],
-            env=environment(**self.variables),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return forked.run([command, "--home", str(self.home), *arguments], environment(**self.variables), uid)
 
     def up(self, *arguments: str) -> dict[str, Any]:
         """Start in the background; what `up --json` said."""

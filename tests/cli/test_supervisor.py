@@ -23,7 +23,7 @@ def test_up_in_the_background_as_json(looked_at: Program) -> None:
 
 def test_up_for_people_says_where_and_how_and_down_ends_it(bough: Program) -> None:
     furnish(bough.home)
-    done = bough("up", "--detach", *bough.ports())
+    done = bough.anew("up", "--home", str(bough.home), "--detach", *bough.ports())
     assert done.returncode == 0, done.stderr
     curl = next(line.strip() for line in done.stdout.splitlines() if line.strip().startswith("curl"))
     answer = subprocess.run(["sh", "-c", f"{curl} --silent --fail"], capture_output=True, text=True, check=True)

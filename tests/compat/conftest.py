@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    described.set_examples(300 if config.getoption("--long") else 8)
+    described.set_examples(300 if config.getoption("--long") else 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,10 +11,10 @@ from bough.config import Settings
 from bough.engine.port import Engine, Origin, Readiness
 from bough.engine.spec import ComputeSpec
 from bough.ids import EndpointId, VolumeId
-from engine.homes import DATABASE, DRIVERS, ROLE, Home, branch_of, connected, home_on, spec_of
+from engine.homes import DATABASE, DRIVERS_IN_TIERS, ROLE, Home, branch_of, connected, home_on, spec_of
 
 
-@pytest.fixture(scope="module", params=DRIVERS)
+@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     with home_on(request.param) as made:
         yield made

@@ -1,7 +1,6 @@
 """Who may enter: known roles with their own verifier, everybody else with one that nothing fits."""
 
 import base64
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -22,9 +21,9 @@ from world import API, Platform, PostgresServer
 NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = "" if request.param == "sqlite" else await postgres_server.new_store()
     async with world.platform(store_url=url) as made:
         yield made
 

@@ -1,7 +1,6 @@
 """Where is it: endpoints that sleep are woken, once however many ask, and nothing elsewhere delays it."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -21,9 +20,9 @@ from engine.homes import kill
 from world import API, Platform, PostgresServer
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = "" if request.param == "sqlite" else await postgres_server.new_store()
     async with world.platform(store_url=url) as made:
         yield made
 

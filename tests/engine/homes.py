@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
 from bough.config import Settings
 from bough.engine.local.computes import postmaster
@@ -27,7 +28,7 @@ from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.secret import scram_verifier
 from images import loop_image
 from requires import require_cow
-from world import forget_groups, forget_uids, short_folder
+from short_folders import forget_groups, forget_uids, short_folder
 
 ROLE = "neondb_owner"
 DATABASE = "neondb"
@@ -44,6 +45,8 @@ def home_folder(**changes: Any) -> Iterator[Settings]:
 
 # `btrfs+wal`: the data on btrfs and the WAL on the file system of the home.
 DRIVERS = ("plain", "reflink", "btrfs", "btrfs+wal")
+# Of the two forms of btrfs the one with more to go wrong is tried every day.
+DRIVERS_IN_TIERS = ("plain", "reflink", pytest.param("btrfs", marks=pytest.mark.long), "btrfs+wal")
 _PATIENCE = 10.0  # seconds until a compute that does not end is ended
 
 

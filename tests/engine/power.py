@@ -18,7 +18,7 @@ from typing import Protocol
 
 from bough.config import Settings
 from images import FileSystem, loop_image, make_image, mount_image, mounted_in
-from world import forget_uids
+from short_folders import forget_uids
 
 _GOING_DOWN, _NO_LOG_FLUSH = 0x8004587D, 2  # fs/xfs/libxfs/xfs_fs.h
 

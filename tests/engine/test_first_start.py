@@ -10,12 +10,12 @@ from bough.config import Settings
 from bough.engine.port import EngineError, Readiness
 from bough.postgres.backup import LABEL_FILE, TAKEN_LABEL_FILE
 from bough.postgres.conf import SEGMENT_MB
-from engine.homes import DRIVERS, Compute, Home, home_on
+from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_on
 
 CHECKPOINT_RECORD = 120  # bytes, in 17
 
 
-@pytest.fixture(scope="module", params=DRIVERS)
+@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     with home_on(request.param) as made:
         yield made

@@ -25,6 +25,7 @@ from engine.test_computes import begin_to_stop
 from engine.test_killed_control import another_control
 from engine.walking import own_uids
 from engine.warm_homes import WarmHome
+from world import furnish
 
 WRITER = MakeRole(name="writer", verifier=VERIFIER)
 
@@ -247,6 +248,7 @@ async def test_a_parent_is_cloned_while_it_is_changed(home: Home) -> None:
 
 async def test_a_branch_from_the_warm_pool_is_changed_before_its_endpoint_comes() -> None:
     with home_on("plain", warm_pool=1) as settings:
+        furnish(settings.home)
         async with WarmHome.opened(settings) as home:
             await home.spares(1)
             compute = await home.project()
@@ -272,6 +274,7 @@ async def test_a_volume_of_an_earlier_version_tells_no_origin(home: Home) -> Non
 async def test_control_may_be_killed_at_any_moment_of_a_change(long: bool) -> None:
     dice, times = random.Random(20261116), 12 if long else 3
     with home_on("plain", warm_pool=0, project_uids=own_uids()) as settings:
+        furnish(settings.home)
         machine, control = Machine(settings), Control(settings)
         names = Given(project="own-project", volume="vol-changed", endpoint="ep-changed")
         await control.start()

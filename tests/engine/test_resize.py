@@ -184,8 +184,9 @@ async def test_what_is_the_platforms_cannot_be_overruled() -> None:
 async def test_the_load_of_a_busy_compute_grows(home: Home) -> None:
     compute = await elastic(home)
     before = await home.engine.load(compute.spec.endpoint_id)
-    await compute.value(BURN)
-    after = await home.engine.load(compute.spec.endpoint_id)
+    async with compute.connect() as client:  # whose process is counted while it is there
+        await client.execute(BURN)
+        after = await home.engine.load(compute.spec.endpoint_id)
     assert before is not None and after is not None
     assert after.cpu_seconds > before.cpu_seconds
     assert 0 < after.memory_bytes < GIB

@@ -19,7 +19,7 @@ from engine.homes import Compute, Home, home_with_image
 from requires import require_cow
 
 
-@pytest.fixture(params=["xfs", "btrfs"])
+@pytest.fixture(params=["xfs", pytest.param("btrfs", marks=pytest.mark.long)])
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     require_cow()
     with home_with_image(request.param) as made:

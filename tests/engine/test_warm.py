@@ -18,11 +18,13 @@ from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
 from engine.homes import VERIFIER, branch_of, home_on, is_process, kill
 from engine.warm_homes import SHAPE, WarmHome
+from world import furnish
 
 
 @pytest.fixture
 def settings() -> Iterator[Settings]:
     with home_on("plain", warm_pool=1) as made:
+        furnish(made.home)
         yield made
 
 
@@ -211,8 +213,15 @@ class Crash(BaseException):
     """Control ends here."""
 
 
-@pytest.mark.parametrize("step", ["_link", "sync_folder"])
-@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize(
+    ("step", "goes_on"),
+    [
+        ("_link", True),
+        ("sync_folder", False),
+        pytest.param("_link", False, marks=pytest.mark.long),
+        pytest.param("sync_folder", True, marks=pytest.mark.long),
+    ],
+)
 async def test_a_crash_in_the_handover_is_made_good(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, step: str, goes_on: bool
 ) -> None:
@@ -279,7 +288,9 @@ async def test_no_spare_is_made_beyond_the_share_of_memory(settings: Settings) -
     await engine.close()
 
 
-@pytest.mark.parametrize("driver", ["reflink", "btrfs+wal", pytest.param("btrfs", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "driver", ["btrfs+wal", *(pytest.param(each, marks=pytest.mark.long) for each in ("reflink", "btrfs"))]
+)
 async def test_it_works_on_every_driver(driver: str) -> None:
     with home_on(driver, warm_pool=1) as settings:
         async with WarmHome.opened(settings) as home:

@@ -59,7 +59,7 @@ def _folder(driver: str) -> Iterator[Path]:
     "driver", ["reflink", *(pytest.param(each, marks=pytest.mark.long) for each in ("btrfs", "plain"))]
 )
 async def test_branches_of_a_parent_under_load(driver: str, long: bool) -> None:
-    count = 50 if long else 2
+    count = 50 if long else 1
     with _folder(driver) as folder:
         async with world.platform_in(folder, storage=driver) as platform:
             assert platform.engine.capabilities().driver == driver

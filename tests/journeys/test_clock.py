@@ -1,7 +1,6 @@
 """The clock of the machine is set forward and back by a day: work ends once, and nothing waits for hours."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -36,9 +35,9 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> Jumping:
     return Jumping(monkeypatch)
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = "" if request.param == "sqlite" else await postgres_server.new_store()
     async with world.platform(store_url=url) as made:
         yield made
 

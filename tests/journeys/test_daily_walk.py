@@ -219,7 +219,7 @@ class Walk(RuleBasedStateMachine):
 
 @pytest.mark.timeout(3600)
 def test_the_platform_does_what_a_small_model_does(long: bool) -> None:
-    steps, walks = (60, 20) if long else (25, 1)
+    steps, walks = (60, 20) if long else (18, 1)
     with _serving() as served:
         Walk.served = served
         # One search for every walk: a search that knows earlier walks takes a failure in a part that they

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -18,7 +17,7 @@ from world import API, Platform, PostgresServer
 
 @pytest.fixture(params=stores.BACK_ENDS)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = "" if request.param == "sqlite" else await postgres_server.new_store()
     async with world.platform(store_url=url) as made:
         yield made
 

@@ -1,6 +1,5 @@
 """Roles and passwords made, changed and dropped with SQL: the platform follows, and never takes them back."""
 
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,9 +21,9 @@ from engine.test_computes import require_system_15
 from world import API, Platform, PostgresServer
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = "" if request.param == "sqlite" else await postgres_server.new_store()
     async with world.platform(store_url=url) as made:
         yield made
 

@@ -19,7 +19,7 @@ OTHER_FILES = 200  # what this process has open beside
 
 @pytest.mark.timeout(1800)
 async def test_all_are_answered_rightly_by_the_few_connections_there_are(bough: Program, long: bool) -> None:
-    idle_count, busy_count = (10_000, 1_000) if long else (150, 75)
+    idle_count, busy_count = (10_000, 1_000) if long else (110, 40)
     make_room_for(idle_count + busy_count)
     async with serving(bough) as one:
         async with await one.connect() as direct:

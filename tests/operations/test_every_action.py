@@ -1,5 +1,6 @@
 """Three tests that hold for every action there is or will be: repetition, failure at each step, lost records."""
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -74,6 +75,7 @@ async def run(platform: Platform, action: type[Action], operation: Operation) ->
     runner = Runner(platform.store, platform.engine, Events(), [action], workers=1)
     while not (found := await now(platform, operation)).ended:
         await runner.run_until_idle()
+        await asyncio.sleep(0.02)  # what failed is due again after a while
     return found
 
 

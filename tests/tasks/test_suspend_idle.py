@@ -1,7 +1,6 @@
 """Computes without activity sleep after their timeout; work, and the wish never to sleep, keep them awake."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,9 +21,9 @@ from bough.tasks.suspend_idle import SuspendIdle
 from world import Platform, PostgresServer
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = "" if request.param == "sqlite" else await postgres_server.new_store()
     async with world.platform(store_url=url) as made:
         yield made
 

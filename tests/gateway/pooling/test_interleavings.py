@@ -260,7 +260,7 @@ def test_each_client_hears_what_it_would_hear_alone(
     postgres_server: world.PostgresServer, members: int, long: bool
 ) -> None:
     tier = settings(
-        max_examples=400 if long else 40,
+        max_examples=400 if long else 25,
         stateful_step_count=120 if long else 40,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         deadline=None,

@@ -11,8 +11,8 @@ from gateway.pooling.pooler import Pooler
 from gateway.pooling.speaking import Speaker
 
 MEGABYTE = 1024 * 1024
-EVERYDAY, LONG = 100, 400  # megabytes
-ROOM = 32 * MEGABYTE  # far less than a message, far more than what is always on the way
+EVERYDAY, LONG = 64, 400  # megabytes
+ROOM = 24 * MEGABYTE  # far less than a message, far more than what is always on the way
 
 
 class Memory:

@@ -11,13 +11,13 @@ select repeat('long value ', 1000000);
 select string_agg(filler, '') from wide;
 \o
 \! cksum rows.txt
-\pset format aligned
 select count(*), sum(hashtext(filler)::bigint) from wide;
 select length(repeat('x', 100000000));
 \o rows.txt
 select repeat('0123456789', 3000000) as thirty_megabytes;
 \o
 \! cksum rows.txt
+\pset format aligned
 select 'select ' || string_agg(format('%s as c%s', n, n), ', ' order by n) from generate_series(1, 1600) n \gset many_
 \o rows.txt
 select string_agg(format('%s as c%s', n, n), ', ' order by n) as columns from generate_series(1, 1600) n \gset
