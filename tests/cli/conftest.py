@@ -25,7 +25,7 @@ def bough(folder: Path) -> Iterator[Program]:
 
 @pytest.fixture(scope="session")
 def looked_at() -> Iterator[Program]:
-    """A platform that runs, for tests that change nothing about it."""
+    """A platform that runs, for tests that change nothing about it; instant databases come and go."""
     with short_folder(0o755) as folder:
         program = Program(folder / "home", TWO_WORKERS)
         try:

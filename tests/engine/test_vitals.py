@@ -10,10 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bough import clock
-from bough.engine.local.computes import computes, session
+from bough.engine.local.computes import session
 from bough.engine.local.computes.vitals import vitals_of
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import processes
@@ -161,12 +159,9 @@ async def test_what_is_written_moves_the_end_of_the_wal(home: Home) -> None:
     assert after.wal_position > before.wal_position + 5_000_000
 
 
-async def test_a_server_that_only_follows_writes_none(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_only_follows_writes_none(home: Home) -> None:
     compute = await home.compute()
-    await compute.suspend()
-    (compute.data / "standby.signal").touch()
-    monkeypatch.setattr(computes, "READY_SECONDS", 0.0)  # it will never be as ready as one that writes
-    await compute.run()
+    await compute.run(stands=True)
     async with session.opened(await listening(compute)) as ours:
         position = await ours.position()
     assert position.wal is None

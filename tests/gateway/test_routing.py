@@ -147,3 +147,8 @@ def test_replication_is_seen_and_passed_on(value: str, is_replication: bool) -> 
     assert found.is_replication is is_replication
     assert found.parameters["replication"] == value
     assert not to().is_replication
+
+
+def test_options_of_the_clients_own_library_are_no_settings_of_postgres() -> None:
+    found = to(HOST, channel_binding="require", sslmode="require", connect_timeout="10", application_name="shop")
+    assert found.parameters == {"application_name": "shop"}

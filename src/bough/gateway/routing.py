@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bough.errors import Invalid
+from bough.gateway.wire.client_options import CLIENT_OPTIONS
 from bough.ids import EndpointId
 
 _ENDPOINT = "ep-"
+_TAKEN = CLIENT_OPTIONS | {"user", "database", "options"}  # meant for us, or for the client itself
 _POOLED = "-pooler"
 _NAME_BYTES = 63  # Postgres cuts longer names there
 _WORD = re.compile(r"(?:\\.|[^\\ \t\n\v\f\r])+", re.DOTALL)  # as Postgres splits its options
@@ -34,7 +36,7 @@ def target(host: str | None, domain: str, parameters: Mapping[str, str]) -> Targ
     if not role:
         raise Invalid("The startup packet names no user.")
     option, options = _without_endpoint(parameters.get("options", ""))
-    rest = {name: value for name, value in parameters.items() if name not in ("user", "database", "options")}
+    rest = {name: value for name, value in parameters.items() if name not in _TAKEN}
     if options:
         rest["options"] = options
     named = endpoint_called(option) if option is not None else None

@@ -12,9 +12,9 @@ CLIENT = f"asyncpg {asyncpg.__version__}"
 
 
 def taken(uri: str, address: str) -> str:
-    """The URI as asyncpg takes it: it cannot bind, and takes the word for a setting of the server."""
+    """As it is: asyncpg cannot bind, and sends the word to the server as if it were a setting."""
     resolve(uri, address)
-    return uri.replace("&channel_binding=require", "")
+    return uri
 
 
 async def state(one: Any, statement: str) -> str | None:

@@ -5,8 +5,8 @@ import { copyIn, sizeOf, state } from "./plain.mjs";
 
 const postgres = require("postgres");
 
+// With all its options, also those that it does not know and sends to the server as if they were settings.
 const plain = new URL(where);
-plain.searchParams.delete("channel_binding"); // it cannot, and takes the word for a setting of the server
 
 export const CLIENT = `postgres.js ${versionOf("postgres")}`;
 
