@@ -117,6 +117,10 @@ class Program:
                 raise RuntimeError(f"the platform did not settle within {PATIENCE:g} s: {self._state(client)}")
             time.sleep(_LOOK_AT_STATE)
 
+    def is_refilled(self, client: httpx2.Client, spares: int) -> bool:
+        """Nothing is under way, and so many spares wait; whatever else runs."""
+        return self._state(client)[1:] == (0, spares)
+
     def _state(self, client: httpx2.Client) -> tuple[float, float, float]:
         lines = client.get(f"http://127.0.0.1:{self.port}/metrics").raise_for_status().text.splitlines()
         known = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
