@@ -5,6 +5,7 @@ Without the part a test is skipped with a sentence; where BOUGH_REQUIRE names it
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,12 @@ def require_cow() -> None:
         present and Path("/dev/loop-control").exists(),
         "this test needs root, mkfs.xfs, mkfs.btrfs and loop devices for copy-on-write images",
     )
+
+
+def npm_packages(folder: Path, *packages: str) -> Path:
+    """Installed outside the project, where Node finds them; the files stay in npm's own cache between runs."""
+    options = "--no-save --no-package-lock --no-audit --no-fund --prefer-offline".split()
+    command = [require_node(), "install", *options, *packages]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    require("node", done.returncode == 0, f"npm could not install {packages}: {done.stderr.strip()[-300:]}")
+    return folder / "node_modules"

@@ -22,12 +22,7 @@ NOT_OFFERED = re.compile(r"Vpc|SpendingLimit|Auth")
 @pytest.fixture(scope="module")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The client, installed outside the project; its files stay in npm's own cache between runs."""
-    npm = requires.require_node()
-    folder = tmp_path_factory.mktemp("npm")
-    command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", PACKAGE]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
-    requires.require("node", done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr.strip()[-300:]}")
-    return folder / "node_modules"
+    return requires.npm_packages(tmp_path_factory.mktemp("npm"), PACKAGE)
 
 
 def _driven(script: str, node_modules: Path, platform: Listener) -> dict[str, Any]:

@@ -15,12 +15,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    npm = requires.require_node()
-    folder = tmp_path_factory.mktemp("npm")
-    command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", PACKAGE]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
-    requires.require("node", done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr.strip()[-300:]}")
-    return folder / "node_modules"
+    return requires.npm_packages(tmp_path_factory.mktemp("npm"), PACKAGE)
 
 
 def test_the_tool_works_unchanged(node_modules: Path, listening_platform: Listener, tmp_path: Path) -> None:

@@ -56,12 +56,8 @@ def drive(*command: str | Path, **variables: str) -> dict[str, Any]:
 
 
 def install_packages(folder: Path) -> Path:
-    """What Node needs, outside the project; the files stay in npm's own cache between runs."""
-    npm = requires.require_node()
-    command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline"]
-    done = subprocess.run([*command, *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=180, check=False)
-    requires.require("node", done.returncode == 0, f"npm could not install {PACKAGES}: {done.stderr.strip()[-300:]}")
-    return folder / "node_modules"
+    """What Node needs."""
+    return requires.npm_packages(folder, *PACKAGES)
 
 
 def _output(*command: str | Path, **variables: str) -> str:

@@ -1,8 +1,10 @@
 """What a browser says of a page that it shows: whether it fits, can be read, and is built as it should be."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from playwright.async_api import ConsoleMessage, Page
+from playwright.async_api import Browser, ConsoleMessage, Page
 
 _LOOK = """() => {
   const channel = value => { const c = value / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4 };
@@ -43,6 +45,16 @@ _LOOK = """() => {
     scripts: document.scripts.length,
   };
 }"""
+
+
+@asynccontextmanager
+async def at(browser: Browser, **options: Any) -> AsyncIterator[Page]:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(30_000)
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
 
 
 class Looked:

@@ -1,8 +1,6 @@
 """The pages in a real browser: without script, with the keyboard alone, on a small phone, by day and by night."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Page
@@ -15,20 +13,10 @@ from bough.domain.link import Purpose
 from bough.domain.organization import MemberRole
 from bough.domain.user import OPERATOR, User
 from pages.front import PASSWORD, Front, new_address
-from pages.looking import Looked
+from pages.looking import Looked, at
 
 LONG = "x" * 64
 BY = "button.main"
-
-
-@asynccontextmanager
-async def _at(browser: Browser, **options: Any) -> AsyncIterator[Page]:
-    context = await browser.new_context(**options)
-    context.set_default_timeout(30_000)
-    try:
-        yield await context.new_page()
-    finally:
-        await context.close()
 
 
 async def _account(front: Front, email: str) -> User:
@@ -45,7 +33,7 @@ async def _signs_in(page: Page, front: Front, email: str) -> None:
 
 async def test_somebody_signs_up_and_begins_without_any_script(served: Front, browser: Browser) -> None:
     email = new_address()
-    async with _at(browser, java_script_enabled=False) as page:
+    async with at(browser, java_script_enabled=False) as page:
         await page.goto(served.url)
         await page.click("text=Make an account")
         await page.fill("#email", email)
@@ -77,7 +65,7 @@ async def _found(front: Front, email: str) -> User:
 
 async def test_the_keyboard_is_enough(served: Front, browser: Browser) -> None:
     user = await served.account()
-    async with _at(browser) as page:
+    async with at(browser) as page:
         await page.goto(f"{served.url}/signin")
         await page.keyboard.type(user.email)
         await page.keyboard.press("Tab")
@@ -125,7 +113,7 @@ async def test_every_page_fits_a_small_phone_and_can_be_read(
 ) -> None:
     user = await _account(served, f"{scheme}-{LONG[:40]}@{LONG[:60]}.example")
     paths, invitations = await _links(served, user)
-    async with _at(browser, color_scheme=scheme, viewport={"width": 320, "height": 640}) as page:
+    async with at(browser, color_scheme=scheme, viewport={"width": 320, "height": 640}) as page:
         looked = Looked(page, served.url)
         for path in ("/signin", "/signup", "/forgot", *paths, *invitations):
             await page.goto(served.url + path)

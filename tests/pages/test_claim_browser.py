@@ -1,9 +1,7 @@
 """The claim in a real browser: on a small phone by day and by night, without script, and with the keyboard alone."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Page
@@ -15,19 +13,9 @@ from bough.domain.user import User
 from bough.ids import InstantId
 from pages.claiming import claimed, instant, personal
 from pages.front import PASSWORD, Front
-from pages.looking import Looked
+from pages.looking import Looked, at
 
 LONG = "x" * 64
-
-
-@asynccontextmanager
-async def _at(browser: Browser, **options: Any) -> AsyncIterator[Page]:
-    context = await browser.new_context(**options)
-    context.set_default_timeout(30_000)
-    try:
-        yield await context.new_page()
-    finally:
-        await context.close()
 
 
 async def _sees(page: Page, heading: str) -> None:
@@ -58,7 +46,7 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(served: Front, bro
     team = await Organizations(await served.desk(user)).create(LONG)
     async with served.parts.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
-    async with _at(browser, viewport={"width": 320, "height": 640}) as page:
+    async with at(browser, viewport={"width": 320, "height": 640}) as page:
         looked = Looked(page, served.url)
         for path in (busy.path, taken.path, f"/claim/{InstantId.new()}", f"/signup?next={made.path}", made.path):
             await page.goto(served.url + path)
@@ -82,7 +70,7 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(served: Front, bro
 
 async def test_a_claim_takes_no_script(served: Front, browser: Browser) -> None:
     made, user = await instant(served.parts), await served.account()
-    async with _at(browser, java_script_enabled=False) as page:
+    async with at(browser, java_script_enabled=False) as page:
         await page.goto(f"{served.url}/database/{made.id}")
         await _signs_in(page, user)
         assert page.url == served.url + made.path
@@ -104,7 +92,7 @@ async def test_the_keyboard_is_enough_for_a_claim(served: Front, browser: Browse
     made, user = await instant(served.parts), await served.account()
     team = await Organizations(await served.desk(user)).create("Team")
     assert team.id != (await personal(served, user)).id
-    async with _at(browser) as page:
+    async with at(browser) as page:
         await page.goto(served.url + made.path)
         await _tabs_to(page, "Sign in to claim")
         await page.keyboard.press("Enter")
