@@ -1,7 +1,7 @@
 // Compile into dist/; BOUGH_INSTANT_URL, when it is set, becomes the address that the built tool asks by default.
 
 import { execFileSync } from "node:child_process";
-import { chmodSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
@@ -17,4 +17,3 @@ execFileSync(process.execPath, [compiler, "--project", here], { stdio: "inherit"
 if (address) {
   writeFileSync(join(here, "dist", "default-host.js"), `export const DEFAULT_HOST = ${JSON.stringify(address)};\n`);
 }
-chmodSync(join(here, "dist", "main.js"), 0o755);

@@ -23,7 +23,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self._process = subprocess.Popen(
-            [js.node, GET_DB / "dist" / "main.js", *arguments],
+            [js.node, GET_DB / "bin" / "get-db.js", *arguments],
             cwd=cwd,
             env={**js.environment, "INSTANT_BASE_URL": "http://127.0.0.1:9", "TERM": "xterm", **variables},
             stdin=theirs,

@@ -50,7 +50,7 @@ def test_a_server_that_is_down_is_one_sentence_and_touches_nothing(js: Workspace
 def test_who_interrupts_it_finds_the_folder_as_it_was(js: Workspace, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        command = [js.node, str(workspace.GET_DB / "dist" / "main.js"), "-y", "--host", address]
+        command = [js.node, str(workspace.GET_DB / "bin" / "get-db.js"), "-y", "--host", address]
         with subprocess.Popen(command, cwd=tmp_path, env=js.environment, stdin=subprocess.DEVNULL) as process:
             asking, _ = silent.accept()
             assert [file.name for file in tmp_path.iterdir()] == [".env.get-db-lock"]
@@ -66,8 +66,13 @@ def test_the_default_address_is_set_at_build(js: Workspace, tmp_path: Path) -> N
     (tmp_path / "node_modules").symlink_to(workspace.FOLDER / "node_modules")
     built = js.run(js.node, "build.js", cwd=tmp_path / "get-db", BOUGH_INSTANT_URL="http://127.0.0.1:11/")
     assert built.returncode == 0, built.stderr
-    done = js.run(js.node, "get-db/dist/main.js", "-y", cwd=tmp_path, INSTANT_BASE_URL="")
+    done = js.run(js.node, "get-db/bin/get-db.js", "-y", cwd=tmp_path, INSTANT_BASE_URL="")
     assert "http://127.0.0.1:11 cannot be reached" in done.stderr
+
+
+def test_npm_knows_the_command_as_soon_as_the_workspace_is_installed(js: Workspace, tmp_path: Path) -> None:
+    done = js.run(workspace.FOLDER / "node_modules" / ".bin" / "get-db", "--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0.1.0\n"), done.stderr
 
 
 def test_claim_without_a_file_says_what_to_do(js: Workspace, tmp_path: Path) -> None:
@@ -96,11 +101,11 @@ def test_at_a_terminal_a_bad_name_is_asked_for_again_and_ctrl_c_leaves(js: Works
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("package", ["get-db", "vite-plugin"])
-def test_a_package_has_its_program_and_nothing_else(js: Workspace, package: str) -> None:
+@pytest.mark.parametrize(("package", "programs"), [("get-db", {"bin"}), ("vite-plugin", set())])
+def test_a_package_has_its_program_and_nothing_else(js: Workspace, package: str, programs: set[str]) -> None:
     folder = workspace.FOLDER / package
     done = js.run(*js.npm, "pack", "--dry-run", "--json", "--ignore-scripts", cwd=folder)
     assert done.returncode == 0, done.stderr
     files = {file["path"] for file in json.loads(done.stdout)[0]["files"]}
     assert {"package.json", "README.md", "dist/index.js", "dist/index.d.ts"} <= files
-    assert {Path(file).parts[0] for file in files} == {"package.json", "README.md", "dist"}
+    assert {Path(file).parts[0] for file in files} == {"package.json", "README.md", "dist", *programs}

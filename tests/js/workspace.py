@@ -54,7 +54,7 @@ class Workspace:
         )
 
     def get_db(self, *arguments: str, cwd: Path, **variables: str) -> Result:
-        return self.run(self.node, GET_DB / "dist" / "main.js", *arguments, cwd=cwd, **variables)
+        return self.run(self.node, GET_DB / "bin" / "get-db.js", *arguments, cwd=cwd, **variables)
 
     def vite(self, root: Path, action: str, options: dict[str, Any], *more: str, **variables: str) -> Result:
         driver = VITE_PLUGIN / "test" / "drive.js"

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /** The command `get-db`. */
 
 import { readFileSync } from "node:fs";
