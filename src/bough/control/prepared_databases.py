@@ -91,7 +91,7 @@ class PreparedDatabases:
         try:
             async with desk.turn(Touch(reach=Reach.PROJECT, project_id=project_id)) as rows:
                 created = await Projects(desk).add(rows, project_id, new_project(), desk.principal.home())
-                await rows.prepared_databases.add(created.endpoint.id)
+                await rows.prepared_databases.add(project_id, created.endpoint.id)
         except PlatformError:
             self._pause()
             raise
@@ -102,9 +102,9 @@ class PreparedDatabases:
         queue = self._parts.queue
         try:
             async with queue.turn(Touch(reach=Reach.PROJECT, project_id=prepared.project_id), patient=False) as rows:
+                waits = await rows.prepared_databases.remove(prepared.project_id)
                 project = await rows.projects.get(prepared.project_id)
-                has_id = await rows.instant_databases.of_project(prepared.project_id)
-                if project is not None and project.deleted_at is None and has_id is None:
+                if waits and project is not None:
                     _, rests = await projects.retire(rows, project, recoverable_seconds=0)
                     await queue.enqueue(rows, rests, request_id=REQUEST_ID)
         except Busy:

@@ -1,4 +1,4 @@
-"""Named queries on projects that wait to become instant databases: those of nobody that have no id yet."""
+"""Named queries on projects that wait to become instant databases: they lack only the id."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,14 +6,12 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from bough.domain.endpoint import EndpointState
-from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
 from bough.domain.project import SUSPEND_DEFAULT, SUSPEND_NEVER
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import rebuild
-from bough.store.tables import branches, endpoints, instant_databases, projects, roles
+from bough.store.tables import branches, endpoints, instant_databases, prepared_databases, projects, roles
 
-_HAS_ID = sa.exists().where(instant_databases.c.project_id == projects.c.id)
 _WAITING = (
     sa.select(
         projects.c.id.label("project_id"),
@@ -22,10 +20,13 @@ _WAITING = (
         endpoints.c.state,
         sa.func.coalesce(endpoints.c.pending_state, endpoints.c.state).label("wished"),
     )
+    .select_from(prepared_databases)
+    .join(projects, projects.c.id == prepared_databases.c.project_id)
     .join(endpoints, endpoints.c.project_id == projects.c.id)
-    .where(projects.c.org_id == UNCLAIMED_ORGANIZATION, projects.c.deleted_at.is_(None), ~_HAS_ID)
+    .where(projects.c.deleted_at.is_(None))
     .order_by(projects.c.created_at, projects.c.id)
 )
+_GONE = sa.delete(prepared_databases).where(same(prepared_databases.c.project_id))
 _role = sa.and_(
     roles.c.branch_id == endpoints.c.branch_id, roles.c.name == sa.bindparam("role", type_=roles.c.name.type)
 )
@@ -34,7 +35,7 @@ _NEXT = (
     .join(roles, _role)
     .where(endpoints.c.state == EndpointState.ACTIVE, endpoints.c.pending_state.is_(None))
     .limit(1)
-    .with_for_update(skip_locked=True, of=projects)
+    .with_for_update(skip_locked=True, of=prepared_databases)
 )
 _now = sa.bindparam("now", type_=projects.c.created_at.type)
 _KEEP_AWAKE = sa.update(endpoints).where(same(endpoints.c.id, "own_id")).values(suspend_timeout_seconds=SUSPEND_NEVER)
@@ -66,9 +67,14 @@ class PreparedDatabases(Queries):
         """The oldest first; of one that is being made its compute does not run yet."""
         return [rebuild(Prepared, row) for row in await self._all(_WAITING)]
 
-    async def add(self, endpoint_id: EndpointId) -> None:
+    async def add(self, project_id: ProjectId, endpoint_id: EndpointId) -> None:
         """While it waits it does not fall asleep."""
+        await self._insert(prepared_databases, {"project_id": project_id})
         await self._run(_KEEP_AWAKE, own_id=endpoint_id)
+
+    async def remove(self, project_id: ProjectId) -> bool:
+        """It waits no longer; False when it did not."""
+        return await self._run(_GONE, project_id=project_id) == 1
 
     async def take(self, role: str, now: datetime) -> Taken | None:
         """One that runs, for a caller who gives it its id in this transaction. It is born now."""
@@ -76,6 +82,7 @@ class PreparedDatabases(Queries):
         if row is None:
             return None
         found = rebuild(Taken, row)
+        await self.remove(found.project_id)
         await self._run(_BORN, own_id=found.project_id, now=now)
         await self._run(_BRANCH_BORN, own_id=found.branch_id, now=now)
         await self._run(_LET_SLEEP, own_id=found.endpoint_id, now=now)

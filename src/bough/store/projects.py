@@ -21,6 +21,7 @@ from bough.store.tables import (
     instant_databases,
     operations,
     permissions,
+    prepared_databases,
     project_roles,
     projects,
     transfer_periods,
@@ -224,6 +225,7 @@ class Projects(Queries):
 
     async def set_purged(self, project_id: ProjectId, now: datetime) -> None:
         """Its keys and what was given on it go; its row stays, so that its id is never used again."""
-        for table in (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods):
+        things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods)
+        for table in (*things, prepared_databases):
             await self._run(sa.delete(table).where(table.c.project_id == project_id))
         await self._run(sa.update(projects).where(projects.c.id == project_id).values(purged_at=now))

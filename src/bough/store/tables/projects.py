@@ -85,6 +85,14 @@ instant_databases = sa.Table(
     text("claimed_by", sa.ForeignKey("users.id"), nullable=True),
     moment("claimed_at", nullable=True),
     partial("ix_instant_databases_unclaimed", "claimed_at is null", "expires_at"),
+    sa.Index(None, "created_at"),
+)
+
+# Those that run and wait for an id: so few that to find one costs nothing, however many have theirs.
+prepared_databases = sa.Table(
+    "prepared_databases",
+    metadata,
+    text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
 )
 
 transfer_periods = sa.Table(

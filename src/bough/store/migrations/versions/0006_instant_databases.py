@@ -95,6 +95,13 @@ def _add_instant_databases() -> None:
         sqlite_where=unclaimed,
         postgresql_where=unclaimed,
     )
+    op.create_index("ix_instant_databases_created_at", "instant_databases", ["created_at"])
+    op.create_table(
+        "prepared_databases",
+        sa.Column("project_id", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_prepared_databases_project_id"),
+        sa.PrimaryKeyConstraint("project_id", name="pk_prepared_databases"),
+    )
 
 
 def downgrade() -> None:
