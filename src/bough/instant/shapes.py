@@ -1,9 +1,9 @@
 """What callers send, and what they are shown."""
 
 from datetime import datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError, WithJsonSchema
 
 from bough.control.instant_databases import ShownInstantDatabase
 from bough.domain.instant_database import LONGEST_REF, InstantStatus
@@ -11,6 +11,12 @@ from bough.errors import Invalid
 from bough.instant.refusals import Failed, MissingReferrer
 
 T = TypeVar("T", bound=BaseModel)
+_REFERRER = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_REF,
+    "description": "Referrer identifier, for tracking.",
+}
 
 
 class DatabaseSettings(BaseModel):
@@ -20,7 +26,10 @@ class DatabaseSettings(BaseModel):
 
 
 class DatabaseCreate(DatabaseSettings):
-    ref: StrictStr | None = Field(None, description="Referrer identifier, for tracking. Required.")
+    # Read without a referrer all the same: the requirement has words of its own for that.
+    model_config = ConfigDict(json_schema_extra={"required": ["ref"]})
+
+    ref: Annotated[StrictStr | None, WithJsonSchema(_REFERRER)] = None
 
 
 class DatabaseView(BaseModel):

@@ -123,6 +123,7 @@ def _write(wanted: Wish, file: EnvFile, made: InstantDatabase) -> None:
         now = EnvFile.find(wanted.env)
         if new := [name for name in _taken(wanted, now) if name not in _taken(wanted, file)]:
             raise NotWritten(f"Somebody else has put {_listed(new)} into {wanted.env}.")
+        now.check()
         now.replace(dotenv.with_block(now.content, block))
     except NotWritten as error:
         for line in block.lines():
