@@ -115,12 +115,13 @@ async def add_project(store: Store, project: Project, **branch_changes: Any) -> 
     branch = a_branch(project, **branch_changes)
     endpoint = an_endpoint(branch)
     lineage = Lineage(id=LineageId.new(), project_id=project.id, volume_id=branch.volume_id, created_at=NOON)
-    stretch = LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage.id, from_lsn=None, until_lsn=None)
+    stretch = LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage.id)
     async with store.transaction() as rows:
         await rows.projects.add(project)
-        await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
+        await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(branch)
-        await rows.branches.add_lineage(lineage, stretch)
+        await rows.lineages.add(lineage)
+        await rows.lineages.add_stretch(stretch)
         await rows.endpoints.add(endpoint)
     return branch, endpoint
 

@@ -148,6 +148,19 @@ class Settings(_Frozen):
         300, ge=1, description="seconds without activity after which a compute sleeps, if its endpoint says 0"
     )
     recoverable_seconds: int = Field(7 * 86400, ge=0, description="how long a deleted project can be recovered")
+    recoverable_branch_seconds: int = Field(
+        86400, ge=0, description="how long a deleted branch can be recovered; its data stays on disk for that time"
+    )
+    history_base_bytes: int = Field(
+        256 * 1024**2,
+        ge=16 * 1024**2,
+        description="WAL after which a base is taken: a restore replays about so much, at most",
+    )
+    history_alarm_bytes: int = Field(
+        256 * 1024**2, ge=16 * 1024**2, description="WAL that waits to be archived at which an alarm is raised"
+    )
+    archive_branch_days: float = Field(14, ge=0, description="age at which a branch that nobody uses is archived")
+    archive_idle_hours: float = Field(24, ge=0, description="hours without use after which such a branch is archived")
     sign_up: Literal["open", "invitation", "closed"] = Field(
         "invitation", description="who may make an account: anybody, whoever is invited, or nobody but by the operator"
     )

@@ -90,6 +90,11 @@ class LineageId(_Coded):
     prefix = "lin"
 
 
+class SnapshotId(_Worded):
+    noun = "snapshot"
+    prefix = "snap"
+
+
 class _Uuid(str):
     """A UUID in its usual text form."""
 

@@ -86,7 +86,7 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
     gone = a_branch(project, name="gone", is_default=False, deleted_at=NOON)
     deleted = an_endpoint(gone, deleted_at=NOON)
     async with store.transaction() as rows:
-        await rows.branches.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
+        await rows.lineages.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(gone)
         await rows.endpoints.add(deleted)
     await move(store, endpoint.id, 2**41)

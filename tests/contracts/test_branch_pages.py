@@ -37,7 +37,7 @@ async def _fan(store: Store, *names: str, **changes: Any) -> tuple[Project, list
 
 async def _plant(store: Store, branch: Branch) -> None:
     async with store.transaction() as rows:
-        await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=NOON))
+        await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=NOON))
         await rows.branches.add(branch)
 
 

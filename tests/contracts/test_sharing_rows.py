@@ -158,7 +158,7 @@ async def test_projects_are_named_while_they_live_and_their_branches_counted(sto
         await rows.projects.add(gone)
         for name, deleted_at in (("next", None), ("old", NOON)):
             branch = a_branch(bushy, name=name, is_default=False, deleted_at=deleted_at)
-            await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=bushy.id, created_at=NOON))
+            await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=bushy.id, created_at=NOON))
             await rows.branches.add(branch)
     wanted = [project.id, bushy.id, gone.id, ProjectId("no-such-project")]
     async with store.read() as rows:

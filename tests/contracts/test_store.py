@@ -36,8 +36,8 @@ async def test_what_is_written_is_read_back_whole(store: Store) -> None:
         assert await rows.projects.get(project.id) == project
         assert await rows.branches.get(project.id, branch.id) == branch
         assert await rows.endpoints.get(endpoint.id) == endpoint
-        history = await rows.branches.history(branch.id)
-    assert [stretch.position for stretch in history] == [0]
+        history = await rows.lineages.past(branch.id)
+    assert [past.stretch.position for past in history] == [0]
 
 
 async def test_volumes_are_told_with_the_names_of_what_they_hold(store: Store) -> None:

@@ -177,7 +177,7 @@ async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> Non
     gone = a_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
     other = an_endpoint(gone, deleted_at=NOON)
     async with store.transaction() as rows:
-        await rows.branches.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
+        await rows.lineages.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(gone)
         await rows.endpoints.add(other)
         await rows.branches.note_written(branch.id, 2**40)

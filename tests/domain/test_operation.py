@@ -43,6 +43,15 @@ def making(which: BranchId = MAIN) -> Touch:
     return Touch(reach=Reach.BRANCH, project_id=HERE, branch_id=which, makes_branch=True)
 
 
+def preparing(which: BranchId = MAIN, also: BranchId | None = None) -> Touch:
+    """A restore that makes what it will switch to."""
+    return Touch(reach=Reach.BESIDE, project_id=HERE, branch_id=which, also_id=also)
+
+
+def switching(which: BranchId = MAIN, also: BranchId | None = DEV) -> Touch:
+    return Touch(reach=Reach.BRANCH, project_id=HERE, branch_id=which, also_id=also)
+
+
 def naming(which: BranchId = MAIN) -> Touch:
     """A change of what the branch's row says."""
     return Touch(reach=Reach.ENDPOINT, project_id=HERE, branch_id=which)
@@ -69,6 +78,17 @@ def naming(which: BranchId = MAIN) -> Touch:
         (naming(), endpoint(), False),
         (naming(), branch(), True),
         (naming(), branch(DEV), False),
+        (preparing(), preparing(), True),
+        (preparing(), preparing(DEV), False),
+        (preparing(), endpoint(), False),  # its clients go on meanwhile
+        (preparing(), copy(), False),
+        (preparing(), branch(), True),
+        (preparing(also=DEV), branch(DEV), True),
+        (switching(), endpoint(), True),
+        (switching(), endpoint(TWO, DEV), True),
+        (switching(), copy(), True),
+        (switching(), copy(DEV, NEXT), True),
+        (switching(), endpoint(TWO, NEXT), False),
         (project(), project(), True),
         (project(), branch(), True),
         (project(), endpoint(), True),

@@ -3,10 +3,9 @@
 import struct
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.postgres import databases, roles, subscriptions, wal
+from bough.postgres import databases, roles, subscriptions
 from bough.postgres.control_file import ControlFile
 from bough.postgres.data_folder import is_left_out
 from bough.postgres.roles import make
@@ -40,19 +39,6 @@ def test_a_renamed_database_is_open_again_in_the_same_transaction() -> None:
         'alter database "b""" allow_connections true',
         'alter database "b""" owner to "o"',
     ]
-
-
-@given(LSNS)
-def test_a_position_is_written_as_postgres_writes_it(lsn: int) -> None:
-    text = wal.position_text(lsn)
-    high, low = (int(half, 16) for half in text.split("/"))
-    assert (high << 32) + low == lsn
-    assert wal.is_position(text)
-
-
-@pytest.mark.parametrize("text", ["", "0", "0/0 ", "x/0", "0/0/0", "123456789/0", "0/a", "0/1\n"])
-def test_what_is_no_position_is_not_taken_for_one(text: str) -> None:
-    assert not wal.is_position(text)
 
 
 def test_the_control_file_tells_where_a_server_ended() -> None:

@@ -47,8 +47,3 @@ def test_a_segment_is_followed_by_the_next(number: int, timeline: int) -> None:
     assert wal.is_begun(name, head(number * SEGMENT))
     assert not wal.is_begun(wal.next_segment(name), head(number * SEGMENT))  # kept for later use
     assert not wal.is_begun(name, b"")
-
-
-@given(st.integers(min_value=0, max_value=2**64 - 1))
-def test_a_position_is_a_number_and_a_text(position: int) -> None:
-    assert wal.position_number(wal.position_text(position)) == position

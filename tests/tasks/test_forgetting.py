@@ -132,7 +132,7 @@ async def test_the_platform_says_which_branch_it_let_expire(store: Store) -> Non
     expires = {"is_default": False, "name": "dev", "state": BranchState.READY, "parent_id": root.id}
     branch = a_branch(project, **expires, expires_at=NOON, ttl_seconds=60)
     async with store.transaction() as rows:
-        await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
+        await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(branch)
     task = ExpireBranches(store, Queue(store, Events(), EVERY, 0), Activity(store))
     assert await task.run() == "deleting 1 branches that expired"

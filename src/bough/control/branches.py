@@ -14,7 +14,7 @@ from bough.control.inheriting import Inheritance
 from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint, EndpointType
-from bough.domain.operation import MAKES_BRANCH, SOURCE, Operation, OperationAction, Reach, Touch
+from bough.domain.operation import MAKES_BRANCH, SOURCE, VARIANT, Operation, OperationAction, Reach, Touch
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.errors import Invalid, NotFound, RuleBroken, Taken
@@ -232,5 +232,6 @@ async def _maker_of(rows: Rows, parent: Branch) -> OperationId | None:
     """
     wished = any(role.is_wished for role in await rows.roles.of_branch(parent.id))
     making = MAKES_BRANCH | ({OperationAction.START_COMPUTE} if wished else frozenset())
-    work = [each for each in await rows.operations.open_of(parent.project_id) if each.branch_id == parent.id]
+    open_work = await rows.operations.open_of(parent.project_id)
+    work = [each for each in open_work if each.branch_id == parent.id and VARIANT not in each.parameters]
     return next((each.id for each in reversed(work) if each.action in making), None)

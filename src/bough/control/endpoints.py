@@ -152,7 +152,7 @@ async def check_room(rows: Rows, project_id: ProjectId, plan: Plan, *, more: int
 async def add(rows: Rows, endpoint: Endpoint) -> None:
     """With the volume of its own that a read replica has."""
     if endpoint.volume_id is not None:
-        await rows.branches.add_volume(
+        await rows.lineages.add_volume(
             Volume(id=endpoint.volume_id, project_id=endpoint.project_id, created_at=endpoint.created_at)
         )
     await rows.endpoints.add(endpoint)

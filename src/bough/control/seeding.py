@@ -15,7 +15,7 @@ from bough.domain.branch import Branch, BranchState, Lineage, LineageStretch, Vo
 from bough.domain.database import Database
 from bough.domain.project import Project
 from bough.domain.role import Role
-from bough.ids import BranchId, LineageId, VolumeId
+from bough.ids import BranchId, LineageId, ProjectId, VolumeId
 from bough.postgres.secret import scram_verifier
 from bough.store.store import Rows
 
@@ -53,11 +53,16 @@ def new_branch(project: Project, name: str | None, now: datetime, **fields: Any)
 async def plant(rows: Rows, branch: Branch) -> None:
     """The rows of a new branch, its volume and its lineage."""
     now = branch.created_at
-    lineage = Lineage(id=LineageId.new(), project_id=branch.project_id, volume_id=branch.volume_id, created_at=now)
-    stretch = LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage.id, from_lsn=None, until_lsn=None)
-    await rows.branches.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=now))
+    await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=now))
     await rows.branches.add(branch)
-    await rows.branches.add_lineage(lineage, stretch)
+    lineage = await new_lineage(rows, branch.project_id, branch.volume_id, now)
+    await rows.lineages.add_stretch(LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage.id))
+
+
+async def new_lineage(rows: Rows, project_id: ProjectId, volume_id: VolumeId, now: datetime) -> Lineage:
+    lineage = Lineage(id=LineageId.new(), project_id=project_id, volume_id=volume_id, created_at=now)
+    await rows.lineages.add(lineage)
+    return lineage
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from bough.domain.allowance import Fullness
 from bough.errors import Invalid, RuleBroken
-from bough.ids import BranchId, LineageId, ProjectId, UserId, VolumeId
+from bough.ids import BranchId, LineageId, ProjectId, SnapshotId, UserId, VolumeId
 
 DEFAULT_NAME = "main"
 LONGEST_LIFE = timedelta(days=30)  # of a branch that expires
@@ -23,11 +23,13 @@ SCHEMA_ONLY = "schema-only"
 class BranchState(StrEnum):
     INIT = "init"  # planned; its volume is being made
     READY = "ready"  # its volume may be opened
+    ARCHIVED = "archived"  # nobody used it for long; its volume is put away, and made again on use
 
 
 MOVES: dict[BranchState, set[BranchState]] = {
     BranchState.INIT: {BranchState.READY},
-    BranchState.READY: set(),
+    BranchState.READY: {BranchState.ARCHIVED},
+    BranchState.ARCHIVED: {BranchState.READY},
 }
 
 
@@ -56,6 +58,10 @@ class Branch:
     last_reset_at: datetime | None = None
     deleted_at: datetime | None = None
     deletion_method: str | None = None  # `user` or `ttl`
+    recoverable_until: datetime | None = None  # of a deleted one; None: its data is gone
+    restored_from: SnapshotId | None = None  # the snapshot that it was made of
+    restored_for: BranchId | None = None  # whose place it takes once its restore is finalized
+    replaced_by: BranchId | None = None  # who took its place
     written_bytes: int = 0  # WAL that was written since it was made, as far as it was measured
     wal_position: int | None = None  # where that was measured last
     fullness: Fullness = Fullness.ROOM
@@ -67,25 +73,33 @@ class Volume:
     id: VolumeId
     project_id: ProjectId
     created_at: datetime
+    retired_at: datetime | None = None  # no branch has it any more; its history may still be needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
+    """One volume's life as a writer. What of it can be gone back to is kept up by a task."""
+
     id: LineageId
     project_id: ProjectId
     volume_id: VolumeId
     created_at: datetime
+    began_at: datetime | None = None  # since when one can go back to it; None: not at all so far
+    began_lsn: str | None = None  # the same as a position in its WAL
+    history_bytes: int = 0  # on disk, for going back: WAL and bases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageStretch:
-    """A part of a branch's history: one lineage, from one LSN until another (or until now)."""
+    """A part of a branch's history: one lineage, from one point until another (or until now)."""
 
     branch_id: BranchId
     position: int
     lineage_id: LineageId
-    from_lsn: str | None
-    until_lsn: str | None
+    from_lsn: str | None = None
+    until_lsn: str | None = None  # None, when it has ended: all of its lineage
+    from_at: datetime | None = None  # since when the branch was this
+    until_at: datetime | None = None  # the last commit in it, when it has ended
 
 
 def moved(branch: Branch, to: BranchState, now: datetime) -> Branch:

@@ -58,9 +58,10 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rekey:
-    """These roles have new passwords (role → verifier), and every other role that may log in has none."""
+    """These roles have new passwords (role → verifier), and every other role that may log in has none, or its own."""
 
     verifiers: Mapping[str, str]
+    others_keep: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

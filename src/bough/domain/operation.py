@@ -22,6 +22,9 @@ class OperationAction(StrEnum):
     SUSPEND_COMPUTE = "suspend_compute"  # stop an endpoint's compute
     APPLY_CONFIG = "apply_config"  # bring new settings to a running compute, or change roles and databases
     DELETE_TIMELINE = "delete_timeline"  # remove a branch's data for good
+    APPLY_STORAGE_CONFIG = "apply_storage_config"  # keep as much history as was asked for
+    TIMELINE_ARCHIVE = "timeline_archive"  # put a branch away that nobody uses
+    TIMELINE_UNARCHIVE = "timeline_unarchive"  # bring it back
 
 
 class OperationStatus(StrEnum):
@@ -43,6 +46,7 @@ class Reach(StrEnum):
     """How far an action's hands go."""
 
     ENDPOINT = "endpoint"
+    BESIDE = "beside"  # the branch goes on as it is, and its endpoints come and go; only nobody else may replace it
     BRANCH = "branch"  # the branch's volume, and so every endpoint on it
     PROJECT = "project"
 
@@ -54,12 +58,26 @@ REACH = {
     OperationAction.SUSPEND_COMPUTE: Reach.ENDPOINT,
     OperationAction.APPLY_CONFIG: Reach.ENDPOINT,
     OperationAction.DELETE_TIMELINE: Reach.BRANCH,
+    OperationAction.APPLY_STORAGE_CONFIG: Reach.BESIDE,
+    OperationAction.TIMELINE_ARCHIVE: Reach.BRANCH,
+    OperationAction.TIMELINE_UNARCHIVE: Reach.BRANCH,
 }
 
 MAKES_BRANCH = frozenset({OperationAction.CREATE_TIMELINE, OperationAction.CREATE_BRANCH})
 
 CHANGE = "change"  # the parameter of a change to a branch's roles or databases
 SOURCE = "source_id"  # the parameter that names the branch whose data is copied
+VARIANT = "variant"  # the parameter that tells apart what goes by the name of one action; see `Variant`
+ALSO = "also_id"  # the parameter that names another branch which is changed with the first
+PREPARING = "prepare"  # the step in which a restore makes what it will switch to
+
+
+class Variant(StrEnum):
+    """Work that clients know by the action's name, and that has steps of its own."""
+
+    RESTORE = "restore"  # of create_timeline: an existing branch gets other data
+    SNAPSHOT = "snapshot"  # of create_branch and delete_timeline: the data of a snapshot, which is no branch's
+    FINALIZE = "finalize"  # of create_timeline: a restored branch takes the place of another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +119,7 @@ class Touch:
     branch_id: BranchId | None = None
     endpoint_id: EndpointId | None = None
     source_id: BranchId | None = None  # a branch that is only copied
+    also_id: BranchId | None = None  # a branch that is changed with the first
     makes_branch: bool = False
 
 
@@ -120,15 +139,21 @@ class Work(Protocol):
 
 
 def touch_of(work: Work) -> Touch:
-    """A change to roles or databases is the whole branch's matter, whoever serves it."""
+    """A change to roles or databases is the whole branch's matter, whoever serves it. A restore leaves the branch to
+    its users while it prepares, and takes it for itself when it switches.
+    """
     reach = Reach.BRANCH if CHANGE in work.parameters else REACH[work.action]
+    variant = work.parameters.get(VARIANT)
+    if variant == Variant.RESTORE and getattr(work, "step", None) == PREPARING:
+        reach = Reach.BESIDE
     return Touch(
         reach=reach,
         project_id=work.project_id,
         branch_id=work.branch_id,
         endpoint_id=work.endpoint_id,
         source_id=work.parameters.get(SOURCE),
-        makes_branch=work.action in MAKES_BRANCH,
+        also_id=work.parameters.get(ALSO),
+        makes_branch=work.action in MAKES_BRANCH and variant is None,
     )
 
 
@@ -137,14 +162,24 @@ def conflict(one: Touch, other: Touch) -> bool:
         return False
     if Reach.PROJECT in (one.reach, other.reach):
         return True
-    if one.branch_id is not None and one.branch_id == other.branch_id and Reach.BRANCH in (one.reach, other.reach):
+    if _shared(one, other) and _excludes(one, other):
         return True
     if _disturbs(one, other) or _disturbs(other, one):
         return True
     return one.endpoint_id is not None and one.endpoint_id == other.endpoint_id
 
 
+def _shared(one: Touch, other: Touch) -> set[BranchId | None]:
+    """The branches that both are about."""
+    return {one.branch_id, one.also_id} & {other.branch_id, other.also_id} - {None}
+
+
+def _excludes(one: Touch, other: Touch) -> bool:
+    reaches = (one.reach, other.reach)
+    return Reach.BRANCH in reaches or reaches == (Reach.BESIDE, Reach.BESIDE)
+
+
 def _disturbs(reader: Touch, other: Touch) -> bool:
     """Whether the other changes what is being copied. Its making does not: the copy is put in line behind it."""
-    is_source = reader.source_id is not None and reader.source_id == other.branch_id
+    is_source = reader.source_id is not None and reader.source_id in (other.branch_id, other.also_id)
     return is_source and other.reach is Reach.BRANCH and not other.makes_branch

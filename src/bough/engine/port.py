@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from bough.domain import lsn
 from bough.domain.change import Change
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.errors import Kind, PlatformError
@@ -105,10 +106,18 @@ class Origin:
     @property
     def position(self) -> int | None:
         """The LSN as a number of bytes."""
-        if self.lsn is None:
-            return None
-        high, low = self.lsn.split("/")
-        return (int(high, 16) << 32) + int(low, 16)
+        return None if self.lsn is None else lsn.number(self.lsn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How the history of a volume stands."""
+
+    began_at: datetime | None  # since when one can go back to it; None: not at all so far
+    began_lsn: str | None
+    history_bytes: int  # on disk: archived WAL, and what bases alone hold
+    waiting_bytes: int  # of WAL that is to be archived and is not yet
+    trouble: str | None = None  # why it falls behind, in a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +144,14 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
-        """The volume exists, whole and synced; when it is new, it holds all that its parent has committed.
+        """The volume exists, whole and synced; when it is new, it holds all that its parent has committed, or had
+        committed at the spec's point.
 
         The parent goes on serving meanwhile. The origin is the same however often it is asked for.
         """
+
+    async def look_into(self, spec: BranchSpec) -> Contents:
+        """Roles and databases of a branch, by the compute that serves it or by one of its own for that moment."""
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
         """The change is made in the branch, by the compute that serves it or by one of its own for that moment.
@@ -156,7 +169,36 @@ class Engine(Protocol):
         """No compute runs for the endpoint; what was committed is on disk."""
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
-        """The volume is gone, and with the project's last volume all that was the project's."""
+        """The volume and its history are gone, and with the project's last volume all that was the project's.
+
+        Refused, as something that passes, while another volume's history stands on it.
+        """
+
+    async def written_until(self, volume: VolumeId) -> str | None:
+        """Where the volume's WAL ends now, as an LSN; None: nobody knows, as of a compute that was killed.
+
+        A look, quick enough for a request.
+        """
+
+    async def keep_history(self, volume: VolumeId, since: datetime) -> Kept:
+        """One can go back to every moment of the volume since then, or since its history began, and what only serves
+        moments before is gone, unless another volume's history stands on it. Takes a base when one is due.
+        """
+
+    async def ensure_begun(self, project: ProjectId, volume: VolumeId) -> Kept:
+        """The history of the volume begins with what it holds now, and not before. No compute may serve it."""
+
+    async def retire(self, project: ProjectId, volume: VolumeId) -> None:
+        """The volume is gone, and its history is not: every commit in it can still be gone back to."""
+
+    async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
+        """The volume takes as little of the disk as the driver allows; no compute runs on it, and none can."""
+
+    async def ensure_unpacked(self, project: ProjectId, volume: VolumeId) -> None:
+        """A compute can serve the volume."""
+
+    async def size(self, volume: VolumeId) -> int | None:
+        """Bytes on disk that no other volume shares; None when it does not exist."""
 
     async def address(self, endpoint: EndpointId) -> Address | None:
         """Where the endpoint's compute listens, or None when it does not accept connections."""

@@ -7,6 +7,7 @@ from bough.domain.allowance import Fullness
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointType, max_connections
+from bough.domain.history import HEAD, Point
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
@@ -19,6 +20,7 @@ class BranchSpec:
     volume_id: VolumeId
     install: str
     parent: VolumeId | None = None  # whose data it begins with; None: an empty Postgres
+    point: Point = HEAD  # of the parent's life; its volume may be gone by now, if its history is kept
     settings: Mapping[str, str] | None = None  # of the compute that will serve it at once; None: nobody waits
     is_replica: bool = False  # it will follow its parent, and can be made again at any time
 

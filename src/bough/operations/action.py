@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
-from bough.domain.operation import Operation, OperationAction, Touch, touch_of
+from bough.domain.operation import VARIANT, Operation, OperationAction, Touch, Variant, Work, touch_of
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.context import Context
 from bough.operations.outcome import Outcome
@@ -50,6 +50,7 @@ class Action:
     """Subclass it, name the `action`, write the steps from top to bottom."""
 
     action: ClassVar[OperationAction]
+    variant: ClassVar[Variant | None] = None  # of several with the same name
     forward_only: ClassVar[bool] = False  # deletions are repeated until they succeed, never undone
     steps: ClassVar[tuple[str, ...]] = ()
 
@@ -59,6 +60,10 @@ class Action:
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
+
+    @classmethod
+    def key(cls) -> tuple[OperationAction, str | None]:
+        return cls.action, cls.variant
 
     @property
     def project_id(self) -> ProjectId:
@@ -83,3 +88,8 @@ class Action:
         undo: str | None = getattr(self, name).undo if name in self.steps else None
         if undo is not None:
             await getattr(self, undo)(ctx)
+
+
+def key_of(work: Work) -> tuple[OperationAction, str | None]:
+    """Which action does it: see `Action.key`."""
+    return work.action, work.parameters.get(VARIANT)

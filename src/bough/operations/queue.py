@@ -13,7 +13,7 @@ from bough import clock
 from bough.domain.operation import Operation, OperationStatus, Touch, conflict, touch_of
 from bough.errors import Busy
 from bough.ids import OperationId
-from bough.operations.action import Action, Wish
+from bough.operations.action import Action, Wish, key_of
 from bough.operations.events import Events
 from bough.store.store import Rows, Store
 
@@ -24,7 +24,7 @@ class Queue:
     def __init__(self, store: Store, events: Events, actions: Sequence[type[Action]], hold_seconds: float) -> None:
         self._store = store
         self._events = events
-        self._first_step = {action.action: action.steps[0] for action in actions}
+        self._first_step = {action.key(): action.steps[0] for action in actions}
         self._hold_seconds = hold_seconds
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ class Queue:
             status=OperationStatus.SCHEDULING if after else OperationStatus.RUNNING,
             parameters=wish.parameters,
             after=after,
-            step=self._first_step[wish.action],
+            step=self._first_step[key_of(wish)],
             steps_done=(),
             undoing=False,
             failures=0,

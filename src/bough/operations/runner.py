@@ -18,7 +18,7 @@ from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import Engine
 from bough.errors import PlatformError
 from bough.operations import metrics
-from bough.operations.action import Action
+from bough.operations.action import Action, key_of
 from bough.operations.context import Context
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome, Sleep
@@ -47,7 +47,7 @@ class Runner:
         self._store = store
         self._engine = engine
         self._events = events
-        self._actions = {action.action: action for action in actions}
+        self._actions = {action.key(): action for action in actions}
         self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
         self._running: dict[bool, set[asyncio.Task[None]]] = {True: set(), False: set()}
 
@@ -135,7 +135,7 @@ class Runner:
             operation = await self._one_step(operation)
 
     async def _one_step(self, operation: Operation) -> Operation:
-        action = self._actions[operation.action](operation)
+        action = self._actions[key_of(operation)](operation)
         ctx = Context(self._store, self._engine, operation)
         try:
             if operation.undoing:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from bough.domain import lsn
 from bough.postgres.replication import LIMITS
-from bough.postgres.wal import position_text, segment_name
+from bough.postgres.wal import segment_name
 
 PATH = "global/pg_control"
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
@@ -33,7 +34,7 @@ class ControlFile:
     def parse(cls, content: bytes) -> Self:
         _, _, _, state, _, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
         limits = dict(zip(LIMITS, _LIMITS.unpack_from(content), strict=True))
-        return cls(state, position_text(checkpoint), segment_name(timeline, redo), timeline, limits)
+        return cls(state, lsn.text(checkpoint), segment_name(timeline, redo), timeline, limits)
 
     @property
     def shut_down(self) -> bool:

@@ -1,6 +1,5 @@
 """Positions in the WAL, and names of its segments: which files hold a stretch of it. Pure."""
 
-import re
 import struct
 from collections.abc import Iterable
 
@@ -9,24 +8,9 @@ from bough.postgres.conf import SEGMENT_MB
 _SEGMENT = SEGMENT_MB * 1024**2
 _PER_FILE_GROUP = 2**32 // _SEGMENT  # the middle part of a name counts 4 GB each
 _NAME_LENGTH = 24
-_POSITION = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 _MOST = 262_144  # segments of one copy: 1 TB of WAL
 _HEAD = struct.Struct("<HHIQ")  # of a page: a magic number, flags, its timeline, its position
 HEAD_BYTES = _HEAD.size
-
-
-def position_text(lsn: int) -> str:
-    """As Postgres writes it."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-
-
-def position_number(text: str) -> int:
-    high, low = text.split("/")
-    return (int(high, 16) << 32) + int(low, 16)
-
-
-def is_position(text: str) -> bool:
-    return _POSITION.fullmatch(text) is not None
 
 
 def segment_name(timeline: int, lsn: int) -> str:

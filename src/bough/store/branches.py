@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.branch import Branch, Lineage, LineageStretch, Volume
+from bough.domain.branch import Branch
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
@@ -89,16 +89,6 @@ class Branches(Queries):
     async def add(self, branch: Branch) -> None:
         await self._insert(branches, _columns(branch))
 
-    async def add_volume(self, volume: Volume) -> None:
-        await self._insert(volumes, columns_of(volume))
-
-    async def remove_volume(self, volume_id: VolumeId) -> None:
-        await self._run(sa.delete(volumes).where(volumes.c.id == volume_id))
-
-    async def add_lineage(self, lineage: Lineage, stretch: LineageStretch) -> None:
-        await self._insert(lineages, columns_of(lineage))
-        await self._insert(branch_lineages, columns_of(stretch))
-
     async def save(self, branch: Branch) -> None:
         await self._save(branches, _columns(branch))
 
@@ -140,14 +130,6 @@ class Branches(Queries):
     async def volume_uses(self) -> list[VolumeUse]:
         """Of every branch that is not purged, and of their replicas; for an overview, not for a request."""
         return [VolumeUse(**row) for uses in (_OWN_USES, _REPLICA_USES) for row in await self._all(uses)]
-
-    async def history(self, branch_id: BranchId) -> list[LineageStretch]:
-        rows = await self._all(
-            sa.select(branch_lineages)
-            .where(branch_lineages.c.branch_id == branch_id)
-            .order_by(branch_lineages.c.position)
-        )
-        return [rebuild(LineageStretch, row) for row in rows]
 
     async def set_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))

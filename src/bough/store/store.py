@@ -15,6 +15,7 @@ from bough.store.idempotency import Idempotency
 from bough.store.instant_databases import InstantDatabases
 from bough.store.invitations import Invitations
 from bough.store.letters import Letters
+from bough.store.lineages import Lineages
 from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
@@ -47,6 +48,7 @@ class Rows:
         self.prepared_databases = PreparedDatabases(connection)
         self.branches = Branches(connection)
         self.branch_pages = BranchPages(connection)
+        self.lineages = Lineages(connection)
         self.allowances = Allowances(connection)
         self.endpoints = Endpoints(connection)
         self.roles = Roles(connection)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from functools import partial
 
 from bough.config import Settings
@@ -40,6 +41,7 @@ from bough.engine.port import (
     Contents,
     EngineError,
     Following,
+    Kept,
     Observation,
     Origin,
     Readiness,
@@ -181,6 +183,30 @@ class LocalEngine:
             await self._replicas.forget(volume)
             await self._volumes.ensure_absent(volume)
             await self._owners.release_when_empty(project)
+
+    async def look_into(self, spec: BranchSpec) -> Contents:
+        raise EngineError("not yet", transient=False)
+
+    async def written_until(self, volume: VolumeId) -> str | None:
+        raise EngineError("not yet", transient=False)
+
+    async def keep_history(self, volume: VolumeId, since: datetime) -> Kept:
+        raise EngineError("not yet", transient=False)
+
+    async def ensure_begun(self, project: ProjectId, volume: VolumeId) -> Kept:
+        raise EngineError("not yet", transient=False)
+
+    async def retire(self, project: ProjectId, volume: VolumeId) -> None:
+        raise EngineError("not yet", transient=False)
+
+    async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
+        raise EngineError("not yet", transient=False)
+
+    async def ensure_unpacked(self, project: ProjectId, volume: VolumeId) -> None:
+        raise EngineError("not yet", transient=False)
+
+    async def size(self, volume: VolumeId) -> int | None:
+        raise EngineError("not yet", transient=False)
 
     async def address(self, endpoint: EndpointId) -> Address | None:
         sockets = await self._living.sockets(endpoint)

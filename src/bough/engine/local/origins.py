@@ -5,9 +5,10 @@ import struct
 from pathlib import Path
 
 from bough import clock
+from bough.domain.lsn import is_lsn
 from bough.engine.local.volumes.copying import opened_file
 from bough.engine.port import Origin
-from bough.postgres import subscriptions, wal
+from bough.postgres import subscriptions
 from bough.postgres.backup import BackupEnd
 from bough.postgres.control_file import ControlFile
 
@@ -16,7 +17,7 @@ _SMALL_FILE = 8192
 
 def of_running(end: BackupEnd, *, subscribes: bool) -> Origin:
     """The end of the backup. A tenant's code may stand in for the server, so its words are looked at."""
-    return Origin(lsn=end.lsn if wal.is_position(end.lsn) else None, at=clock.now(), subscribes=subscribes)
+    return Origin(lsn=end.lsn if is_lsn(end.lsn) else None, at=clock.now(), subscribes=subscribes)
 
 
 def of_stopped(data: Path, control: ControlFile) -> Origin:

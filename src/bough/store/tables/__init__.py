@@ -1,14 +1,12 @@
 """The tables as they are now. `migrations/` says how they came to be; a test holds the two together."""
 
+from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata
 from bough.store.tables.people import api_keys, invitations, letters, links, members, organizations, sessions, users
 from bough.store.tables.projects import (
-    branch_lineages,
-    branches,
     databases,
     endpoints,
     instant_databases,
-    lineages,
     permissions,
     prepared_databases,
     project_roles,
@@ -16,7 +14,6 @@ from bough.store.tables.projects import (
     roles,
     transfer_periods,
     transfer_requests,
-    volumes,
 )
 from bough.store.tables.work import audit, gateway_workers, idempotency, operations, usage
 
@@ -44,6 +41,8 @@ __all__ = [
     "projects",
     "roles",
     "sessions",
+    "snapshot_schedules",
+    "snapshots",
     "transfer_periods",
     "transfer_requests",
     "usage",

@@ -59,7 +59,8 @@ async def _rekey(ours: Session, change: Rekey) -> None:
     """A role that SQL has dropped meanwhile needs no password."""
     present = {name for (name,) in await ours.rows(roles.NAMES)}
     named = {name: verifier for name, verifier in change.verifiers.items() if name.encode() in present}
-    await ours.run(roles.FORGET_PASSWORDS, *(roles.set_password(*each) for each in named.items()))
+    before = () if change.others_keep else (roles.FORGET_PASSWORDS,)
+    await ours.run(*before, *(roles.set_password(*each) for each in named.items()))
 
 
 async def _unsubscribe(sockets: Path, ours: Session, major: int) -> None:

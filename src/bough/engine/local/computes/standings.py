@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from bough.domain import lsn
 from bough.engine.local.computes import segments, session
 from bough.engine.local.computes.living import Living
 from bough.engine.local.computes.primaries import Primaries
@@ -74,7 +75,7 @@ class Standings:
                 return Following.LOST
             return Following.WAITS
         end = await self._end(parent)
-        given = wal.position_number(record.lsn) if record.lsn else 0
+        given = lsn.number(record.lsn) if record.lsn else 0
         return Following.BEHIND if end is not None and max(has, given) < end else Following.FOLLOWS
 
     def _keeps(self, parent: VolumeId, position: int) -> bool:
@@ -92,7 +93,7 @@ class Standings:
             control = await asyncio.to_thread(segments.control, self._volumes.folder(parent).data)
         except (OSError, struct.error):
             return None
-        return wal.position_number(control.checkpoint) if control.shut_down else None
+        return lsn.number(control.checkpoint) if control.shut_down else None
 
     async def _replica(self, endpoint: EndpointId) -> tuple[VolumeRecord | None, Path | None]:
         run = await asyncio.to_thread(self._living.runs.get, endpoint)

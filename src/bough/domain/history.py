@@ -1,0 +1,125 @@
+"""A branch's history: which lineage it was at a moment or at a position in the WAL, and how far back one can go.
+
+After a restore positions go backwards and timelines repeat, so a point is always looked up in the branch's own list
+of stretches, newest first. A moment that a restore took away means the last commit before it was taken away. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from bough.domain import lsn
+from bough.domain.branch import Lineage, LineageStretch
+from bough.errors import Invalid
+from bough.ids import VolumeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A moment or a position in the WAL; neither: all that is committed."""
+
+    at: datetime | None = None
+    lsn: str | None = None
+
+    @property
+    def is_head(self) -> bool:
+        return self.at is None and self.lsn is None
+
+
+HEAD = Point()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A point in one volume's life."""
+
+    volume_id: VolumeId
+    point: Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A stretch of a branch's history, with its lineage."""
+
+    stretch: LineageStretch
+    lineage: Lineage
+
+    @property
+    def begins_at(self) -> datetime | None:
+        """Since when one can go back to it; None: not at all so far."""
+        began = self.lineage.began_at
+        if began is None or self.stretch.from_at is None:
+            return began
+        return max(began, self.stretch.from_at)
+
+    @property
+    def begins_lsn(self) -> int:
+        known = [each for each in (self.lineage.began_lsn, self.stretch.from_lsn) if each is not None]
+        return max(map(lsn.number, known), default=0)
+
+    @property
+    def ends_lsn(self) -> int | None:
+        """None: it goes on."""
+        return None if self.stretch.until_lsn is None else lsn.number(self.stretch.until_lsn)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    pasts: Sequence[Past]  # in the order they were lived
+    retention: timedelta
+    now: datetime
+
+    @property
+    def opens_at(self) -> datetime | None:
+        """The earliest moment that one can go back to; None: there is none."""
+        earliest = min((past.begins_at for past in self.pasts if past.begins_at is not None), default=None)
+        return None if earliest is None else max(earliest, self.now - self.retention)
+
+    def target(self, point: Point, *, name: str, end: str | None) -> Target:
+        """Where the point is. `name` is what the caller called it by; `end` is where the WAL ends now, if known."""
+        if point.at is not None:
+            return self._at(point.at.astimezone(UTC), name)
+        if point.lsn is not None:
+            return self._at_lsn(point.lsn, name, end)
+        return Target(volume_id=self.pasts[-1].lineage.volume_id, point=HEAD)
+
+    def _at(self, moment: datetime, name: str) -> Target:
+        opens = self.opens_at
+        if opens is None:
+            raise Invalid(f"{name}: the branch has no history to go back to yet. Try again in a minute.")
+        if not opens <= moment <= self.now:
+            which = "in the future" if moment > self.now else "before the history that is kept"
+            raise Invalid(f"{name} ({_told(moment)}) is {which}: give a moment {self._window(opens)}.")
+        for past in reversed(self.pasts):
+            if past.begins_at is not None and past.begins_at <= moment:
+                return _within(past, moment)
+        raise Invalid(f"{name} ({_told(moment)}) is before the history that is kept: {self._window(opens)}.")
+
+    def _at_lsn(self, position: str, name: str, end: str | None) -> Target:
+        wanted = lsn.number(position)
+        for past in reversed(self.pasts):
+            is_last = past is self.pasts[-1]
+            until = lsn.number(end) if is_last and end is not None else past.ends_lsn
+            if past.begins_at is not None and past.begins_lsn <= wanted and (until is None or wanted <= until):
+                return Target(volume_id=past.lineage.volume_id, point=Point(lsn=position))
+        known = [past for past in self.pasts if past.begins_at is not None]
+        if not known:
+            raise Invalid(f"{name}: the branch has no history to go back to yet. Try again in a minute.")
+        last = end or self.pasts[-1].stretch.until_lsn or "now"
+        window = f"from {lsn.text(known[0].begins_lsn)} to {last}"
+        raise Invalid(f"{name} ({position}) is not in the branch's history: give a position {window}.")
+
+    def _window(self, opens: datetime) -> str:
+        return f"from {_told(opens)} to {_told(self.now)}"
+
+
+def _within(past: Past, moment: datetime) -> Target:
+    """Where the stretch ended before, its end is meant."""
+    stretch, volume = past.stretch, past.lineage.volume_id
+    if stretch.until_at is None or moment < stretch.until_at:
+        return Target(volume_id=volume, point=Point(at=moment))
+    return Target(volume_id=volume, point=Point(lsn=stretch.until_lsn))
+
+
+def _told(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

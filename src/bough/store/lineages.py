@@ -1,0 +1,83 @@
+"""Named queries on volumes and lineages: which a branch was and is, and which are needed no longer."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bough.domain.branch import Branch, Lineage, LineageStretch, Volume
+from bough.domain.history import Past
+from bough.ids import BranchId, LineageId, ProjectId, VolumeId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import columns_of, rebuild
+from bough.store.tables import branch_lineages, branches, lineages, volumes
+
+_STRETCHES = sa.select(branch_lineages).where(same(branch_lineages.c.branch_id)).order_by(branch_lineages.c.position)
+_LINEAGES = sa.select(lineages).where(
+    lineages.c.id.in_(sa.select(branch_lineages.c.lineage_id).where(same(branch_lineages.c.branch_id)))
+)
+_RETIRED = sa.select(volumes).where(volumes.c.retired_at.is_not(None)).order_by(volumes.c.retired_at)
+
+
+class Lineages(Queries):
+    async def add_volume(self, volume: Volume) -> None:
+        await self._insert(volumes, columns_of(volume))
+
+    async def remove_volume(self, volume_id: VolumeId) -> None:
+        """It and its lineage, which no stretch may have any more."""
+        await self._run(sa.delete(lineages).where(lineages.c.volume_id == volume_id))
+        await self._run(sa.delete(volumes).where(volumes.c.id == volume_id))
+
+    async def retire(self, volume_id: VolumeId, now: datetime) -> None:
+        """No branch has it from now on."""
+        await self._run(sa.update(volumes).where(volumes.c.id == volume_id).values(retired_at=now))
+
+    async def retired(self) -> list[Volume]:
+        return [rebuild(Volume, row) for row in await self._all(_RETIRED)]
+
+    async def add(self, lineage: Lineage) -> None:
+        await self._insert(lineages, columns_of(lineage))
+
+    async def save(self, lineage: Lineage) -> None:
+        await self._save(lineages, columns_of(lineage))
+
+    async def of_volume(self, volume_id: VolumeId) -> Lineage | None:
+        row = await self._one(sa.select(lineages).where(lineages.c.volume_id == volume_id))
+        return rebuild(Lineage, row) if row else None
+
+    async def of_project(self, project_id: ProjectId) -> list[Lineage]:
+        rows = await self._all(sa.select(lineages).where(lineages.c.project_id == project_id))
+        return [rebuild(Lineage, row) for row in rows]
+
+    async def add_stretch(self, stretch: LineageStretch) -> None:
+        await self._insert(branch_lineages, columns_of(stretch))
+
+    async def past(self, branch_id: BranchId) -> list[Past]:
+        """What the branch was, and is at the end, in the order it was lived."""
+        stretches = [rebuild(LineageStretch, row) for row in await self._all(_STRETCHES, branch_id=branch_id)]
+        found = [rebuild(Lineage, row) for row in await self._all(_LINEAGES, branch_id=branch_id)]
+        by_id = {lineage.id: lineage for lineage in found}
+        return [Past(stretch=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
+
+    async def write_past(self, branch_id: BranchId, stretches: list[LineageStretch]) -> None:
+        """The branch's whole list from now on; their positions are given here."""
+        await self._run(sa.delete(branch_lineages).where(branch_lineages.c.branch_id == branch_id))
+        for position, stretch in enumerate(stretches):
+            fields = {**columns_of(stretch), "branch_id": branch_id, "position": position}
+            await self._insert(branch_lineages, fields)
+
+    async def begin(self, volume_id: VolumeId, at: datetime, lsn: str | None) -> None:
+        """One can go back to it from here on."""
+        own = lineages.c.volume_id == volume_id
+        await self._run(sa.update(lineages).where(own).values(began_at=at, began_lsn=lsn))
+
+    async def holders(self, lineage_id: LineageId) -> list[Branch]:
+        """The branches whose history it is a part of, deleted ones that can be recovered too."""
+        rows = await self._all(
+            sa.select(branches).where(
+                branches.c.id.in_(
+                    sa.select(branch_lineages.c.branch_id).where(branch_lineages.c.lineage_id == lineage_id)
+                ),
+                branches.c.deleted_at.is_(None) | branches.c.recoverable_until.is_not(None),
+            )
+        )
+        return [rebuild(Branch, row) for row in rows]
