@@ -26,6 +26,7 @@ from bough.gateway.pooling.budget import Budget
 from bough.gateway.pooling.pools import Pools
 from bough.gateway.remembering import Remembering
 from bough.gateway.server import Server
+from bough.gateway.sessions import Sessions
 from bough.gateway.siblings import Siblings
 from bough.gateway.tls import Certificates
 from bough.gateway.waking import Waking
@@ -111,7 +112,7 @@ class Doorway:
             cancels=Cancels(siblings),
             activity=Activity(self.plane, remembering),
             pools=Pools(backends, Budget(self.folder / "pools", siblings.number, siblings.is_alive)),
-            sessions=set(),
+            sessions=Sessions(remembering),
         )
 
     async def libpq(self, conninfo: str, statement: str = "select 1", password: str = PASSWORD) -> str:

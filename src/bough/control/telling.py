@@ -14,6 +14,7 @@ from bough.ids import EndpointId
 
 FORGET = "forget"
 HINT = "hint"
+END = "end"
 _SECONDS = 1.0  # for a worker that is busy
 
 
@@ -25,6 +26,11 @@ async def forget(folder: Path, endpoints: Collection[EndpointId]) -> None:
 async def hint(folder: Path, hints: Mapping[EndpointId, str | None]) -> None:
     """What clients of these endpoints are told who cannot write, also those that are connected; None: there is room."""
     await _say_all(folder, HINT, dict(hints))
+
+
+async def end(folder: Path, endpoints: Collection[EndpointId], why: str) -> None:
+    """Their compute is about to end: clients that wait for nothing are told why, and let go."""
+    await _say_all(folder, END, {"endpoints": list(endpoints), "why": why})
 
 
 async def _say_all(folder: Path, name: str, body: Any) -> None:

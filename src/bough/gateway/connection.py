@@ -4,7 +4,7 @@ import asyncio
 import socket
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bough import log
 from bough.errors import PlatformError
@@ -14,7 +14,7 @@ from bough.gateway.backend import Backends, RefusedByPostgres
 from bough.gateway.cancel import Cancels
 from bough.gateway.channel import Lost, PlainChannel
 from bough.gateway.door import Visitor
-from bough.gateway.errors import BACKEND_DIED, NO_WAKE, STOPPING, TOO_SLOW, Refused, trouble_of
+from bough.gateway.errors import BACKEND_DIED, NO_WAKE, TOO_SLOW, Refused, trouble_of
 from bough.gateway.limits import Limits
 from bough.gateway.line import Ended, Line
 from bough.gateway.login import Entered, Login
@@ -23,6 +23,7 @@ from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.pools import Pools
 from bough.gateway.relay import Hooks, Relay
 from bough.gateway.remembering import Remembering
+from bough.gateway.sessions import Session, Sessions
 from bough.gateway.tls import Certificates
 from bough.gateway.wire import messages
 from bough.gateway.wire.malformed import Malformed
@@ -35,15 +36,6 @@ WAKE_SECONDS = 90.0
 _SAY_SECONDS = 5.0
 
 logger = log.get(room="gateway")
-
-
-class Session(Protocol):
-    """A client past the door, until it ends."""
-
-    def start(self) -> None: ...
-
-    def stop(self, words: bytes) -> None:
-        """End it from our side, with these words if it can be told now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +51,7 @@ class Rooms:
     cancels: Cancels
     activity: Activity
     pools: Pools
-    sessions: set[Session]
+    sessions: Sessions
 
 
 class Guest(NamedTuple):
@@ -101,7 +93,8 @@ async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes 
                 if pool is None:
                     await _through(rooms, guest, endpoint, target)
                 else:
-                    await _pooled(rooms, guest, rooms.pools.enter(endpoint, target, pool), startup.application_name)
+                    found = rooms.pools.enter(endpoint, target, pool)
+                    await _pooled(rooms, guest, endpoint, found, startup.application_name)
     except Refused as refused:
         return refused.trouble.encoded()
     except RefusedByPostgres as refused:
@@ -147,12 +140,14 @@ async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: rou
     try:
         with rooms.cancels.ticket(partial(cancel.send, backend), guest.minor) as ticket:
             await guest.greet(backend.before_key + ticket.encoded() + backend.after_key)
-            await _until_over(rooms, Relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks), over)
+            await _until_over(
+                rooms, Relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks), endpoint, over
+            )
     finally:
         backend.channel.close()
 
 
-async def _pooled(rooms: Rooms, guest: Guest, pool: Pool, name: bytes) -> None:
+async def _pooled(rooms: Rooms, guest: Guest, endpoint: EndpointId, pool: Pool, name: bytes) -> None:
     """A session of the gateway's, which has a compute's for each transaction."""
     await pool.greet()
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -161,18 +156,15 @@ async def _pooled(rooms: Rooms, guest: Guest, pool: Pool, name: bytes) -> None:
     try:
         with rooms.cancels.ticket(client.cancel, guest.minor) as ticket:
             await guest.greet(client.greeting(ticket.encoded()))
-            await _until_over(rooms, client, over)
+            await _until_over(rooms, client, endpoint, over)
     finally:
         pool.left(client)
 
 
-async def _until_over(rooms: Rooms, session: Session, over: "asyncio.Future[None]") -> None:
-    rooms.sessions.add(session)
-    try:
+async def _until_over(rooms: Rooms, session: Session, endpoint: EndpointId, over: "asyncio.Future[None]") -> None:
+    with rooms.sessions.present(endpoint, session):
         session.start()
         await over
-    finally:
-        rooms.sessions.discard(session)
 
 
 async def _tell(visitor: Visitor, trouble: bytes) -> None:
@@ -182,8 +174,3 @@ async def _tell(visitor: Visitor, trouble: bytes) -> None:
             visitor.line.channel.finish()
     except TimeoutError:
         return
-
-
-def stop_all(sessions: set[Session]) -> None:
-    for session in tuple(sessions):
-        session.stop(STOPPING.encoded())

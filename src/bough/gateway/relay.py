@@ -74,6 +74,10 @@ class Relay:
         self._client_lost()
 
     @property
+    def is_idle(self) -> bool:
+        return self._is_between_messages and not self._asks
+
+    @property
     def _is_between_messages(self) -> bool:
         return self._is_ready and not self._to_client
 

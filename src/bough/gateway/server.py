@@ -7,7 +7,8 @@ from ipaddress import IPv6Address, ip_address
 
 from bough import log
 from bough.gateway.balance import PATIENCE, Balance
-from bough.gateway.connection import Rooms, serve, stop_all
+from bough.gateway.connection import Rooms, serve
+from bough.gateway.errors import STOPPING
 
 _BREATH = 0.2  # seconds after an accept that failed
 _KEEPALIVE = (
@@ -54,7 +55,7 @@ class Server:
 
     async def stop(self, seconds: float) -> None:
         """End all of them: those in a session are told, the others are let go."""
-        stop_all(self.rooms.sessions)
+        self.rooms.sessions.stop_all(STOPPING.encoded())
         _, left = await asyncio.wait(self._connections, timeout=seconds) if self._connections else (set(), set())
         for task in left:
             task.cancel()

@@ -25,6 +25,7 @@ from bough.gateway.pooling.pools import Pools
 from bough.gateway.remembering import Remembering
 from bough.gateway.remote import RemotePlane
 from bough.gateway.server import Server
+from bough.gateway.sessions import END, Sessions
 from bough.gateway.settings import WorkerSettings
 from bough.gateway.siblings import Answers, Siblings
 from bough.gateway.tls import Certificates
@@ -99,7 +100,7 @@ class Worker:
             cancels=Cancels(siblings),
             activity=Activity(plane, remembering),
             pools=Pools(backends, Budget(self._settings.folder / "pools", siblings.number, siblings.is_alive)),
-            sessions=set(),
+            sessions=Sessions(remembering),
         )
 
     def _listeners(self) -> list[socket.socket]:
@@ -114,6 +115,7 @@ def answers(rooms: Rooms) -> Answers:
         remember.QUESTION: rooms.remembering.to_sibling,
         remember.FORGET: rooms.remembering.from_control,
         use.HINT: rooms.activity.from_control,
+        END: rooms.sessions.from_control,
     }
 
 

@@ -84,6 +84,10 @@ class Client:
         self._inlet.open()
         self._readable()  # TLS may have read more than was asked for
 
+    @property
+    def is_idle(self) -> bool:
+        return self.member is None and not self._outlet.unsent
+
     def stop(self, words: bytes) -> None:
         """End it from our side."""
         if self.member is None and not self._outlet.unsent:
