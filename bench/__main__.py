@@ -14,6 +14,7 @@ from rich.console import Console
 
 from bench import (
     api_reads,
+    archiving,
     branching,
     clone_size,
     crowd,
@@ -26,6 +27,7 @@ from bench import (
     replica,
     report,
     restart,
+    restoring,
     secret_checks,
     throughput,
     wake,
@@ -43,6 +45,8 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "density": density.measure,
     "throughput": throughput.measure,
     "branching": branching.measure,
+    "archiving": archiving.measure,
+    "restoring": restoring.measure,
     "replica": replica.measure,
     "crowd": crowd.measure,
     "gateway": gateway.measure,

@@ -51,6 +51,11 @@ def fill(target: Target, scale: int) -> None:
     _run([program(), "--initialize", "--quiet", "--scale", str(scale)], target)
 
 
+def steady(target: Target, script: str, seconds: int, rate: int) -> None:
+    """So many transactions a second, and no more."""
+    _run([*command(script, seconds), "--rate", str(rate)], target)
+
+
 def per_second(target: Target, script: str, seconds: int) -> float:
     """Transactions, without the time that connecting took."""
     said = _run(command(script, seconds), target)

@@ -18,6 +18,12 @@ class Stopwatch:
         self._times[what].append((now - self.last) * 1e3)
         self.last = now
 
+    def skip(self) -> None:
+        """What happened since the last mark does not count."""
+        now = time.perf_counter()
+        self.began += now - self.last
+        self.last = now
+
     def stop(self) -> None:
         self._times[TOTAL].append((time.perf_counter() - self.began) * 1e3)
 

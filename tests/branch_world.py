@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bough.engine.local.folders import Folders
 from bough.ids import BranchId, ProjectId
 from engine.homes import kill
 from world import API, Platform
@@ -54,5 +55,5 @@ async def kill_compute(platform: Platform, made: Json) -> None:
     async with platform.store.read() as rows:
         found = await rows.branches.get(ProjectId(branch["project_id"]), BranchId(branch["id"]))
     assert found is not None
-    pid_file = platform.settings.home / "volumes" / found.volume_id / "data" / "postmaster.pid"
+    pid_file = Folders(platform.settings).volumes / found.volume_id / "data" / "postmaster.pid"
     await kill(int(pid_file.read_text().split()[0]))

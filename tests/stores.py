@@ -17,7 +17,7 @@ from bough.domain.user import OPERATOR
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, OrganizationId, ProjectId, VolumeId
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
-from bough.store.store import Store
+from bough.store.store import Rows, Store
 from world import PostgresServer, upgraded_store
 
 ORGANIZATION = OrganizationId("org-operator")
@@ -124,6 +124,29 @@ async def add_project(store: Store, project: Project, **branch_changes: Any) -> 
         await rows.lineages.add_stretch(stretch)
         await rows.endpoints.add(endpoint)
     return branch, endpoint
+
+
+async def add_branch(store: Store, branch: Branch) -> Branch:
+    """To a project that is there, with its volume and its lineage."""
+    async with store.transaction() as rows:
+        volume = Volume(id=branch.volume_id, project_id=branch.project_id, created_at=NOON)
+        await rows.lineages.add_volume(volume)
+        await rows.branches.add(branch)
+        await add_life(rows, branch, branch.volume_id)
+    return branch
+
+
+async def add_life(rows: Rows, branch: Branch, volume_id: VolumeId, **fields: Any) -> Lineage:
+    """The lineage of a volume, which is one more stretch of the branch's history."""
+    position = len(await rows.lineages.past(branch.id))
+    lineage = Lineage(
+        id=LineageId.new(), project_id=branch.project_id, volume_id=volume_id, created_at=branch.created_at
+    )
+    await rows.lineages.add(lineage)
+    await rows.lineages.add_stretch(
+        LineageStretch(branch_id=branch.id, position=position, lineage_id=lineage.id, **fields)
+    )
+    return lineage
 
 
 def an_operation(project_id: str, **changes: Any) -> Operation:

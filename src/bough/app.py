@@ -21,6 +21,8 @@ from bough.control.attempts import Attempts
 from bough.control.creation_limits import CreationLimits
 from bough.control.entrance import Entrance
 from bough.control.figures import Figures
+from bough.control.gateway_doors import GatewayDoors
+from bough.control.history_figures import HistoryFigures
 from bough.control.key_use import KeyUse
 from bough.control.limits import Limiter
 from bough.control.names import Names
@@ -43,15 +45,19 @@ from bough.pages import routes as pages
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
+from bough.tasks.archive_branches import ArchiveBranches
 from bough.tasks.count_active import CountActive
 from bough.tasks.expire_branches import ExpireBranches
+from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.expire_unclaimed import ExpireUnclaimed
 from bough.tasks.forget_answers import ForgetAnswers
 from bough.tasks.forget_audit import ForgetAudit
 from bough.tasks.forget_logs import ForgetLogs
 from bough.tasks.forget_people import ForgetPeople
 from bough.tasks.forget_workers import ForgetWorkers
+from bough.tasks.history_alarm import HistoryAlarm
 from bough.tasks.keep_computes import KeepComputes
+from bough.tasks.keep_history import KeepHistory
 from bough.tasks.keep_names import KeepNames
 from bough.tasks.keep_replicas import KeepReplicas
 from bough.tasks.keep_storage import KeepStorage
@@ -62,10 +68,12 @@ from bough.tasks.prepare_instant import PrepareInstant
 from bough.tasks.purge_deleted import PurgeDeleted
 from bough.tasks.read_contents import ReadContents
 from bough.tasks.renew_certificates import RenewCertificates
+from bough.tasks.retire_volumes import RetireVolumes
 from bough.tasks.rotate_logs import RotateLogs
 from bough.tasks.scale_computes import ScaleComputes
 from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
+from bough.tasks.take_snapshots import TakeSnapshots
 from bough.tasks.write_key_use import WriteKeyUse
 
 DEFAULT_GATEWAY_PORT = 5432
@@ -141,6 +149,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     queue = Queue(store, events, EVERY, settings.hold_seconds)
     key_use = KeyUse()
     figures = Figures()
+    history_figures = HistoryFigures()
     activity = Activity(store)
     hosts = Hosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT)
     names = Names(settings, hosts)
@@ -171,14 +180,18 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         passwords=Passwords(),
         key_use=key_use,
         figures=figures,
+        history_figures=history_figures,
         activity=activity,
     )
     tasks = (
         KeepComputes(store, engine, queue, activity),
         KeepReplicas(store, engine, queue),
         PurgeDeleted(store, queue),
-        ExpireBranches(store, queue, activity),
+        ExpireBranches(settings, store, queue, activity),
+        ExpireSnapshots(store, queue),
+        TakeSnapshots(settings, store, engine, queue),
         ExpireUnclaimed(store, queue, activity),
+        ArchiveBranches(settings, store, engine, queue),
         WriteKeyUse(store, key_use),
         MeasureBranches(store, engine, figures, activity),
         ForgetAnswers(store),
@@ -208,11 +221,14 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             EVERY,
             workers=settings.operation_workers,
             urgent_workers=settings.wakes_at_once,
+            doors=GatewayDoors(settings.gateway_folder, activity),
         ),
         loops=(
             Loop(store, tasks),
             Loop(store, quick_tasks, "quick tasks"),
             Loop(store, allowance_tasks, "allowances"),
+            Loop(store, (KeepHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
+            Loop(store, (RetireVolumes(store, engine),), "retired volumes"),
             Loop(store, (ScaleComputes(store, engine),), "scaling"),
             Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
             Loop(store, (PrepareInstant(parts),), "instant databases"),

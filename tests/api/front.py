@@ -23,6 +23,7 @@ from bough.control.limits import Limiter
 from bough.control.parts import Parts
 from bough.domain.endpoint import Hosts
 from bough.engine.port import Capabilities, Engine, Observation
+from bough.ids import VolumeId
 from bough.operations.actions import EVERY
 from bough.operations.events import Events
 from bough.operations.queue import Queue
@@ -39,7 +40,7 @@ offences: list[str] = []  # what handlers did and may not; a fixture looks after
 
 
 class OnlyLooks:
-    """The engine as handlers may hold it: what it can do and what runs, nothing more."""
+    """The engine as handlers may hold it: what it can do, what runs and where a WAL ends, nothing more."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -49,6 +50,9 @@ class OnlyLooks:
 
     async def observe(self) -> Observation:
         return await self._engine.observe()
+
+    async def written_until(self, volume: VolumeId) -> str | None:
+        return await self._engine.written_until(volume)
 
     def __getattr__(self, name: str) -> Any:
         _refuse(f"a handler called engine.{name}")

@@ -117,6 +117,18 @@ async def _new_branch(here: Standing, _who: str) -> Request:
     return f"{place}/{(await here.made(place, {}))['branch']['id']}", None
 
 
+async def _deleted_branch(here: Standing, who: str) -> Request:
+    path, _ = await _new_branch(here, who)
+    assert (await here.admin.delete(path)).status_code == 200
+    await here.work_ends()
+    return f"{path}/recover", None
+
+
+async def _reset(here: Standing, who: str) -> Request:
+    path, _ = await _new_branch(here, who)
+    return f"{path}/restore", {"source_branch_id": here.branch_id}
+
+
 async def _new_role(here: Standing, _who: str) -> Request:
     place, name = _filled(here, f"{B}/roles"), f"r{uuid.uuid4().hex[:12]}"
     await here.made(place, {"role": {"name": name}})
@@ -137,6 +149,21 @@ async def _new_replica(here: Standing, _who: str) -> Request:
 
 async def _replica(here: Standing, _who: str) -> Request:
     return _filled(here, f"{P}/endpoints"), {"endpoint": {"branch_id": here.branch_id, "type": "read_only"}}
+
+
+def _snapshot(rest: str = "", body: Any = None) -> Asking:
+    """Of a snapshot that is there."""
+
+    async def ask(here: Standing, _who: str) -> Request:
+        made = await here.made(_filled(here, f"{B}/snapshot"))
+        return f"/projects/{here.project_id}/snapshots/{made['snapshot']['id']}{rest}", body
+
+    return ask
+
+
+async def _restored(here: Standing, _who: str) -> Request:
+    path, _ = await _snapshot("/restore")(here, _who)
+    return _filled(here, f"{P}/branches/{(await here.made(path))['branch']['id']}/finalize_restore"), None
 
 
 async def _deleted(here: Standing, _who: str) -> Request:
@@ -236,6 +263,7 @@ URI = "?role_name=neondb_owner&database_name=neondb"
 ROLE, DATABASE = f"{B}/roles/{{role_name}}", f"{B}/databases/{{database_name}}"
 INVITED = {"invitations": [{"email": "somebody@example.com", "role": "viewer"}]}
 OFFER = f"{P}/transfer_requests"
+SCHEDULE = f"{B}/backup_schedule"
 
 
 def _case(method: str, path: str, row: str, ask: Asking | None = None, **options: Any) -> Case:
@@ -253,6 +281,8 @@ CASES = (
     _case("POST", f"{P}/branches", "change", _at(f"{P}/branches", {}), status=201),
     _case("PATCH", B, "change", _named(B, "branch")),
     _case("DELETE", B, "change", _new_branch),
+    _case("POST", f"{B}/recover", "change", _deleted_branch),
+    _case("POST", f"{B}/restore", "change", _reset),
     _case("POST", f"{B}/set_as_default", "change"),
     _case("POST", f"{B}/set_as_primary", "change"),
     _case("POST", f"{B}/roles", "change", _named(f"{B}/roles", "role"), status=201),
@@ -267,6 +297,14 @@ CASES = (
     _case("PATCH", E, "change", _at(E, {"endpoint": {"pooler_enabled": True}})),
     _case("DELETE", E, "change", _new_replica),
     *(_case("POST", f"{E}/{verb}", "change") for verb in ("start", "suspend", "restart")),
+    _case("GET", f"{P}/snapshots", "read"),
+    _case("GET", SCHEDULE, "read"),
+    _case("PUT", SCHEDULE, "change", _at(SCHEDULE, {"schedule": []})),
+    _case("POST", f"{B}/snapshot", "change"),
+    _case("PATCH", f"{P}/snapshots/{{snapshot_id}}", "change", _snapshot(body={"snapshot": {}})),
+    _case("DELETE", f"{P}/snapshots/{{snapshot_id}}", "change", _snapshot(), status=202),
+    _case("POST", f"{P}/snapshots/{{snapshot_id}}/restore", "change", _snapshot("/restore")),
+    _case("POST", f"{B}/finalize_restore", "change", _restored),
     _case("DELETE", P, "share", consumes=True),
     _case("POST", f"{P}/recover", "share", _deleted, consumes=True),
     _case("GET", f"{P}/permissions", "see people"),

@@ -32,6 +32,7 @@ def path_to(operation: Operation, **given: object) -> str:
         "project_id": "quiet-sea-12345678",
         "operation_id": "00000000-0000-4000-8000-000000000000",
         "branch_id": "br-none",
+        "snapshot_id": "snap-none",
         "role_name": "nobody",
         "database_name": "nothing",
         "key_id": 0,

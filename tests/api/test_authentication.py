@@ -19,6 +19,7 @@ TRANSFERS = ("/organizations/{source_org_id}/projects/transfer", "/users/me/proj
 BODIES: dict[Operation, Any] = {
     Operation("POST", BRANCHES): {},
     Operation("PATCH", BRANCH): {"branch": {}},
+    Operation("POST", f"{BRANCH}/restore"): {"source_branch_id": "br-none"},
     Operation("POST", f"{BRANCH}/roles"): {"role": {"name": "app"}},
     Operation("POST", f"{BRANCH}/databases"): {"database": {"name": "app", "owner_name": "app"}},
     Operation("PATCH", f"{BRANCH}/databases/{{database_name}}"): {"database": {}},
@@ -45,6 +46,7 @@ AUTHORIZATION_CASES = {
     **{Operation(method, BRANCH): 404 for method in ("GET", "PATCH", "DELETE")},
     Operation("GET", f"{BRANCHES}/count"): 404,
     Operation("GET", f"{BRANCH}/endpoints"): 404,
+    Operation("POST", f"{BRANCH}/restore"): 404,
     Operation("POST", f"{BRANCH}/set_as_default"): 404,
     Operation("POST", f"{BRANCH}/set_as_primary"): 404,
     **{Operation(method, f"{BRANCH}/roles"): 404 for method in ("GET", "POST")},

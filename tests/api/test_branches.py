@@ -123,7 +123,7 @@ async def test_a_deletion_takes_endpoints_with_it(caller: Caller) -> None:
     made = await tree.grows("dev", endpoints=(READ_WRITE, READ_ONLY))
     branch_id, endpoints = made["branch"]["id"], [each["id"] for each in made["endpoints"]]
     gone = await tree.ask("DELETE", tree.of(branch_id))
-    assert (actions(gone), statuses(gone)) == (["delete_timeline"], ["running"])
+    assert (actions(gone), statuses(gone)) == (["suspend_compute"] * 2, ["running", "scheduling"])
     assert (gone["branch"]["id"], "pending_state" in gone["branch"]) == (branch_id, False)
 
     assert "branch could not be found" in (await tree.ask("GET", tree.of(branch_id), status=404))["message"]

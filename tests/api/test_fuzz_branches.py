@@ -1,12 +1,13 @@
 """The same beneath a project: bodies for branches, endpoints, roles and databases that nobody would write."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from api.callers import Caller
+from api.test_branch_points import with_history
 from api.test_fuzz_bodies import BOUNDED, anything, as_bytes, check, pooler_settings, text
 from api.trees import Tree, plant
 from bough import clock
@@ -30,6 +31,12 @@ branches: Fields = {
     "protected": st.booleans(),
     "init_source": st.sampled_from(["parent-data", "schema-only"]),
     "expires_at": days,
+}
+restores: Fields = {
+    "source_branch_id": st.sampled_from(["main", "dev", "br-none"]),
+    "source_lsn": st.sampled_from(["0/100", "0/FF", "FFFFFFFF/FFFFFFFF", "0/g"]),
+    "source_timestamp": st.datetimes(timezones=st.timezones()).map(datetime.isoformat),
+    "preserve_under_name": good_text,
 }
 roles: Fields = {"name": identifiers, "no_login": st.booleans()}
 databases: Fields = {"name": identifiers, "owner_name": st.just("neondb_owner")}
@@ -81,6 +88,7 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
         ("PATCH", tree.of(tree.main)),
         ("POST", f"{tree.path}/endpoints"),
         ("PATCH", f"{tree.path}/endpoints/{tree.endpoint}"),
+        ("POST", f"{tree.of(tree.main)}/restore"),
         ("POST", f"{tree.of(tree.main)}/roles"),
         ("POST", f"{tree.of(tree.main)}/databases"),
         ("PATCH", tree.database("neondb")),
@@ -106,6 +114,24 @@ async def test_almost_good_branches(caller: Caller, asked: Fields, wanted: list[
         assert shown["branch"] == made["branch"]
         assert shown["branch"]["name"] == (asked.get("name") or made["branch"]["id"])
         assert shown["annotation"]["value"] == notes
+
+
+@BOUNDED
+@given(asked=spoiled(restores, "source_branch_id"), which=st.sampled_from(["main", "dev"]))
+async def test_almost_good_restores(caller: Caller, asked: Fields, which: str) -> None:
+    tree = await _tree(caller)
+    await with_history(tree)
+    found = {each["name"]: each["id"] for each in (await tree.ask("GET", tree.branches))["branches"]}
+    if "dev" not in found:
+        found["dev"] = (await tree.grows("dev"))["branch"]["id"]
+    source = asked["source_branch_id"]
+    if isinstance(source, str):
+        asked = {**asked, "source_branch_id": found.get(source, source)}
+    done = await check(caller, "POST", f"{tree.of(found[which])}/restore", as_bytes(asked), {200}, *REFUSED)
+    await tree.settles()
+    if done is not None:
+        event("restored")
+        assert done["branch"]["id"] == found[which]
 
 
 @BOUNDED

@@ -15,11 +15,12 @@ from api.callers import open_account
 from api.front import Front
 from bough import clock
 from bough.control.activity import Told
+from bough.control.history_figures import HistoryFigure
 from bough.domain.endpoint import EndpointState
 from bough.domain.pooler import PoolNow
 from bough.domain.usage import Moved
 from bough.engine.local.images.image import Image
-from bough.ids import EndpointId
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.measure_branches import MeasureBranches
 
@@ -199,3 +200,21 @@ def _mount_again(platform: world.Platform) -> None:
     image = Image.of(platform.settings.home)
     assert image is not None
     image.ensure_mounted()
+
+
+async def test_histories_have_figures_and_those_in_trouble_have_their_own(busy: Front) -> None:
+    seen = await figures(busy)
+    assert seen["bough_history_troubles"][()] == 0
+    assert "bough_history_behind_bytes" not in seen
+    noted = busy.parts.history_figures
+    figure = HistoryFigure(
+        project_id=ProjectId("cool-sea-1"), branch_id=BranchId("br-a"), history_bytes=7, waiting_bytes=5
+    )
+    noted.note(VolumeId("vol-a"), figure)
+    noted.note(VolumeId("vol-b"), replace(figure, trouble="The archive command fails."))
+    seen = await figures(busy)
+    assert seen["bough_history_bytes"][()] == 14
+    assert seen["bough_history_waiting_bytes"][()] == 10
+    assert seen["bough_history_troubles"][()] == 1
+    assert seen["bough_history_behind_bytes"] == {("br-a", "cool-sea-1"): 5}
+    noted.retain([])

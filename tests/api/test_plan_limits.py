@@ -38,6 +38,15 @@ async def test_the_plan_limits_branches(front: Front, stranger: Caller) -> None:
     await tree.grows()
 
 
+async def test_what_a_restore_preserves_counts_as_a_branch(front: Front, stranger: Caller) -> None:
+    tree = await _limited(front, stranger, branches=2)
+    dev = (await tree.grows("dev"))["branch"]["id"]
+    asked = {"source_branch_id": tree.main}
+    kept = {**asked, "preserve_under_name": "before"}
+    await _limit_met(tree, "BRANCHES_LIMIT_EXCEEDED", f"{tree.of(dev)}/restore", kept)
+    await tree.does("POST", f"{tree.of(dev)}/restore", asked)
+
+
 async def test_the_plan_limits_endpoints(front: Front, stranger: Caller) -> None:
     tree = await _limited(front, stranger, endpoints=3)
     code = "ENDPOINTS_LIMIT_EXCEEDED"

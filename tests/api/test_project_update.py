@@ -119,9 +119,14 @@ async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -
 
 async def test_history_changes_within_the_plan(caller: Caller, stranger: Caller) -> None:
     project_id = await caller.has()
-    assert (await _changed(caller, project_id, history_retention_seconds=0))["history_retention_seconds"] == 0
-    assert (await _changed(caller, project_id, history_retention_seconds=99))["history_retention_seconds"] == 99
-    assert (await _changed(caller, project_id, name="x"))["history_retention_seconds"] == 99
+    for seconds in (0, 99, 2_592_000):
+        answer = await _patch(caller, project_id, history_retention_seconds=seconds)
+        assert answer.json()["project"]["history_retention_seconds"] == seconds
+        (operation,) = answer.json()["operations"]
+        assert (operation["action"], operation["status"]) == ("apply_storage_config", "running")
+        await caller.sees_work_end(project_id)
+    same = await _patch(caller, project_id, name="x", history_retention_seconds=2_592_000)
+    assert (same.json()["project"]["history_retention_seconds"], same.json()["operations"]) == (2_592_000, [])
     theirs = await stranger.has()
     assert (await _patch(stranger, theirs, history_retention_seconds=2_592_000)).status_code == 422
 

@@ -151,6 +151,7 @@ def test_the_doctor_names_every_check(bough: Program) -> None:
         "ports",
         "certificate",
         "names",
+        "history",
     ]
 
 

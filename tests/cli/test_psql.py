@@ -129,6 +129,20 @@ def test_a_branch_is_found_by_its_name_or_id_and_may_ask_for_the_password(runnin
     api.close()
 
 
+def test_a_branch_that_is_only_looked_at_is_opened_by_its_replica(running: Running) -> None:
+    bough, said, made = running.bough, running.said, running.made
+    headers = {"Authorization": f"Bearer {said['api_key']}"}
+    with httpx2.Client(base_url=said["api_url"], headers=headers, timeout=60, verify=False) as api:
+        for name, endpoints in (("looked at", [{"type": "read_only"}]), ("bare", [])):
+            body = {"branch": {"name": name}, "endpoints": endpoints}
+            api.post(f"/projects/{made['project']['id']}/branches", json=body).raise_for_status()
+    done = psql_of(bough, "first", "--branch", "looked at", "-Atc", "select 7", "-c", "create table t ()")
+    assert (done.returncode, done.stdout) == (1, "7\n"), done.stderr
+    assert "cannot execute CREATE TABLE in a read-only transaction" in done.stderr
+    bare = psql_of(bough, "first", "--branch", "bare", "-Atc", "select 7")
+    assert bare.stderr.startswith("bough: The branch has no endpoint yet")
+
+
 def test_other_names_and_settings_of_other_servers_do_not_get_in_the_way(running: Running) -> None:
     names = {"role_name": "o'hara: \\ x", "database_name": "it's = mine"}
     create(running.said, "odd", branch=names)

@@ -58,9 +58,14 @@ seen.default = (await client.setDefaultProjectBranch(projectId, dev)).data.branc
 seen.stays = await failure(() => client.deleteProjectBranch({ projectId, branchId: dev }));
 await client.setDefaultProjectBranch(projectId, main);
 seen.parent = await failure(() => client.deleteProjectBranch({ projectId, branchId: dev }));
+seen.resetBranch = await done(client.restoreProjectBranch(projectId, orphan, { source_branch_id: main }));
+seen.restored = (await client.getProjectBranch(projectId, orphan)).data.branch;
+seen.itself = await failure(() => client.restoreProjectBranch(projectId, orphan, { source_branch_id: orphan }));
 seen.deleted = await done(client.deleteProjectBranch({ projectId, branchId: orphan }));
 seen.again = (await client.deleteProjectBranch({ projectId, branchId: orphan })).status;
 seen.missing = await failure(() => client.getProjectBranch(projectId, orphan));
+seen.recovered = (await client.recoverProjectBranch(projectId, orphan)).data;
+await done(client.deleteProjectBranch({ projectId, branchId: orphan }));
 seen.deletedToo = (await client.listProjectBranches({ projectId, include_deleted: true })).data.branches.length;
 
 // Endpoints.

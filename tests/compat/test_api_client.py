@@ -14,7 +14,6 @@ from compat.listener import Listener
 
 PACKAGE = "@neondatabase/api-client@2.7.3"
 HERE = Path(__file__).parent
-NOT_BUILT = {"recoverProjectBranch", "restoreProjectBranch"}
 # Calls that the contract does not have.
 NOT_OFFERED = re.compile(r"Vpc|SpendingLimit|Auth")
 
@@ -67,7 +66,7 @@ def test_the_client_works_unchanged(node_modules: Path, listening_platform: List
 
 def test_branches_and_all_that_is_theirs(node_modules: Path, listening_platform: Listener) -> None:
     seen = _driven("drive_branches.mjs", node_modules, listening_platform)
-    assert set(seen["forgotten"]) == NOT_BUILT
+    assert seen["forgotten"] == []
     assert set(seen["hasty"]) == {"finished"}
     _check_branches(seen)
     _check_endpoints(seen)
@@ -90,7 +89,12 @@ def _check_branches(seen: dict[str, Any]) -> None:
     assert (seen["default"]["id"], seen["default"]["default"]) == (dev, True)
     assert (seen["stays"]["status"], "default branch" in seen["stays"]["message"]) == (422, True)
     assert (seen["parent"]["status"], "child branches" in seen["parent"]["message"]) == (422, True)
-    assert (seen["deleted"]["actions"], seen["deleted"]["statuses"]) == (["delete_timeline"], ["finished"])
+    assert (seen["resetBranch"]["actions"], seen["resetBranch"]["statuses"]) == (["create_timeline"], ["finished"])
+    assert seen["resetBranch"]["branch"]["id"] == seen["restored"]["id"]
+    assert seen["restored"]["last_reset_at"]
+    assert (seen["itself"]["status"], "source_timestamp" in seen["itself"]["message"]) == (400, True)
+    assert (seen["deleted"]["actions"], seen["deleted"]["branch"]["recovery"]["deletion_method"]) == ([], "user")
+    assert (seen["recovered"]["branch"]["id"], seen["recovered"]["endpoints"]) == (seen["deleted"]["branch"]["id"], [])
     assert (seen["again"], seen["missing"]["status"], seen["deletedToo"]) == (204, 404, 5)
 
 
@@ -138,3 +142,26 @@ def test_organizations_keys_sharing_and_transfer(node_modules: Path, listening_p
     assert (seen["transferred"], seen["given"], seen["owner"], seen["remaining"]) == ({}, {}, True, 0)
     assert (seen["offered"], seen["again"]["status"]) == ([201, 204], 404)
     assert seen["elsewhere"]["status"] == 404
+
+
+def test_snapshots(node_modules: Path, listening_platform: Listener) -> None:
+    seen = _driven("drive_snapshots.mjs", node_modules, listening_platform)
+    assert seen["forgotten"] == []
+    created = seen["created"]
+    assert (created["status"], created["actions"], created["statuses"]) == (200, ["create_branch"], ["finished"])
+    assert (seen["both"]["status"], "both given" in seen["both"]["message"]) == (400, True)
+    assert [each["name"] for each in seen["listed"]] == [seen["updated"]["name"]] == ["kept"]
+    assert seen["listed"][0]["diff_size"] > 0
+    restored, finalized = seen["restored"], seen["finalized"]
+    assert (restored["status"], restored["branch"]["name"]) == (200, "look")
+    assert (restored["actions"], set(restored["statuses"])) == (["create_branch", "start_compute"], {"finished"})
+    assert (finalized["actions"], set(finalized["statuses"])) == (["create_timeline", "start_compute"], {"finished"})
+    assert (seen["new"]["name"], seen["new"]["restore_status"], seen["old"]["name"]) == ("main", "finalized", "before")
+    assert seen["new"]["restored_as"] == seen["old"]["id"]
+    assert (seen["twice"]["status"], "finalized already" in seen["twice"]["message"]) == (422, True)
+    assert seen["oneStep"]["actions"] == ["create_branch", "create_timeline", "start_compute"]
+    assert set(seen["oneStep"]["statuses"]) == {"finished"}
+    assert seen["names"] == ["before", "main", "main (old)"]
+    assert [(each["id"], each["current_state"]) for each in seen["endpoints"]] == [(seen["endpoint"], "active")]
+    assert (seen["set"], seen["schedule"][0]["frequency"]) == ({}, "daily")
+    assert (seen["deleted"]["status"], seen["deleted"]["statuses"], seen["left"]) == (202, ["finished"], [])

@@ -26,7 +26,10 @@ SUCCESS = {  # where it is not 200
         f"{BRANCH}/databases",
         "/projects/{project_id}/transfer_requests",
     )
-} | {Operation("PUT", "/projects/{project_id}/transfer_requests/{request_id}"): 204}
+} | {
+    Operation("PUT", "/projects/{project_id}/transfer_requests/{request_id}"): 204,
+    Operation("DELETE", "/projects/{project_id}/snapshots/{snapshot_id}"): 202,
+}
 
 
 def test_every_route_of_ours_is_in_the_contract(contract: Contract) -> None:
@@ -89,6 +92,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
         assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
         await caller.sees_work_end(project_id)
     await _branches(caller, project)
+    await _snapshots(caller, project, made["branch"]["id"])
     assert (await client.patch(project, json={"project": {"name": "new"}})).status_code == 200
     assert (await client.delete(project)).status_code == 200
     assert (await client.get("/projects", params={"recoverable": True})).json()["projects"]
@@ -209,5 +213,31 @@ async def _branches(caller: Caller, project: str) -> None:
     default = (await client.get(f"{project}/branches", params={"sort_by": "created_at"})).json()["branches"][-1]["id"]
     assert (await client.post(f"{branch}/set_as_default")).status_code == 200
     assert (await client.post(f"{project}/branches/{default}/set_as_primary")).status_code == 200
+    assert (await client.post(f"{branch}/restore", json={"source_branch_id": default})).status_code == 200
+    await caller.sees_work_end(project_id)
     assert (await client.delete(branch)).status_code == 200
+    await caller.sees_work_end(project_id)
+    assert (await client.post(f"{branch}/recover")).status_code == 200
+
+
+async def _snapshots(caller: Caller, project: str, branch_id: str) -> None:
+    """Every call on snapshots, their schedules, and what is restored from them."""
+    client, project_id = caller.client, project.split("/")[2]
+    branch = f"{project}/branches/{branch_id}"
+    query = {"name": "first", "expires_at": "2999-01-01T00:00:00Z"}
+    made = (await client.post(f"{branch}/snapshot", params=query)).json()
+    await caller.sees_work_end(project_id)
+    assert (await client.get(f"{project}/snapshots")).json()["snapshots"] == [made["snapshot"]]
+    snapshot = f"{project}/snapshots/{made['snapshot']['id']}"
+    changed = {"snapshot": {"name": "kept", "expires_at": None}}
+    assert (await client.patch(snapshot, json=changed)).json()["snapshot"]["name"] == "kept"
+    daily = {"schedule": [{"frequency": "daily", "hour": 5, "retention_seconds": 86400}]}
+    assert (await client.put(f"{branch}/backup_schedule", json=daily)).json() == {}
+    assert (await client.get(f"{branch}/backup_schedule")).json() == daily
+    restored = (await client.post(f"{snapshot}/restore", json={"name": "again"})).json()
+    await caller.sees_work_end(project_id)
+    final = f"{project}/branches/{restored['branch']['id']}/finalize_restore"
+    assert (await client.post(final, json={"name": "before"})).json()["operations"]
+    await caller.sees_work_end(project_id)
+    assert (await client.delete(snapshot)).status_code == 202
     await caller.sees_work_end(project_id)

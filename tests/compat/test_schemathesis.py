@@ -83,6 +83,8 @@ def _known(front: Listener) -> Known:
         front.ask(end_work(front.parts, project_id))
         granted = client.post(f"/projects/{project_id}/permissions", json={"email": "found@example.com"}).json()
         offer = client.post(f"/projects/{project_id}/transfer_requests").json()
+        snapshot = client.post(f"/projects/{project_id}/branches/{made['branch']['id']}/snapshot").json()["snapshot"]
+        front.ask(end_work(front.parts, project_id))
     ids = {
         "project_id": project_id,
         "endpoint_id": made["endpoints"][0]["id"],
@@ -97,6 +99,7 @@ def _known(front: Listener) -> Known:
         "request_id": offer["id"],
         "member_id": admin["member"]["id"],
         "invitation_id": invitation["id"],
+        "snapshot_id": snapshot["id"],
     }
     return Known(headers, ids)
 

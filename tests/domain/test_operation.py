@@ -1,21 +1,31 @@
 """Which operations may not run beside one another."""
 
+from dataclasses import replace
+
 import pytest
 
 from bough.domain.change import DropRole, written
 from bough.domain.operation import (
+    ALSO,
     CHANGE,
     MAKES_BRANCH,
+    PREPARING,
     REACH,
+    RESUMES,
     SOURCE,
+    VARIANT,
+    Operation,
     OperationAction,
+    OperationStatus,
     Reach,
     Touch,
+    Variant,
     conflict,
     touch_of,
 )
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import Wish
+from stores import an_operation
 
 HERE, ELSEWHERE = ProjectId("here"), ProjectId("elsewhere")
 MAIN, DEV, NEXT = BranchId("br-main"), BranchId("br-dev"), BranchId("br-next")
@@ -84,6 +94,9 @@ def naming(which: BranchId = MAIN) -> Touch:
         (preparing(), copy(), False),
         (preparing(), branch(), True),
         (preparing(also=DEV), branch(DEV), True),
+        (preparing(also=DEV), endpoint(TWO, DEV), True),  # it has no data before the switch
+        (preparing(also=DEV), naming(DEV), True),
+        (preparing(also=DEV), copy(DEV, NEXT), True),
         (switching(), endpoint(), True),
         (switching(), endpoint(TWO, DEV), True),
         (switching(), copy(), True),
@@ -128,3 +141,26 @@ def test_a_copy_touches_its_source_and_a_change_of_roles_the_whole_branch() -> N
     assert conflict(change.touch, copy())
     assert not conflict(settings.touch, endpoint(TWO))
     assert not conflict(settings.touch, copy())
+
+
+def _restoring(step: str) -> Operation:
+    parameters = {VARIANT: Variant.RESTORE, SOURCE: NEXT, ALSO: DEV}
+    fields = {"action": OperationAction.CREATE_TIMELINE, "branch_id": MAIN, "parameters": parameters, "step": step}
+    return an_operation(HERE, **fields)
+
+
+def test_a_restore_leaves_the_branch_to_its_users_until_it_switches() -> None:
+    preparing_it, switching_it = touch_of(_restoring(PREPARING)), touch_of(_restoring("switch"))
+    assert (preparing_it.reach, preparing_it.source_id) == (Reach.BESIDE, NEXT)
+    assert conflict(preparing_it, branch(NEXT))  # what it copies must stay
+    assert (switching_it.reach, switching_it.source_id) == (Reach.BRANCH, None)
+    assert not conflict(switching_it, branch(NEXT))  # two that restore from each other wait for neither
+
+
+def test_what_is_started_after_a_restore_is_in_nobodys_way_before() -> None:
+    fields = {"action": OperationAction.START_COMPUTE, "branch_id": MAIN, "endpoint_id": ONE}
+    waiting = an_operation(HERE, **fields, parameters={RESUMES: True}, status=OperationStatus.SCHEDULING)
+    assert not conflict(touch_of(waiting), endpoint())
+    assert not conflict(touch_of(waiting), switching())
+    assert conflict(touch_of(waiting), project())
+    assert conflict(touch_of(replace(waiting, status=OperationStatus.RUNNING)), endpoint())

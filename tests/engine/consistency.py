@@ -1,5 +1,6 @@
 """Whether a home and its machine agree: everything there is known to somebody, and nothing is there twice."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,12 +27,14 @@ class Machine:
 
     def disorder(self) -> list[str]:
         """What contradicts something else, in sentences."""
-        return [*self._processes(), *self._volumes(), *self._sockets(), *self._uids(), *self._groups(), *self._files()]
+        kinds = (self._processes, self._volumes, self._archives, self._sockets, self._uids, self._groups, self._files)
+        return [sentence for kind in kinds for sentence in kind()]
 
     def leftovers(self) -> list[str]:
         """What is there of a home whose last branch was removed."""
-        folders = (*filter(None, (self._folders.volumes, self._folders.wal)), self._folders.runs, self._folders.uids)
-        there = [path for folder in (*folders, self._folders.sockets) for path in folder.iterdir()]
+        places = self._folders
+        folders = (places.volumes, places.wal, places.history, places.spools, places.runs, places.uids, places.sockets)
+        there = [path for folder in filter(None, folders) for path in folder.iterdir()]
         there += [group for group in self._home_groups() if group.exists()]
         return [*self.disorder(), *(f"{path} is left" for path in there), *self._traces()]
 
@@ -46,6 +49,10 @@ class Machine:
             if record is not None:
                 found[path.name] = record
         return found
+
+    def _retired(self) -> list[VolumeRecord]:
+        """Of the volumes of which only the history is left."""
+        return [VolumeRecord.of(json.loads(path.read_text())) for path in self._folders.history.glob("*.json")]
 
     def _processes(self) -> Iterator[str]:
         """Every server process works on a volume that a run knows."""
@@ -70,6 +77,21 @@ class Machine:
         if apart != there:
             yield f"WAL without a volume: {there - apart}, volumes without their WAL: {apart - there}"
 
+    def _archives(self) -> Iterator[str]:
+        """Every archive is a volume's, or that of one of which only the history is left."""
+        there = {path.name for path in self._folders.history.iterdir()}
+        known = {name for name, record in self._records().items() if record.base_of is None}
+        yield from (
+            f"the archive {name} is nobody's"
+            for name in there
+            if name.removesuffix(".json") == name and name not in known and f"{name}.json" not in there
+        )
+        yield from (
+            f"the base {name} is nobody's"
+            for name, record in self._records().items()
+            if record.base_of and record.base_of not in known and f"{record.base_of}.json" not in there
+        )
+
     def _sockets(self) -> Iterator[str]:
         runs = self._runs()
         names = {name for run in runs for name in (run.endpoint_id, run.born, f"{run.endpoint_id}.side")} | OURS
@@ -80,7 +102,7 @@ class Machine:
             return
         links = [link for link in self._folders.uids.iterdir() if link.name.isdigit()]
         lent = {int(link.name): str(link.readlink()) for link in links}
-        projects = {record.project_id for record in self._records().values()}
+        projects = {record.project_id for record in (*self._records().values(), *self._retired())}
         if sorted(lent.values()) != sorted(projects):
             yield f"user ids are lent to {sorted(lent.values())}, and volumes belong to {sorted(projects)}"
         if set(lent) != self._claimed():

@@ -13,6 +13,7 @@ from typing import Any
 from bough import log
 from bough.config import Settings
 from bough.domain.change import MakeRole
+from bough.domain.history import Point
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec
@@ -32,6 +33,7 @@ class Given:
     parent: str | None = None
     warm: bool = False  # whether a spare compute fits
     role: str = ""  # whom a change makes
+    lsn: str | None = None  # the point of its parent's life; None: all of it
 
     def compute(self, install: str) -> ComputeSpec:
         return spec_of(
@@ -49,6 +51,7 @@ class Given:
             volume_id=spec.volume_id,
             install=install,
             parent=VolumeId(self.parent) if self.parent else None,
+            point=Point(lsn=self.lsn),
             settings=spec.settings if self.warm else None,
         )
 

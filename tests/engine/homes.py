@@ -22,7 +22,7 @@ from bough.engine.local.folders import Folders
 from bough.engine.local.images import image_making
 from bough.engine.local.images.image import FileSystem, Image
 from bough.engine.local.progress import silent
-from bough.engine.port import Address, Readiness
+from bough.engine.port import Address, Readiness, StoodOn
 from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.secret import scram_verifier
@@ -256,7 +256,17 @@ class Home:
     async def clear(self) -> None:
         for compute in self.computes:
             await compute.suspend()
+        left = self.computes
+        while left:
+            left = [compute for compute in left if await self._stands(compute)]
+
+    async def _stands(self, compute: Compute) -> bool:
+        """Whether another volume must go first."""
+        try:
             await compute.absent()
+        except StoodOn:
+            return True
+        return False
 
     @classmethod
     @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 from bough.config import Settings
 from bough.engine.port import EngineError, Readiness
 from bough.postgres.backup import LABEL_FILE, TAKEN_LABEL_FILE
-from bough.postgres.conf import SEGMENT_MB
+from bough.postgres.wal import SEGMENT_MB
 from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_on
 
 CHECKPOINT_RECORD = 120  # bytes, in 17

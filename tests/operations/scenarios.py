@@ -8,22 +8,34 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import clock
-from bough.control.branches import Branches, NewBranch
+from bough.control.branch_planning import NewBranch
+from bough.control.branches import Branches
 from bough.control.project_planning import NewProject
 from bough.control.projects import Projects
+from bough.control.restores import Restores, RestoreWish
 from bough.domain.allowance import Fullness
+from bough.domain.branch import BranchState
 from bough.domain.change import MakeDatabase, written
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import CHANGE, OperationAction, OperationStatus
+from bough.domain.history import HEAD, Point
+from bough.domain.operation import CHANGE, Operation, OperationAction, OperationStatus
 from bough.domain.project import Project
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import Action, Wish
 from bough.operations.actions.apply_config import ApplyConfig
+from bough.operations.actions.apply_storage_config import ApplyStorageConfig
+from bough.operations.actions.archive_timeline import ArchiveTimeline
 from bough.operations.actions.create_branch import CreateBranch
+from bough.operations.actions.create_snapshot import CreateSnapshot
 from bough.operations.actions.create_timeline import CreateTimeline
+from bough.operations.actions.delete_snapshot import DeleteSnapshot
 from bough.operations.actions.delete_timeline import DeleteTimeline
+from bough.operations.actions.finalize_restore import FinalizeRestore
+from bough.operations.actions.restore_branch import RestoreBranch
 from bough.operations.actions.start_compute import StartCompute
 from bough.operations.actions.suspend_compute import SuspendCompute
+from bough.operations.actions.unarchive_timeline import UnarchiveTimeline
+from operations import snapshot_scenes
 from world import Platform
 
 
@@ -88,19 +100,51 @@ async def _stand_still(platform: Platform) -> Scene:
 
 
 async def _create_branch(platform: Platform) -> Scene:
-    """Of a protected parent: then every step has something to do."""
+    """At a point of a protected parent: then every step has something to do."""
     project, parent, _ = await _sleeping(platform)
+    point = Point(at=clock.now())
     async with platform.store.transaction() as rows:
         found = await rows.branches.get(project, parent)
         assert found
         await rows.branches.save(replace(found, is_protected=True))
     held = await _project(platform, project)
-    made = await Branches(await platform.desk()).create(held, NewBranch(parent_id=parent))
+    made = await Branches(await platform.desk()).create(held, NewBranch(parent_id=parent, point=point))
     (operation,) = made.operations
     async with platform.store.transaction() as rows:
         await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
     parameters = dict(operation.parameters)
     return Scene(Wish(OperationAction.CREATE_BRANCH, project, made.branch.id, None, parameters), wants_compute=False)
+
+
+async def _restore_branch(platform: Platform) -> Scene:
+    """To a moment of its own history, while its compute runs; it has a child, which moves to the one that is kept."""
+    project, branch, _ = await _running(platform)
+    held = await _project(platform, project)
+    await Branches(await platform.desk()).create(held, NewBranch(parent_id=branch))
+    await platform.settle()
+    wish = RestoreWish(source_id=branch, point=Point(at=clock.now()), preserve_under_name="kept")
+    _, operations = await Restores(await platform.desk()).restore(held, branch, wish)
+    return await _to_be_run(platform, operations[0], operations)
+
+
+async def _reset_branch(platform: Platform) -> Scene:
+    """Of a child that sleeps, from its parent: what it had is retired."""
+    project, parent, _ = await _sleeping(platform)
+    held = await _project(platform, project)
+    made = await Branches(await platform.desk()).create(held, NewBranch(parent_id=parent))
+    await platform.settle()
+    wish = RestoreWish(source_id=parent, point=HEAD)
+    _, operations = await Restores(await platform.desk()).restore(held, made.branch.id, wish)
+    return await _to_be_run(platform, operations[0], operations)
+
+
+async def _to_be_run(platform: Platform, which: Operation, asked: list[Operation]) -> Scene:
+    """One of the operations that were asked for, alone."""
+    async with platform.store.transaction() as rows:
+        for operation in asked:
+            await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
+    wish = Wish(which.action, which.project_id, which.branch_id, None, dict(which.parameters))
+    return Scene(wish, wants_compute=False)
 
 
 async def _change_roles(platform: Platform) -> Scene:
@@ -126,13 +170,58 @@ async def _delete_timeline(platform: Platform) -> Scene:
     return Scene(Wish(OperationAction.DELETE_TIMELINE, project, branch), wants_compute=False)
 
 
+async def _keep_less(platform: Platform) -> Scene:
+    """Of a project that keeps no history from now on."""
+    project, _, _ = await _sleeping(platform)
+    async with platform.store.transaction() as rows:
+        found = await rows.projects.get(project)
+        assert found
+        await rows.projects.save(replace(found, history_retention_seconds=0))
+    return Scene(Wish(OperationAction.APPLY_STORAGE_CONFIG, project), wants_compute=False)
+
+
+async def _create_snapshot(platform: Platform) -> Scene:
+    return Scene(await snapshot_scenes.making(platform), wants_compute=False)
+
+
+async def _delete_snapshot(platform: Platform) -> Scene:
+    return Scene(await snapshot_scenes.removing(platform), wants_compute=False)
+
+
+async def _finalize_restore(platform: Platform) -> Scene:
+    return Scene(await snapshot_scenes.finalizing_two(platform), wants_compute=False)
+
+
+async def _archive_timeline(platform: Platform) -> Scene:
+    project, branch, _ = await _sleeping(platform)
+    return Scene(Wish(OperationAction.TIMELINE_ARCHIVE, project, branch), wants_compute=False)
+
+
+async def _unarchive_timeline(platform: Platform) -> Scene:
+    project, branch, _ = await _sleeping(platform)
+    async with platform.store.transaction() as rows:
+        found = await rows.branches.get(project, branch)
+        assert found
+        await rows.branches.save(replace(found, state=BranchState.ARCHIVED))
+    await platform.engine.ensure_packed(project, found.volume_id)
+    return Scene(Wish(OperationAction.TIMELINE_UNARCHIVE, project, branch), wants_compute=False)
+
+
 SCENES: tuple[tuple[type[Action], Callable[[Platform], Awaitable[Scene]]], ...] = (
     (CreateTimeline, _create_timeline),
     (CreateBranch, _create_branch),
+    (RestoreBranch, _restore_branch),
+    (RestoreBranch, _reset_branch),
     (StartCompute, _start_compute),
     (SuspendCompute, _suspend_compute),
     (ApplyConfig, _apply_config),
     (ApplyConfig, _change_roles),
     (ApplyConfig, _stand_still),
+    (ApplyStorageConfig, _keep_less),
     (DeleteTimeline, _delete_timeline),
+    (ArchiveTimeline, _archive_timeline),
+    (UnarchiveTimeline, _unarchive_timeline),
+    (CreateSnapshot, _create_snapshot),
+    (DeleteSnapshot, _delete_snapshot),
+    (FinalizeRestore, _finalize_restore),
 )

@@ -94,7 +94,7 @@ async def picture(platform: Platform, scene: Scene) -> dict[str, Any]:
         "running": seen.running,
         "folders": _names(platform.settings.home / "volumes"),
         "uids": _names(platform.settings.home / "uids"),
-        "branches": [(branch.id, branch.state) for branch in branches],
+        "branches": [(branch.id, branch.state, branch.volume_id, branch.parent_id) for branch in branches],
         "endpoints": [(endpoint.id, endpoint.state, endpoint.pending_state) for endpoint in endpoints],
     }
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bough.ids import VolumeId
 from bough.postgres import replication, wal
-from bough.postgres.conf import SEGMENT_MB
+from bough.postgres.wal import SEGMENT_MB
 
 SEGMENT = SEGMENT_MB * 1024**2
 

@@ -134,7 +134,7 @@ async def test_the_platform_says_which_branch_it_let_expire(store: Store) -> Non
     async with store.transaction() as rows:
         await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(branch)
-    task = ExpireBranches(store, Queue(store, Events(), EVERY, 0), Activity(store))
+    task = ExpireBranches(Settings(), store, Queue(store, Events(), EVERY, 0), Activity(store))
     assert await task.run() == "deleting 1 branches that expired"
     assert await task.run() == ""
     async with store.read() as rows:

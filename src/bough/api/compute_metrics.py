@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from bough.api import history_metrics
 from bough.control.parts import Parts
 from bough.domain.endpoint import Endpoint, EndpointState
 from bough.domain.pooler import PoolNow
@@ -66,6 +67,7 @@ def families(given: Parts, picture: Picture) -> Iterator[Metric]:
     yield from _pools(given.activity.pools)
     yield from _vitals(given, picture.observed)
     yield from _storage(given, picture.observed)
+    yield from history_metrics.families(given.history_figures)
 
 
 def _states(states: Mapping[EndpointId, str]) -> Metric:

@@ -113,7 +113,8 @@ async def _once(request: Request, given: Parts, caller: Principal) -> Once | Non
         return None
     if not 0 < len(key) <= LONGEST:
         raise Invalid(f"The Idempotency-Key header takes 1 to {LONGEST} characters.")
-    once = Once(caller, key, f"{request.method} {request.url.path}\n".encode() + await request.body())
+    asked = f"?{request.url.query}" if request.url.query else ""
+    once = Once(caller, key, f"{request.method} {request.url.path}{asked}\n".encode() + await request.body())
     if answer := await once.answer(given.store, given.vault):
         raise Replay(*answer)
     return once

@@ -1,49 +1,40 @@
 """Branches: create, change, delete, make one the default."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from bough import clock
 from bough.access import lookup
 from bough.config import Plan
-from bough.control import endpoints, inheriting, seeding
+from bough.control import archiving, deletions, endpoints, inheriting, points, seeding
+from bough.control.archiving import ensure_unarchived
+from bough.control.branch_planning import (
+    BranchChange,
+    NewBranch,
+    check_name,
+    check_room,
+    check_wish,
+    maker_of,
+    taken,
+)
 from bough.control.desk import Desk
-from bough.control.endpoint_planning import EndpointWish, planned
+from bough.control.endpoint_planning import planned
 from bough.control.inheriting import Inheritance
 from bough.domain import branch as branches
+from bough.domain import history
 from bough.domain.branch import Branch
-from bough.domain.endpoint import Endpoint, EndpointType
-from bough.domain.operation import MAKES_BRANCH, SOURCE, VARIANT, Operation, OperationAction, Reach, Touch
+from bough.domain.endpoint import Endpoint
+from bough.domain.history import Point
+from bough.domain.operation import SOURCE, Operation, OperationAction, Reach, Touch
 from bough.domain.project import Project
 from bough.domain.rights import Right
-from bough.errors import Invalid, NotFound, RuleBroken, Taken
-from bough.ids import BranchId, OperationId
+from bough.errors import NotFound, RuleBroken
+from bough.ids import BranchId
 from bough.operations.action import Wish
 from bough.operations.actions.create_branch import REKEYS
 from bough.store.queries import Duplicate
 from bough.store.store import Rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewBranch:
-    """What a caller asked for; None where they said nothing."""
-
-    parent_id: BranchId | None = None
-    name: str | None = None
-    is_protected: bool = False
-    expires_at: datetime | None = None
-    init_source: str | None = None
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    endpoints: tuple[tuple[EndpointType, EndpointWish], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchChange:
-    name: str | None = None
-    is_protected: bool | None = None
-    sets_expiration: bool = False
-    expires_at: datetime | None = None  # None, when it is set: no expiration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +53,17 @@ class Branches:
     async def create(self, held: Project, wish: NewBranch) -> CreatedBranch:
         """One transaction: the branch, the roles and databases of its parent, its endpoints, and the work."""
         self._desk.check_makes_new()
-        _check_wish(wish)
+        check_wish(wish)
         parent_id = wish.parent_id or await self._default_id(held)
+        end = await points.end_of(self._desk, held, parent_id, wish.point)
         touch = Touch(reach=Reach.BRANCH, project_id=held.id, branch_id=BranchId.new(), source_id=parent_id)
         async with self._desk.turn(touch) as rows:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.WRITE)
             parent = await lookup.branch(rows, project, parent_id)
             plan = await self._desk.plan_for(rows, project)
             await self._check_room(rows, project, plan, len(wish.endpoints))
+            parameters = {SOURCE: parent.id, REKEYS: parent.is_protected}
+            parameters |= await self._point(rows, project, parent, wish.point, end)
             branch = await self._planted(rows, project, parent, wish)
             self._desk.record.about(thing=branch.id, name=branch.name)
             # A microsecond apart, so that lists show them in the order they were asked for.
@@ -82,12 +76,13 @@ class Branches:
             creator = await rows.users.get(branch.created_by)
             vault = self._desk.vault if project.store_passwords else None
             inheritance = await inheriting.inherit(rows, parent, branch, vault)
-            source = {SOURCE: parent.id, REKEYS: parent.is_protected}
             operations = await self._desk.enqueue(
                 rows,
-                Wish(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=source),
+                *await archiving.ensure_unarchived(rows, parent),
+                Wish(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=parameters),
                 *endpoints.starts(*made),
-                behind=await _maker_of(rows, parent),
+                *([archiving.archived_from_birth(branch, made)] if wish.is_archived else []),
+                behind=await maker_of(rows, parent),
             )
         for endpoint in made:
             await self._desk.names.announce(endpoint.id, project.region_id)
@@ -99,7 +94,8 @@ class Branches:
             creator=creator.name if creator else None,
         )
 
-    async def change(self, held: Project, branch_id: BranchId, change: BranchChange) -> Branch:
+    async def change(self, held: Project, branch_id: BranchId, change: BranchChange) -> tuple[Branch, list[Operation]]:
+        """A protected branch is never archived, so one that is comes back when it becomes protected."""
         async with self._desk.turn(Touch(reach=Reach.ENDPOINT, project_id=held.id, branch_id=branch_id)) as rows:
             before = await lookup.branch(rows, held, branch_id)
             now = clock.now()
@@ -113,14 +109,16 @@ class Branches:
                 after = branches.expiring(after, change.expires_at, now)
             branches.check_may_expire(after, has_children=await rows.branches.has_children(branch_id))
             if after.name != before.name:
-                await _check_name(rows, held, after.name)
+                await check_name(rows, held, after.name)
             await rows.branches.save(after)
             served = await rows.endpoints.of_branch(branch_id)
+            first = await ensure_unarchived(rows, after) if after.is_protected else []
+            operations = await self._desk.enqueue(rows, *first)
         if after.is_protected != before.is_protected:  # who may enter depends on it
             await self._desk.changed(*(endpoint.id for endpoint in served))
-        return after
+        return after, operations
 
-    async def set_default(self, held: Project, branch_id: BranchId) -> Branch:
+    async def set_default(self, held: Project, branch_id: BranchId) -> tuple[Branch, list[Operation]]:
         async with self._desk.turn(Touch(reach=Reach.ENDPOINT, project_id=held.id, branch_id=branch_id)) as rows:
             branch = await lookup.branch(rows, held, branch_id)
             if branch.expires_at is not None:
@@ -131,10 +129,14 @@ class Branches:
                 await rows.branches.save(replace(before, is_default=False, updated_at=now))
             after = replace(branch, is_default=True, updated_at=now)
             await rows.branches.save(after)
-        return after
+            operations = await self._desk.enqueue(rows, *await ensure_unarchived(rows, after))
+        return after, operations
 
     async def delete(self, held: Project, branch_id: BranchId) -> tuple[Branch, list[Operation]] | None:
-        """Its computes stop and its data goes. None: it is gone already, which nobody waits to hear."""
+        """Its computes stop, and its data stays until it can be recovered no longer.
+
+        None: it is gone already, which nobody waits to hear.
+        """
         async with self._desk.store.read() as rows:
             known = await rows.branches.get(held.id, branch_id)
         if known is not None and known.deleted_at is not None:
@@ -146,8 +148,9 @@ class Branches:
             if branch.deleted_at is not None:
                 self._desk.record.withdraw()
                 return None
-            gone = await remove(rows, branch, method="user")
-            operations = await self._desk.enqueue(rows, gone.wish)
+            seconds = self._desk.settings.recoverable_branch_seconds
+            gone = await deletions.remove(rows, branch, method="user", recoverable_seconds=seconds)
+            operations = await self._desk.enqueue(rows, *gone.wishes)
         await self._desk.changed(*(endpoint.id for endpoint in gone.endpoints))
         return gone.branch, operations
 
@@ -159,12 +162,17 @@ class Branches:
         return default.id
 
     async def _check_room(self, rows: Rows, project: Project, plan: Plan, more_endpoints: int) -> None:
-        if await rows.branches.count_in(project.id) >= plan.branches:
-            raise RuleBroken(
-                f"The project has {plan.branches} branches, all that its plan allows. Delete one, or change the plan.",
-                code="BRANCHES_LIMIT_EXCEEDED",
-            )
+        await check_room(rows, project.id, plan)
         await endpoints.check_room(rows, project.id, plan, more=more_endpoints)
+
+    async def _point(
+        self, rows: Rows, project: Project, parent: Branch, point: Point, end: str | None
+    ) -> Mapping[str, str]:
+        """Which point of whose life it begins with; nothing, when that is the parent as it is now."""
+        if point.is_head:
+            return {}
+        name = "parent_lsn" if point.lsn is not None else "parent_timestamp"
+        return history.written(await points.resolve(self._desk, rows, project, parent, point, name=name, end=end))
 
     async def _planted(self, rows: Rows, project: Project, parent: Branch, wish: NewBranch) -> Branch:
         branches.check_may_have_children(parent)
@@ -174,6 +182,8 @@ class Branches:
             wish.name,
             now,
             parent_id=parent.id,
+            parent_lsn=wish.point.lsn,
+            parent_timestamp=wish.point.at,
             is_protected=wish.is_protected,
             init_source=wish.init_source or branches.PARENT_DATA,
             annotations=dict(wish.annotations),
@@ -181,57 +191,9 @@ class Branches:
         )
         branch = branches.expiring(branch, wish.expires_at, now)
         branches.check_may_expire(branch, has_children=False)
-        await _check_name(rows, project, branch.name)
+        await check_name(rows, project, branch.name)
         try:
             await seeding.plant(rows, branch)
         except Duplicate:
-            raise _taken(branch.name) from None
+            raise taken(branch.name) from None
         return branch
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    branch: Branch
-    endpoints: list[Endpoint]
-    wish: Wish
-
-
-async def remove(rows: Rows, branch: Branch, *, method: str) -> Removal:
-    """Nobody can reach it from now on; the wish makes its data go."""
-    branches.check_deletable(branch, has_children=await rows.branches.has_children(branch.id))
-    now = clock.now()
-    deleted = replace(branch, deleted_at=now, deletion_method=method, updated_at=now)
-    await rows.branches.save(deleted)
-    gone = await rows.endpoints.of_branch(branch.id)
-    for endpoint in gone:
-        await rows.endpoints.save(replace(endpoint, deleted_at=now, pending_state=None, updated_at=now))
-    return Removal(deleted, gone, Wish(OperationAction.DELETE_TIMELINE, branch.project_id, branch.id))
-
-
-def _check_wish(wish: NewBranch) -> None:
-    known = (branches.PARENT_DATA, branches.SCHEMA_ONLY)
-    if wish.init_source is not None and wish.init_source not in known:
-        raise Invalid(f"init_source is {wish.init_source!r}: use {' or '.join(map(repr, known))}.")
-    if [kind for kind, _ in wish.endpoints].count(EndpointType.READ_WRITE) > 1:
-        raise Invalid("A branch has one read_write endpoint; ask for one, and for read_only ones beside it.")
-
-
-async def _check_name(rows: Rows, project: Project, name: str) -> None:
-    if await rows.branches.named(project.id, name):
-        raise _taken(name)
-
-
-def _taken(name: str) -> Taken:
-    return Taken(f"The project has a branch named {name!r} already. Choose another name.")
-
-
-async def _maker_of(rows: Rows, parent: Branch) -> OperationId | None:
-    """The last of the work that makes the parent, when it is not over: a copy of it comes after that.
-
-    A root branch has its role and database only once its first compute has started.
-    """
-    wished = any(role.is_wished for role in await rows.roles.of_branch(parent.id))
-    making = MAKES_BRANCH | ({OperationAction.START_COMPUTE} if wished else frozenset())
-    open_work = await rows.operations.open_of(parent.project_id)
-    work = [each for each in open_work if each.branch_id == parent.id and VARIANT not in each.parameters]
-    return next((each.id for each in reversed(work) if each.action in making), None)

@@ -1,7 +1,7 @@
 """How a change to a branch's roles or databases becomes work: rows first, then Postgres, in one operation.
 
 A branch whose compute runs is changed through it. One that sleeps, or has no endpoint, is opened for the moment that
-the change takes, and is not woken for clients.
+the change takes, and is not woken for clients. One that is archived is brought back first.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,6 +11,7 @@ from typing import Any
 from bough.access import lookup
 from bough.config import Plan
 from bough.control.allowances import check_takes_changes
+from bough.control.archiving import ensure_unarchived
 from bough.control.desk import Desk
 from bough.domain.branch import Branch
 from bough.domain.change import Asked, written
@@ -43,7 +44,7 @@ class Changing:
         wish = Wish(
             OperationAction.APPLY_CONFIG, branch.project_id, branch.id, endpoint.id if endpoint else None, parameters
         )
-        return await self._desk.enqueue(rows, wish)
+        return await self._desk.enqueue(rows, *await ensure_unarchived(rows, branch), wish)
 
     async def plan_for(self, rows: Rows, project: Project) -> Plan:
         return await self._desk.plan_for(rows, project)

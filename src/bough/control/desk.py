@@ -1,6 +1,6 @@
 """What a decision is made with: one caller, the store, the queue and the rules in force."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from bough.domain.operation import Operation, Touch
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.errors import Unavailable
-from bough.ids import EndpointId, OperationId
+from bough.ids import EndpointId, OperationId, VolumeId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
 from bough.store.store import Rows, Store
@@ -38,6 +38,7 @@ class Desk:
     names: Names
     activity: Activity
     installs: Mapping[int, str]  # Postgres major version → the install a new project gets
+    written_until: Callable[[VolumeId], Awaitable[str | None]]  # where a volume's WAL ends now, if anybody knows
     refuses_new: str | None = None  # why nothing new is made now
     once: Once | None = None
 

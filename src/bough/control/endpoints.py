@@ -6,6 +6,7 @@ from bough import clock
 from bough.access import lookup
 from bough.config import Plan
 from bough.control.allowances import Allowances, check_takes_changes
+from bough.control.archiving import ensure_unarchived
 from bough.control.desk import Desk
 from bough.control.endpoint_planning import PG_SETTINGS, EndpointWish, changed, planned
 from bough.domain.branch import Volume
@@ -51,7 +52,7 @@ class Endpoints:
             endpoint = replace(planned(project, branch, kind, wish, plan=plan, now=clock.now()), id=endpoint_id)
             await add(rows, endpoint)
             self._desk.record.about(thing=endpoint.id)
-            operations = await self._desk.enqueue(rows, *starts(endpoint))
+            operations = await self._desk.enqueue(rows, *await ensure_unarchived(rows, branch), *starts(endpoint))
             operations += await self._tell_replicas(rows, endpoint)
         await self._desk.names.announce(endpoint.id, project.region_id)
         return endpoint, operations
@@ -137,7 +138,10 @@ class Endpoints:
                 await allowances.check_transfers(rows, project.id, clock.now())
             after = wishing(endpoint, _TOWARDS[actions[0]], clock.now())
             await rows.endpoints.save(after)
-            operations = await self._desk.enqueue(rows, *(_wish(action, endpoint) for action in actions))
+            first: list[Wish] = []
+            if OperationAction.START_COMPUTE in actions:
+                first = await ensure_unarchived(rows, await lookup.branch(rows, project, endpoint.branch_id))
+            operations = await self._desk.enqueue(rows, *first, *(_wish(action, endpoint) for action in actions))
         return after, operations
 
 

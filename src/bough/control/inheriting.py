@@ -23,12 +23,14 @@ class Inheritance:
     passwords: dict[str, str] = field(default_factory=dict)  # role → password, where it is known
 
 
-async def inherit(rows: Rows, parent: Branch, child: Branch, vault: Vault | None) -> Inheritance:
+async def inherit(
+    rows: Rows, parent: Branch, child: Branch, vault: Vault | None, *, rekeys: bool | None = None
+) -> Inheritance:
+    """`rekeys` says whether it gets new passwords, where that does not depend on whose they are."""
     given = Inheritance(roles=[], databases=[])
+    rekeys = parent.is_protected if rekeys is None else rekeys
     for role in await rows.roles.of_branch(parent.id):
-        inherited = (
-            await _rekeyed(role, child, vault, given) if parent.is_protected else _copied(role, child, vault, given)
-        )
+        inherited = await _rekeyed(role, child, vault, given) if rekeys else copied(role, child, vault, given)
         await rows.roles.add(inherited)
         given.roles.append(inherited)
     for database in await rows.databases.of_branch(parent.id):
@@ -49,7 +51,7 @@ async def _rekeyed(role: Role, child: Branch, vault: Vault | None, given: Inheri
     )
 
 
-def _copied(role: Role, child: Branch, vault: Vault | None, given: Inheritance) -> Role:
+def copied(role: Role, child: Branch, vault: Vault | None, given: Inheritance) -> Role:
     """Sealed anew: what is sealed opens for one role of one branch."""
     sealed = None
     if vault is not None and role.sealed_password is not None:

@@ -12,6 +12,7 @@ from bough.control.attempts import Attempts
 from bough.control.creation_limits import CreationLimits
 from bough.control.desk import Desk
 from bough.control.figures import Figures
+from bough.control.history_figures import HistoryFigures
 from bough.control.key_use import KeyUse
 from bough.control.limits import Limiter
 from bough.control.names import Names
@@ -41,6 +42,7 @@ class Parts:
     passwords: Passwords
     key_use: KeyUse
     figures: Figures
+    history_figures: HistoryFigures
     activity: Activity
 
     def desk(self, principal: Principal, record: Record, once: Once | None = None) -> Desk:
@@ -57,6 +59,7 @@ class Parts:
             names=self.names,
             activity=self.activity,
             installs=able.installs,
+            written_until=self.engine.written_until,
             refuses_new=able.refuses_new,
             once=once,
         )

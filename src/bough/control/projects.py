@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from bough import clock
 from bough.access import lookup
 from bough.control import seeding
+from bough.control.archiving import ensure_usable
 from bough.control.desk import Desk
 from bough.control.endpoint_planning import EndpointWish, planned
 from bough.control.project_planning import NewProject, ProjectChange, changed_project, planned_project
@@ -97,6 +98,8 @@ class Projects:
             operations: list[Operation] = []
             if after.logical_replication != before.logical_replication:
                 operations = await self._apply_everywhere(rows, after)
+            if after.history_retention_seconds != before.history_retention_seconds:
+                operations += await self._desk.enqueue(rows, Wish(OperationAction.APPLY_STORAGE_CONFIG, held.id))
         return after, operations
 
     async def delete(self, held: Project) -> Project:
@@ -111,7 +114,7 @@ class Projects:
         return deleted
 
     async def recover(self, held: Project) -> Project:
-        """The project comes back whole, and the endpoint of its default branch starts."""
+        """The project comes back whole, with snapshots and history, and the endpoint of its default branch starts."""
         async with self._desk.turn(Touch(reach=Reach.PROJECT, project_id=held.id)) as rows:
             project = await lookup.project(rows, self._desk.principal, held.id, to=Right.DELETE, deleted=True)
             now = clock.now()
@@ -123,7 +126,8 @@ class Projects:
             endpoint = await rows.endpoints.read_write(default.id) if default else None
             if endpoint:
                 await rows.endpoints.save(wishing(endpoint, EndpointState.ACTIVE, now))
-                await self._desk.enqueue(rows, _wish(OperationAction.START_COMPUTE, endpoint))
+                first = await ensure_usable(rows, project.id, endpoint.branch_id)
+                await self._desk.enqueue(rows, *first, _wish(OperationAction.START_COMPUTE, endpoint))
         if endpoint:
             await self._desk.names.announce(endpoint.id, project.region_id)
         return recovered

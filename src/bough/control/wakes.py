@@ -2,14 +2,15 @@
 
 A wake is a `start_compute` operation like any other, but an urgent one: it has workers of its own, and
 waits only for work on its own endpoint and branch. What it writes may be repeated, so it does not wait
-for the disk. Computes are woken at a bounded rate, and who waits for that waits in order.
+for the disk. Computes are woken at a bounded rate, and who waits for that waits in order. A branch that was archived
+is brought back first.
 """
 
 import asyncio
 
 from bough import clock
 from bough.config import Settings
-from bough.control import metrics
+from bough.control import archiving, metrics
 from bough.control.activity import Activity
 from bough.control.admission import Admission
 from bough.control.allowances import Allowances
@@ -139,9 +140,11 @@ class Wakes:
             if fresh is None:
                 raise NotFound.thing("endpoint")
             await rows.endpoints.save(wishing(fresh, EndpointState.ACTIVE, clock.now()))
-            (operation,) = await self._queue.enqueue(rows, [wish], REQUEST_ID, urgent=True)
+            line = await archiving.ensure_usable(rows, endpoint.project_id, endpoint.branch_id)
+            operations = await self._queue.enqueue(rows, [*line[-1:], wish], REQUEST_ID, urgent=True)
+            await self._queue.enqueue(rows, line[:-1], REQUEST_ID)  # nobody waits for its ancestors
         self._events.enqueued.beat()
-        return operation
+        return operations[-1]
 
     async def _until_started(self, operation: Operation) -> None:
         while True:

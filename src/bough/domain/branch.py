@@ -61,6 +61,7 @@ class Branch:
     recoverable_until: datetime | None = None  # of a deleted one; None: its data is gone
     restored_from: SnapshotId | None = None  # the snapshot that it was made of
     restored_for: BranchId | None = None  # whose place it takes once its restore is finalized
+    finalized_at: datetime | None = None  # when it took that place
     replaced_by: BranchId | None = None  # who took its place
     written_bytes: int = 0  # WAL that was written since it was made, as far as it was measured
     wal_position: int | None = None  # where that was measured last
@@ -147,7 +148,7 @@ def _kept_because(branch: Branch, *, has_children: bool) -> str | None:
         return "it is protected. Unprotect it first."
     if branch.is_default:
         return "it is the default branch. Make another branch the default first."
-    if branch.parent_id is None:
+    if branch.parent_id is None and branch.restored_from is None and branch.replaced_by is None:
         return "it is the project's root branch. Delete the project instead."
     if has_children:
         return "it has child branches. Delete those first."

@@ -58,9 +58,11 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rekey:
-    """These roles have new passwords (role → verifier), and every other role that may log in has none, or its own."""
+    """These roles have new passwords (role → verifier; None: no password), and every other role that may log in has
+    none, or its own.
+    """
 
-    verifiers: Mapping[str, str]
+    verifiers: Mapping[str, str | None]
     others_keep: bool = False
 
 

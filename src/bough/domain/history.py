@@ -4,14 +4,17 @@ After a restore positions go backwards and timelines repeat, so a point is alway
 of stretches, newest first. A moment that a restore took away means the last commit before it was taken away. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from bough.domain import lsn
 from bough.domain.branch import Lineage, LineageStretch
 from bough.errors import Invalid
 from bough.ids import VolumeId
+
+_VOLUME, _LSN, _AT = "target_volume_id", "target_lsn", "target_at"  # parameters of operations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,22 @@ class Target:
 
     volume_id: VolumeId
     point: Point
+
+
+def written(target: Target) -> dict[str, str]:
+    """For the parameters of an operation."""
+    point = target.point
+    fields = {_VOLUME: target.volume_id, _LSN: point.lsn, _AT: point.at.isoformat() if point.at else None}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def read(parameters: Mapping[str, Any]) -> Target | None:
+    """What was written there; None: no point was named."""
+    if _VOLUME not in parameters:
+        return None
+    at = parameters.get(_AT)
+    point = Point(at=datetime.fromisoformat(at) if at else None, lsn=parameters.get(_LSN))
+    return Target(volume_id=VolumeId(parameters[_VOLUME]), point=point)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from bough.ids import BranchId, EndpointId, OperationId, ProjectId
+from bough.ids import BranchId, EndpointId, OperationId, ProjectId, SnapshotId
 
 
 class OperationAction(StrEnum):
@@ -66,10 +66,11 @@ REACH = {
 MAKES_BRANCH = frozenset({OperationAction.CREATE_TIMELINE, OperationAction.CREATE_BRANCH})
 
 CHANGE = "change"  # the parameter of a change to a branch's roles or databases
-SOURCE = "source_id"  # the parameter that names the branch whose data is copied
+SOURCE = "source_id"  # the parameter that names the branch or snapshot whose data is copied
 VARIANT = "variant"  # the parameter that tells apart what goes by the name of one action; see `Variant`
-ALSO = "also_id"  # the parameter that names another branch which is changed with the first
+ALSO = "also_id"  # the parameter that names another branch, or a snapshot, which is changed with the first
 PREPARING = "prepare"  # the step in which a restore makes what it will switch to
+RESUMES = "resumes"  # the parameter of a start that follows a restore, of an endpoint which serves until then
 
 
 class Variant(StrEnum):
@@ -118,8 +119,8 @@ class Touch:
     project_id: ProjectId
     branch_id: BranchId | None = None
     endpoint_id: EndpointId | None = None
-    source_id: BranchId | None = None  # a branch that is only copied
-    also_id: BranchId | None = None  # a branch that is changed with the first
+    source_id: BranchId | SnapshotId | None = None  # what is only copied
+    also_id: BranchId | SnapshotId | None = None  # what is changed or made with the first, and nobody else's meanwhile
     makes_branch: bool = False
 
 
@@ -140,18 +141,23 @@ class Work(Protocol):
 
 def touch_of(work: Work) -> Touch:
     """A change to roles or databases is the whole branch's matter, whoever serves it. A restore leaves the branch to
-    its users while it prepares, and takes it for itself when it switches.
+    its users while it prepares, and takes it for itself when it switches; then it has copied what it needed. What is
+    to be started after it is in nobody's way before.
     """
+    if RESUMES in work.parameters and getattr(work, "status", None) is OperationStatus.SCHEDULING:
+        return Touch(reach=Reach.ENDPOINT, project_id=work.project_id)
     reach = Reach.BRANCH if CHANGE in work.parameters else REACH[work.action]
     variant = work.parameters.get(VARIANT)
-    if variant == Variant.RESTORE and getattr(work, "step", None) == PREPARING:
+    step = getattr(work, "step", None)
+    if variant == Variant.RESTORE and step == PREPARING:
         reach = Reach.BESIDE
+    has_copied = variant == Variant.RESTORE and step not in (None, PREPARING)
     return Touch(
         reach=reach,
         project_id=work.project_id,
         branch_id=work.branch_id,
         endpoint_id=work.endpoint_id,
-        source_id=work.parameters.get(SOURCE),
+        source_id=None if has_copied else work.parameters.get(SOURCE),
         also_id=work.parameters.get(ALSO),
         makes_branch=work.action in MAKES_BRANCH and variant is None,
     )
@@ -162,24 +168,28 @@ def conflict(one: Touch, other: Touch) -> bool:
         return False
     if Reach.PROJECT in (one.reach, other.reach):
         return True
-    if _shared(one, other) and _excludes(one, other):
+    if _excludes(one, other, _shared(one, other)):
         return True
     if _disturbs(one, other) or _disturbs(other, one):
         return True
     return one.endpoint_id is not None and one.endpoint_id == other.endpoint_id
 
 
-def _shared(one: Touch, other: Touch) -> set[BranchId | None]:
+def _shared(one: Touch, other: Touch) -> set[BranchId | SnapshotId | None]:
     """The branches that both are about."""
     return {one.branch_id, one.also_id} & {other.branch_id, other.also_id} - {None}
 
 
-def _excludes(one: Touch, other: Touch) -> bool:
+def _excludes(one: Touch, other: Touch, shared: set[BranchId | SnapshotId | None]) -> bool:
+    if not shared:
+        return False
     reaches = (one.reach, other.reach)
-    return Reach.BRANCH in reaches or reaches == (Reach.BESIDE, Reach.BESIDE)
+    both_beside = reaches == (Reach.BESIDE, Reach.BESIDE)
+    return both_beside or Reach.BRANCH in reaches or bool(shared & {one.also_id, other.also_id})
 
 
 def _disturbs(reader: Touch, other: Touch) -> bool:
     """Whether the other changes what is being copied. Its making does not: the copy is put in line behind it."""
-    is_source = reader.source_id is not None and reader.source_id in (other.branch_id, other.also_id)
-    return is_source and other.reach is Reach.BRANCH and not other.makes_branch
+    if reader.source_id is None or other.makes_branch:
+        return False
+    return reader.source_id == other.also_id or (reader.source_id == other.branch_id and other.reach is Reach.BRANCH)

@@ -2,11 +2,16 @@
 branch and its history.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
+from bough.domain.branch import Branch
+from bough.errors import Invalid, RuleBroken
 from bough.ids import BranchId, ProjectId, SnapshotId, VolumeId
+
+SNAPSHOT = "snapshot_id"  # the parameter of work that makes, removes or copies one
 
 
 class SnapshotState(StrEnum):
@@ -31,3 +36,36 @@ class Snapshot:
     own_bytes: int | None = None  # on disk, that nobody else has
     expires_at: datetime | None = None
     deleted_at: datetime | None = None
+
+
+def check_is_root(branch: Branch, what: str) -> None:
+    if branch.parent_id is not None:
+        raise RuleBroken(f"{what} only a root branch can have, and {branch.name!r} has a parent. Use its root branch.")
+
+
+def check_expiry(at: datetime | None, now: datetime) -> datetime | None:
+    if at is None:
+        return None
+    if at <= now:
+        raise Invalid(f"expires_at ({at.isoformat()}) is in the past; give a moment to come.")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise Invalid("expires_at is after the year 9999; leave it out for a snapshot that never expires.") from None
+
+
+def usual_name(branch_name: str, at: datetime) -> str:
+    """Of one that its maker did not name."""
+    return f"{branch_name} {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it when it is taken."""
+    names = (wanted, *(f"{wanted} ({number})" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
+
+
+def old_name(branch_name: str, taken: Collection[str]) -> str:
+    """What a branch is called after another took its place and its name."""
+    names = (f"{branch_name} (old)", *(f"{branch_name} (old {number})" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)

@@ -118,6 +118,7 @@ class Kept:
     history_bytes: int  # on disk: archived WAL, and what bases alone hold
     waiting_bytes: int  # of WAL that is to be archived and is not yet
     trouble: str | None = None  # why it falls behind, in a sentence
+    base_is_due: bool = False  # one that was not to be taken now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,10 @@ class EngineError(PlatformError):
     def __init__(self, public: str, *, transient: bool = True) -> None:
         super().__init__(public)
         self.transient = transient
+
+
+class StoodOn(EngineError):
+    """The volume cannot go, because the history of another needs it still; that passes."""
 
 
 class Engine(Protocol):
@@ -171,7 +176,7 @@ class Engine(Protocol):
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         """The volume and its history are gone, and with the project's last volume all that was the project's.
 
-        Refused, as something that passes, while another volume's history stands on it.
+        Refused with StoodOn while another volume's history needs it.
         """
 
     async def written_until(self, volume: VolumeId) -> str | None:
@@ -180,9 +185,10 @@ class Engine(Protocol):
         A look, quick enough for a request.
         """
 
-    async def keep_history(self, volume: VolumeId, since: datetime) -> Kept:
+    async def keep_history(self, volume: VolumeId, since: datetime, *, bases: bool = True) -> Kept:
         """One can go back to every moment of the volume since then, or since its history began, and what only serves
-        moments before is gone, unless another volume's history stands on it. Takes a base when one is due.
+        moments before is gone, unless another volume's history stands on it. Takes a base when one is due, which may
+        take long, unless it is told not to.
         """
 
     async def ensure_begun(self, project: ProjectId, volume: VolumeId) -> Kept:

@@ -7,7 +7,7 @@ from bough.domain.allowance import Fullness
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointType, max_connections
-from bough.domain.history import HEAD, Point
+from bough.domain.history import HEAD, Point, Target
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
@@ -23,6 +23,7 @@ class BranchSpec:
     point: Point = HEAD  # of the parent's life; its volume may be gone by now, if its history is kept
     settings: Mapping[str, str] | None = None  # of the compute that will serve it at once; None: nobody waits
     is_replica: bool = False  # it will follow its parent, and can be made again at any time
+    is_snapshot: bool = False  # no server will open it, and nothing of its parent's is needed once it is made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +74,16 @@ class ComputeSpec:
 
 
 def branch_spec(
-    project: Project, branch: Branch, endpoint: Endpoint | None = None, parent: Branch | None = None
+    project: Project, branch: Branch, endpoint: Endpoint | None = None, target: Target | None = None
 ) -> BranchSpec:
-    """`endpoint` is the one whose compute starts as soon as the branch is made."""
+    """`endpoint` is the one whose compute starts as soon as the branch is made; `target` what it begins with."""
     settings = endpoint and _settings(project, endpoint)
     return BranchSpec(
         project_id=project.id,
         volume_id=branch.volume_id,
         install=project.install,
-        parent=parent.volume_id if parent else None,
+        parent=target.volume_id if target else None,
+        point=target.point if target else HEAD,
         settings=settings or None,
     )
 

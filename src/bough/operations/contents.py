@@ -89,6 +89,21 @@ async def begin_with(rows: Rows, branch_id: BranchId, parent: Contents, *, rekey
     await _follow_databases(rows, branch_id, own.databases, parent.databases)
 
 
+async def become(rows: Rows, branch_id: BranchId, seen: Contents) -> None:
+    """The branch has other data, and what is in it is known: nothing that was wished of it before is any more."""
+    own = await known(rows, branch_id)
+    await _follow_roles(rows, branch_id, own.roles, seen.roles)
+    await _follow_databases(rows, branch_id, own.databases, seen.databases)
+    for role in await rows.roles.of_branch(branch_id):
+        if role.is_wished:
+            await rows.roles.set_told(branch_id, role.name, role.verifier, clock.now())
+
+
+def as_known(own: Known) -> Contents:
+    """What rows say that Postgres has."""
+    return Contents(roles=tuple(map(_seen, own.roles)), databases=tuple(map(_owned, own.databases)))
+
+
 async def told(rows: Rows, spec: ComputeSpec) -> None:
     """What Postgres knows by now is no longer a wish."""
     now = clock.now()

@@ -7,6 +7,7 @@ from typing import TypeVar
 from bough import log
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
+from bough.domain.history import HEAD, Target
 from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.engine.port import Engine, EngineError
@@ -15,6 +16,7 @@ from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations import contents
 from bough.operations.contents import Look
+from bough.operations.doors import Doors, NoDoors
 from bough.store.store import Rows, Store
 
 T = TypeVar("T")
@@ -22,8 +24,9 @@ logger = log.get(room="operations")
 
 
 class Context:
-    def __init__(self, store: Store, engine: Engine, operation: Operation) -> None:
+    def __init__(self, store: Store, engine: Engine, operation: Operation, doors: Doors | None = None) -> None:
         self._store = store
+        self.doors: Doors = doors or NoDoors()
         self.engine = engine
         self._operation = operation
 
@@ -57,13 +60,21 @@ class Context:
         async with self.read() as rows:
             return there(await rows.endpoints.get(endpoint_id), "endpoint")
 
-    async def branch_spec(self, project_id: ProjectId, branch_id: BranchId) -> BranchSpec:
+    async def branch_spec(self, project_id: ProjectId, branch_id: BranchId, target: Target | None = None) -> BranchSpec:
+        """Without a target it begins with all that its parent has, if it has one."""
         async with self.read() as rows:
             project = there(await rows.projects.get(project_id), "project")
             branch = there(await rows.branches.get(project_id, branch_id), "branch")
             endpoint = await rows.endpoints.read_write(branch_id)
             parent = await rows.branches.get(project_id, branch.parent_id) if branch.parent_id else None
-        return branch_spec(project, branch, endpoint, parent)
+        if target is None and parent is not None:
+            target = Target(volume_id=parent.volume_id, point=HEAD)
+        return branch_spec(project, branch, endpoint, target)
+
+    async def end_of(self, spec: BranchSpec) -> str | None:
+        """Where the WAL of a volume ends that was changed before anybody could open it: its history begins there."""
+        end = await self.engine.written_until(spec.volume_id)
+        return end or (await self.engine.ensure_begun(spec.project_id, spec.volume_id)).began_lsn
 
     async def compute_spec(self, endpoint_id: EndpointId) -> ComputeSpec:
         async with self.read() as rows:

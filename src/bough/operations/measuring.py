@@ -35,9 +35,12 @@ async def is_news(rows: Rows, endpoint: Endpoint, usage: Usage) -> bool:
 async def note(rows: Rows, endpoint: Endpoint, usage: Usage) -> None:
     """Write it down, unless a later measure of the run was: then its position in the WAL is no longer true.
 
-    Of a branch only the compute that writes it tells; a read replica may lag behind.
+    Of a branch only the compute that writes it tells; a read replica may lag behind. One that ran before a restore
+    tells nothing of what the branch is now.
     """
     is_latest = await rows.usage.add_cpu(endpoint.id, usage.started_at, usage.cpu_seconds)
-    if is_latest and usage.wal_position is not None:
+    if not is_latest or usage.wal_position is None:
+        return
+    if not await rows.histories.is_another_since(endpoint.branch_id, usage.started_at):
         await rows.branches.note_written(endpoint.branch_id, usage.wal_position)
         await rows.branches.set_size(endpoint.branch_id, usage.logical_bytes)

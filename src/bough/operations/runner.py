@@ -20,6 +20,7 @@ from bough.errors import PlatformError
 from bough.operations import metrics
 from bough.operations.action import Action, key_of
 from bough.operations.context import Context
+from bough.operations.doors import Doors
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome, Sleep
 from bough.store.operations import LostLease
@@ -28,6 +29,7 @@ from bough.store.store import Store
 LEASE = timedelta(seconds=12)
 TRIES = 5  # of one action, before it is undone
 STAY = 1.0  # a shorter sleep keeps the lease
+NOT_BEFORE = "An operation that had to come first failed"
 IDLE_LOOK = 1.0  # seconds between looks at the queue when nothing woke us
 
 logger = log.get(room="operations")
@@ -43,10 +45,12 @@ class Runner:
         *,
         workers: int,
         urgent_workers: int = 1,
+        doors: Doors | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._events = events
+        self._doors = doors
         self._actions = {action.key(): action for action in actions}
         self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
         self._running: dict[bool, set[asyncio.Task[None]]] = {True: set(), False: set()}
@@ -136,7 +140,7 @@ class Runner:
 
     async def _one_step(self, operation: Operation) -> Operation:
         action = self._actions[key_of(operation)](operation)
-        ctx = Context(self._store, self._engine, operation)
+        ctx = Context(self._store, self._engine, operation, self._doors)
         try:
             if operation.undoing:
                 return await self._undo_one(action, ctx)
@@ -208,7 +212,7 @@ class Runner:
                 await outcome.writes(rows)
             if status in (OperationStatus.FAILED, OperationStatus.CANCELLED):
                 for waiting in await rows.operations.waiting_for(operation.id):
-                    await rows.operations.save(_cancelling(waiting))
+                    await rows.operations.save(_cancelling(waiting, operation.error))
         metrics.ended(ended)
         logger.info("operation_ended", action=operation.action, status=status, sentence=outcome.sentence)
         self._events.enqueued.beat()
@@ -221,13 +225,13 @@ def _only(lanes: list[bool]) -> bool | None:
     return lanes[0] if len(lanes) == 1 else None
 
 
-def _cancelling(operation: Operation) -> Operation:
+def _cancelling(operation: Operation, why: str | None) -> Operation:
     """What waited for failed work never begins: its wish is undone from its first step."""
     return replace(
         operation,
         status=OperationStatus.CANCELLING,
         undoing=True,
         steps_done=(operation.step,),
-        error="An operation that had to come first failed.",
+        error=why if why and why.startswith(NOT_BEFORE) else f"{NOT_BEFORE}: {why or 'it was undone.'}",
         updated_at=clock.now(),
     )

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-SEGMENT_MB = 4  # WAL segment size: see ARCHITECTURE.md, "Decisions"
+from bough.postgres import archiving
+from bough.postgres.wal import SEGMENT_MB
+
 SIZE_FILE = "size.conf"  # what follows the size of a compute, beside the file with all the rest
 
 EVERY_COMPUTE = {
@@ -14,6 +16,8 @@ EVERY_COMPUTE = {
     "recovery_init_sync_method": "syncfs",
     "max_wal_senders": "20",
     "max_replication_slots": "20",
+    "archive_mode": "on",  # it cannot be changed without a restart
+    "archive_command": archiving.COMMAND,
     "max_slot_wal_keep_size": "4GB",  # whoever reads no further loses its place, and the disk has an end
     "shared_preload_libraries": "",
     "log_destination": "stderr",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from bough.domain import lsn
+from bough.postgres import wal
 from bough.postgres.replication import LIMITS
-from bough.postgres.wal import segment_name
 
 PATH = "global/pg_control"
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
@@ -25,20 +25,26 @@ _RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
 @dataclass(frozen=True, slots=True)
 class ControlFile:
     state: int
-    checkpoint: str  # the position of the last one; the end of the WAL of a server that was shut down
+    written_at: int  # when it was written, in whole seconds since 1970
+    checkpoint: str  # the position of the last one; the last record of a server that was shut down
     first_segment: str  # where recovery begins
     timeline: int
     limits: Mapping[str, int]  # that the server had, and a standby must not be below
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        _, _, _, state, _, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
+        _, _, _, state, written_at, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
         limits = dict(zip(LIMITS, _LIMITS.unpack_from(content), strict=True))
-        return cls(state, lsn.text(checkpoint), segment_name(timeline, redo), timeline, limits)
+        return cls(state, written_at, lsn.text(checkpoint), wal.segment_name(timeline, redo), timeline, limits)
 
     @property
     def shut_down(self) -> bool:
         return self.state in _SHUT_DOWN
+
+    @property
+    def end(self) -> str:
+        """Of the WAL of a server that was shut down."""
+        return lsn.text(wal.end_of_checkpoint(lsn.number(self.checkpoint)))
 
     @property
     def recovers_from_backup(self) -> bool:

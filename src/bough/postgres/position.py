@@ -10,6 +10,11 @@ READ = """
                 then (pg_catalog.pg_current_wal_insert_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint
            end as wal
 """
+# The same as Postgres writes it. One that stands still has replayed all there is.
+UNTIL = """
+    select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
+                else pg_catalog.pg_current_wal_insert_lsn() end::text
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from bough.domain import database, role
 from bough.postgres import ADMIN, databases, roles
-from bough.postgres.conf import SEGMENT_MB
+from bough.postgres.wal import SEGMENT_MB
 
 SPARE_ROLE = role.DEFAULT_NAME
 SPARE_DATABASE = database.DEFAULT_NAME

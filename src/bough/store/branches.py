@@ -1,6 +1,6 @@
 """Named queries on branches, their volumes and lineages."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from bough.domain.branch import Branch
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
+from bough.store.lineages import Lineages
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import (
@@ -19,6 +20,8 @@ from bough.store.tables import (
     lineages,
     projects,
     roles,
+    snapshot_schedules,
+    snapshots,
     usage,
     volumes,
 )
@@ -34,6 +37,7 @@ class VolumeUse:
     project_id: ProjectId
     project_name: str
     replica_id: EndpointId | None  # the read replica that it is a copy for
+    snapshot_name: str | None = None  # of the snapshot that it is
 
 
 _USE = (
@@ -52,6 +56,20 @@ _REPLICA_USES = (
     .join(projects, projects.c.id == branches.c.project_id)
     .where(endpoints.c.volume_id.is_not(None))
 )
+_SNAPSHOT_USES = (
+    sa.select(
+        snapshots.c.volume_id,
+        sa.null().label("replica_id"),
+        snapshots.c.name.label("snapshot_name"),
+        snapshots.c.branch_id,
+        sa.func.coalesce(branches.c.name, snapshots.c.branch_id).label("branch_name"),  # it may be gone
+        snapshots.c.project_id,
+        projects.c.name.label("project_name"),
+    )
+    .select_from(snapshots)
+    .join(projects, projects.c.id == snapshots.c.project_id)
+    .outerjoin(branches, branches.c.id == snapshots.c.branch_id)
+)
 _ONE = sa.select(branches).where(same(branches.c.id), same(branches.c.project_id))
 _live = branches.c.deleted_at.is_(None)
 _OF_PROJECT = (
@@ -59,6 +77,7 @@ _OF_PROJECT = (
 )
 _COUNT = sa.select(sa.func.count()).select_from(branches).where(same(branches.c.project_id), _live)
 _HAS_CHILDREN = sa.select(sa.exists().where(same(branches.c.parent_id), _live))
+_LIMIT = sa.bindparam("row_limit", type_=sa.Integer())
 _EXPIRED = (
     sa.select(branches)
     .join(projects, projects.c.id == branches.c.project_id)
@@ -69,8 +88,23 @@ _EXPIRED = (
         projects.c.deleted_at.is_(None),
     )
     .order_by(branches.c.expires_at)
-    .limit(sa.bindparam("row_limit", type_=sa.Integer()))
+    .limit(_LIMIT)
 )
+_PAST_RECOVERY = (
+    sa.select(branches)
+    .where(
+        branches.c.recoverable_until.is_not(None),
+        branches.c.recoverable_until <= sa.bindparam("now", type_=branches.c.recoverable_until.type),
+    )
+    .order_by(branches.c.recoverable_until, branches.c.deleted_at)
+    .limit(_LIMIT)
+)
+_HISTORY_VOLUMES = (
+    sa.select(lineages.c.volume_id)
+    .join(branch_lineages, branch_lineages.c.lineage_id == lineages.c.id)
+    .where(same(branch_lineages.c.branch_id))
+)
+_LINEAGE_LIVED = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
 _here = sa.bindparam("here", type_=branches.c.wal_position.type)
 _NOTE_WRITTEN = (
     sa.update(branches)
@@ -128,8 +162,9 @@ class Branches(Queries):
         return [rebuild(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
     async def volume_uses(self) -> list[VolumeUse]:
-        """Of every branch that is not purged, and of their replicas; for an overview, not for a request."""
-        return [VolumeUse(**row) for uses in (_OWN_USES, _REPLICA_USES) for row in await self._all(uses)]
+        """Of every branch that is not purged, of replicas and of snapshots; for an overview, not for a request."""
+        every = (_OWN_USES, _REPLICA_USES, _SNAPSHOT_USES)
+        return [VolumeUse(**row) for uses in every for row in await self._all(uses)]
 
     async def set_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))
@@ -138,26 +173,53 @@ class Branches(Queries):
         """Its WAL ends here now. What it grew by was written; when it ends before, as after a restore, nothing was."""
         await self._run(_NOTE_WRITTEN, own_id=branch_id, here=position)
 
-    async def clear(self, branch_id: BranchId) -> None:
-        """Of a branch that was deleted nothing stays but its row, those of its endpoints and what they used."""
-        for table in (roles, databases):
-            await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
+    async def move_children(self, parent_id: BranchId, to: BranchId) -> None:
+        """Deleted ones too; the one that they move to is no child of itself."""
+        own = (branches.c.parent_id == parent_id, branches.c.id != to)
+        await self._run(sa.update(branches).where(*own).values(parent_id=to))
 
-    async def forget(self, branch_id: BranchId) -> None:
-        """Remove every row of a branch, its volumes' and lineages' too."""
-        volume_id = await self._value(sa.select(branches.c.volume_id).where(branches.c.id == branch_id))
+    async def past_recovery(self, now: datetime, limit: int) -> list[Branch]:
+        """Deleted ones whose data is there still, and whose time is over."""
+        return [rebuild(Branch, row) for row in await self._all(_PAST_RECOVERY, now=now, row_limit=limit)]
+
+    async def end_recovery(self, branch_id: BranchId) -> None:
+        """It cannot be recovered any more."""
+        await self._run(sa.update(branches).where(branches.c.id == branch_id).values(recoverable_until=None))
+
+    async def clear(self, branch_id: BranchId) -> None:
+        """Of a branch that was deleted nothing stays but its row, those of its endpoints and what they used, and the
+        lineages that another branch was, or whose volume is retired.
+        """
+        own = await self._volumes_of_history(branch_id)
+        for table in (roles, databases, branch_lineages, snapshot_schedules):
+            await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
+        retired = sa.select(volumes.c.id).where(volumes.c.retired_at.is_not(None))
+        await self._run(
+            sa.delete(lineages).where(
+                lineages.c.volume_id.in_(own), lineages.c.volume_id.not_in(retired), ~_LINEAGE_LIVED
+            )
+        )
+
+    async def forget(self, branch_id: BranchId, kept: Collection[VolumeId] = ()) -> None:
+        """Remove every row of a branch, and those of its volumes and lineages that nobody else has.
+
+        The `kept` volumes have their rows still: they are to be found by whoever removes them.
+        """
         of_branch = endpoints.c.branch_id == branch_id
+        volume_id = await self._value(sa.select(branches.c.volume_id).where(branches.c.id == branch_id))
         replicas = await self._all(
             sa.select(endpoints.c.volume_id).where(of_branch, endpoints.c.volume_id.is_not(None))
         )
+        gone = {*await self._volumes_of_history(branch_id), *(row["volume_id"] for row in replicas)}
         await self._run(sa.delete(usage).where(usage.c.endpoint_id.in_(sa.select(endpoints.c.id).where(of_branch))))
-        for table in (roles, databases, branch_lineages, endpoints):
+        for table in (roles, databases, branch_lineages, snapshot_schedules, endpoints):
             await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
         await self._run(sa.update(branches).where(branches.c.parent_id == branch_id).values(parent_id=None))
         await self._run(sa.delete(branches).where(branches.c.id == branch_id))
-        await self._run(sa.delete(lineages).where(lineages.c.volume_id == volume_id))
-        gone = [volume_id, *(row["volume_id"] for row in replicas)]
-        await self._run(sa.delete(volumes).where(volumes.c.id.in_(gone)))
+        await Lineages(self._connection).remove_volumes({*gone, volume_id} - {*kept, None})
+
+    async def _volumes_of_history(self, branch_id: BranchId) -> list[VolumeId]:
+        return [VolumeId(row["volume_id"]) for row in await self._all(_HISTORY_VOLUMES, branch_id=branch_id)]
 
 
 def _columns(branch: Branch) -> Mapping[str, Any]:

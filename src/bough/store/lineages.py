@@ -1,5 +1,6 @@
 """Named queries on volumes and lineages: which a branch was and is, and which are needed no longer."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -9,12 +10,14 @@ from bough.domain.history import Past
 from bough.ids import BranchId, LineageId, ProjectId, VolumeId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import branch_lineages, branches, lineages, volumes
+from bough.store.tables import branch_lineages, branches, endpoints, lineages, snapshots, volumes
 
 _STRETCHES = sa.select(branch_lineages).where(same(branch_lineages.c.branch_id)).order_by(branch_lineages.c.position)
 _LINEAGES = sa.select(lineages).where(
     lineages.c.id.in_(sa.select(branch_lineages.c.lineage_id).where(same(branch_lineages.c.branch_id)))
 )
+_LIVED = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
+_NAMED = sa.or_(*(sa.exists().where(table.c.volume_id == volumes.c.id) for table in (branches, endpoints, snapshots)))
 _RETIRED = sa.select(volumes).where(volumes.c.retired_at.is_not(None)).order_by(volumes.c.retired_at)
 
 
@@ -24,8 +27,22 @@ class Lineages(Queries):
 
     async def remove_volume(self, volume_id: VolumeId) -> None:
         """It and its lineage, which no stretch may have any more."""
-        await self._run(sa.delete(lineages).where(lineages.c.volume_id == volume_id))
-        await self._run(sa.delete(volumes).where(volumes.c.id == volume_id))
+        await self.remove_volumes([volume_id])
+
+    async def remove_volumes(self, among: Collection[VolumeId]) -> None:
+        """Volumes that are gone, and their lineages, but for those that a history or another row still names.
+
+        That of a deleted branch names its volume for as long as it is listed.
+        """
+        await self._run(sa.delete(lineages).where(lineages.c.volume_id.in_(among), ~_LIVED))
+        gone = (volumes.c.id.in_(among), volumes.c.id.not_in(sa.select(lineages.c.volume_id)))
+        await self._run(sa.update(volumes).where(*gone).values(retired_at=None))
+        await self._run(sa.delete(volumes).where(*gone, ~_NAMED))
+
+    async def volumes_of(self, project_id: ProjectId) -> list[VolumeId]:
+        """All of them, whoever has them: branches, read replicas, snapshots, or nobody any more."""
+        rows = await self._all(sa.select(volumes.c.id).where(volumes.c.project_id == project_id))
+        return [VolumeId(row["id"]) for row in rows]
 
     async def retire(self, volume_id: VolumeId, now: datetime) -> None:
         """No branch has it from now on."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.operation import Operation, OperationStatus
+from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.ids import EndpointId, OperationId, ProjectId
 from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries, same, saving
@@ -88,6 +88,11 @@ class Operations(Queries):
             .where(operations.c.ended_at.is_(None))
         )
         return frozenset(EndpointId(row["id"]) for row in rows)
+
+    async def count_open_of(self, action: OperationAction) -> int:
+        """In all projects."""
+        open_ones = sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None))
+        return int(await self._value(open_ones.where(operations.c.action == action)))
 
     async def waiting_for(self, operation_id: OperationId) -> list[Operation]:
         rows = await self._all(_WAITING_FOR, after=operation_id)

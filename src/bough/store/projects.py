@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
+from bough.store.history_costs import STORAGE_BYTES
 from bough.store.page import Page, Place, newest_first, page_of, placed
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
@@ -19,14 +20,18 @@ from bough.store.tables import (
     branches,
     endpoints,
     instant_databases,
+    lineages,
     operations,
     permissions,
     prepared_databases,
     project_roles,
     projects,
+    snapshot_schedules,
+    snapshots,
     transfer_periods,
     transfer_requests,
     usage,
+    volumes,
 )
 from bough.store.types import Moment
 
@@ -71,12 +76,6 @@ class SeenProject:
         return self.project.id
 
 
-_STORAGE = (
-    sa.select(sa.func.sum(branches.c.logical_size))
-    .where(branches.c.project_id == projects.c.id, branches.c.deleted_at.is_(None))
-    .scalar_subquery()
-    .label("storage_bytes")
-)
 _LAST_ACTIVE = (
     sa.select(sa.func.max(endpoints.c.last_active))
     .where(endpoints.c.project_id == projects.c.id)
@@ -96,7 +95,9 @@ _WRITTEN = (
     .scalar_subquery()
     .label("written_bytes")
 )
-_SEEN = sa.select(projects, _STORAGE, _LAST_ACTIVE, _used("active_seconds"), _used("cpu_seconds"))
+_SEEN = sa.select(
+    projects, STORAGE_BYTES.label("storage_bytes"), _LAST_ACTIVE, _used("active_seconds"), _used("cpu_seconds")
+)
 _NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
 _ONE = sa.select(projects).where(*_NAMED)
 _ONE_SEEN = _SEEN.add_columns(_used("bytes_out"), _used("compute_seconds"), _WRITTEN).where(*_NAMED)
@@ -224,8 +225,9 @@ class Projects(Queries):
         await self._run(sa.delete(projects).where(projects.c.id == project_id))
 
     async def set_purged(self, project_id: ProjectId, now: datetime) -> None:
-        """Its keys and what was given on it go; its row stays, so that its id is never used again."""
+        """Its keys, what was given on it and what held its data go; its row stays, for its id is never used again."""
         things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods)
-        for table in (*things, prepared_databases):
+        data = (snapshot_schedules, snapshots, lineages, volumes)
+        for table in (*things, prepared_databases, *data):
             await self._run(sa.delete(table).where(table.c.project_id == project_id))
         await self._run(sa.update(projects).where(projects.c.id == project_id).values(purged_at=now))

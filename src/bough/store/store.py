@@ -11,6 +11,7 @@ from bough.store.branches import Branches
 from bough.store.databases import Databases
 from bough.store.endpoints import Endpoints
 from bough.store.grants import Grants
+from bough.store.histories import Histories
 from bough.store.idempotency import Idempotency
 from bough.store.instant_databases import InstantDatabases
 from bough.store.invitations import Invitations
@@ -24,7 +25,10 @@ from bough.store.projects import Projects
 from bough.store.queries import Connection
 from bough.store.roles import Roles
 from bough.store.sessions import Links, Sessions
+from bough.store.snapshot_schedules import SnapshotSchedules
+from bough.store.snapshots import Snapshots
 from bough.store.transfer_requests import TransferRequests
+from bough.store.unused_branches import UnusedBranches
 from bough.store.usage import GatewayWorkers, Usages
 from bough.store.users import Users
 
@@ -48,7 +52,11 @@ class Rows:
         self.prepared_databases = PreparedDatabases(connection)
         self.branches = Branches(connection)
         self.branch_pages = BranchPages(connection)
+        self.unused_branches = UnusedBranches(connection)
         self.lineages = Lineages(connection)
+        self.histories = Histories(connection)
+        self.snapshots = Snapshots(connection)
+        self.snapshot_schedules = SnapshotSchedules(connection)
         self.allowances = Allowances(connection)
         self.endpoints = Endpoints(connection)
         self.roles = Roles(connection)

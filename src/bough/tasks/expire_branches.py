@@ -1,7 +1,8 @@
 """Branches whose time is over are deleted, as their owner would delete them."""
 
 from bough import clock, log
-from bough.control import branches
+from bough.config import Settings
+from bough.control import deletions
 from bough.control.activity import Activity
 from bough.control.recording import Record
 from bough.domain.audit import PLATFORM
@@ -20,7 +21,8 @@ logger = log.get(room="tasks")
 class ExpireBranches:
     every = 1.0
 
-    def __init__(self, store: Store, queue: Queue, activity: Activity) -> None:
+    def __init__(self, settings: Settings, store: Store, queue: Queue, activity: Activity) -> None:
+        self._recoverable_seconds = settings.recoverable_branch_seconds
         self._store = store
         self._queue = queue
         self._activity = activity
@@ -38,8 +40,8 @@ class ExpireBranches:
                 fresh = await rows.branches.get(branch.project_id, branch.id)
                 if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
                     return False  # somebody gave it more time
-                gone = await branches.remove(rows, fresh, method="ttl")
-                await self._queue.enqueue(rows, [gone.wish], request_id=REQUEST_ID)
+                gone = await deletions.remove(rows, fresh, method="ttl", recoverable_seconds=self._recoverable_seconds)
+                await self._queue.enqueue(rows, gone.wishes, request_id=REQUEST_ID)
                 await _note(rows, fresh)
         except Busy:
             return False  # the next beat tries again

@@ -1,15 +1,15 @@
-"""Branches: what callers may say of one that is new, or that is changed."""
+"""Branches: what callers may say of one that is new, that is changed, or that gets other data."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from bough.api.shapes import Body, Flag, IdText, Name
 from bough.api.v2.endpoint_bodies import NewEndpointOptions
-from bough.control.branches import BranchChange, NewBranch
+from bough.control import points
+from bough.control.branch_planning import BranchChange, NewBranch
+from bough.control.restores import RestoreWish
 from bough.domain.endpoint import EndpointType
-from bough.errors import Invalid
 from bough.ids import BranchId
 
 
@@ -27,7 +27,7 @@ class NewBranchBody(Body):
     parent_id: IdText | None = None
     name: Name | None = None
     parent_lsn: str | None = None
-    parent_timestamp: datetime | None = None
+    parent_timestamp: Moment | None = None
     protected: Flag = False
     archived: Flag = False
     init_source: Annotated[str, Field(max_length=64)] | None = None
@@ -41,19 +41,17 @@ class BranchCreate(Body):
 
     def wish(self) -> NewBranch:
         asked = self.branch
-        if asked.parent_lsn is not None or asked.parent_timestamp is not None:
-            raise Invalid(
-                "A branch cannot begin at a point in history yet: leave parent_lsn and parent_timestamp out, "
-                "and it begins with what its parent has now."
-            )
-        if asked.archived:
-            raise Invalid("Branches cannot be archived yet: leave archived out.")
+        point = points.asked(
+            asked.parent_lsn, asked.parent_timestamp, lsn_name="parent_lsn", at_name="parent_timestamp"
+        )
         return NewBranch(
             parent_id=BranchId(asked.parent_id) if asked.parent_id else None,
             name=asked.name,
             is_protected=asked.protected,
             expires_at=asked.expires_at,
             init_source=asked.init_source,
+            point=point,
+            is_archived=asked.archived,
             annotations=self.annotation_value,
             endpoints=tuple((EndpointType(each.type), each.wish()) for each in self.endpoints),
         )
@@ -75,4 +73,17 @@ class BranchUpdate(Body):
             is_protected=asked.protected,
             sets_expiration="expires_at" in asked.model_fields_set,
             expires_at=asked.expires_at,
+        )
+
+
+class BranchRestore(Body):
+    source_branch_id: IdText
+    source_lsn: str | None = None
+    source_timestamp: Moment | None = None
+    preserve_under_name: Name | None = None
+
+    def wish(self) -> RestoreWish:
+        point = points.asked(self.source_lsn, self.source_timestamp, lsn_name="source_lsn", at_name="source_timestamp")
+        return RestoreWish(
+            source_id=BranchId(self.source_branch_id), point=point, preserve_under_name=self.preserve_under_name
         )

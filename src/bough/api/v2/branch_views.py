@@ -13,7 +13,7 @@ class BranchCreator(View):
 
 
 class BranchRecovery(View):
-    """Of a deleted branch. Its data went with it, so it could be recovered until then and no longer."""
+    """Of a deleted branch. Where it can be recovered no longer, it is told as deleted for good from the start."""
 
     deleted_at: datetime
     recoverable_until: datetime
@@ -23,8 +23,9 @@ class BranchRecovery(View):
     def of(cls, branch: Branch) -> "BranchRecovery | None":
         if branch.deleted_at is None:
             return None
+        until = branch.recoverable_until or branch.deleted_at
         method = branch.deletion_method or "user"
-        return cls(deleted_at=branch.deleted_at, recoverable_until=branch.deleted_at, deletion_method=method)
+        return cls(deleted_at=branch.deleted_at, recoverable_until=until, deletion_method=method)
 
 
 class BranchView(View):
@@ -54,6 +55,9 @@ class BranchView(View):
     last_reset_at: datetime | None
     created_by: BranchCreator | None
     init_source: str
+    restore_status: str | None  # of one that was made of a snapshot
+    restored_from: str | None  # that snapshot
+    restored_as: str | None  # the branch whose place it takes, or took
     recovery: BranchRecovery | None
 
     @classmethod
@@ -95,8 +99,17 @@ class BranchView(View):
             last_reset_at=branch.last_reset_at,
             created_by=BranchCreator(name=creator, image="") if creator is not None else None,
             init_source=branch.init_source,
+            restore_status=_restore_status(branch),
+            restored_from=branch.restored_from,
+            restored_as=branch.restored_for,
             recovery=BranchRecovery.of(branch),
         )
+
+
+def _restore_status(branch: Branch) -> str | None:
+    if branch.restored_from is None:
+        return None
+    return "restored" if branch.finalized_at is None else "finalized"
 
 
 class AnnotationObject(View):

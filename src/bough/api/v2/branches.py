@@ -154,7 +154,7 @@ async def update_project_branch(
     project: WritableProject, branch_id: BranchName, body: BranchUpdate, desk: DeskGiven
 ) -> Response:
     """Change a branch's name, its protection or when it expires; `expires_at: null` means never."""
-    return await _shown(desk, await Branches(desk).change(project, BranchId(branch_id), body.change()), [])
+    return await shown_with(desk, *await Branches(desk).change(project, BranchId(branch_id), body.change()))
 
 
 @router.delete(
@@ -163,15 +163,15 @@ async def update_project_branch(
     responses={204: {"description": "It was deleted already"}},
 )
 async def delete_project_branch(project: WritableProject, branch_id: BranchName, desk: DeskGiven) -> Response:
-    """Delete a branch, its endpoints and its data."""
+    """Delete a branch and its endpoints. For a day (a setting) it can be recovered; then its data is gone."""
     gone = await Branches(desk).delete(project, BranchId(branch_id))
-    return Response(status_code=204) if gone is None else await _shown(desk, *gone)
+    return Response(status_code=204) if gone is None else await shown_with(desk, *gone)
 
 
 @router.post("/projects/{project_id}/branches/{branch_id}/set_as_default", response_model=BranchOperations)
 async def set_default_project_branch(project: WritableProject, branch_id: BranchName, desk: DeskGiven) -> Response:
     """Make it the branch that is meant when none is named."""
-    return await _shown(desk, await Branches(desk).set_default(project, BranchId(branch_id)), [])
+    return await shown_with(desk, *await Branches(desk).set_default(project, BranchId(branch_id)))
 
 
 @router.post(
@@ -181,7 +181,7 @@ async def set_default_project_branch(project: WritableProject, branch_id: Branch
 )
 async def set_primary_project_branch(project: WritableProject, branch_id: BranchName, desk: DeskGiven) -> Response:
     """The older name of `set_as_default`."""
-    return await _shown(desk, await Branches(desk).set_default(project, BranchId(branch_id)), [])
+    return await shown_with(desk, *await Branches(desk).set_default(project, BranchId(branch_id)))
 
 
 @router.get("/projects/{project_id}/branches/{branch_id}/endpoints", response_model=EndpointsResponse)
@@ -194,7 +194,7 @@ async def list_project_branch_endpoints(project: ReadableProject, branch_id: Bra
     return show(EndpointsResponse(endpoints=shown))
 
 
-async def _shown(desk: Desk, branch: Branch, operations: list[Operation]) -> Response:
+async def shown_with(desk: Desk, branch: Branch, operations: list[Operation]) -> Response:
     async with desk.store.read() as rows:
         seen = await rows.branch_pages.one(branch.project_id, branch.id)
     view = BranchView.new(branch, None) if seen is None else BranchView.with_use(branch, seen.used, seen.creator)

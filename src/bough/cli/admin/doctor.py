@@ -6,7 +6,7 @@ import typer
 
 from bough import config
 from bough.cli import output
-from bough.cli.admin import checks, options, state
+from bough.cli.admin import checks, histories, options, state
 from bough.cli.admin.finding import Finding, Verdict, fine
 
 
@@ -17,7 +17,7 @@ def doctor(home: options.Home = None, json: options.Json = False) -> None:
     (the platform cannot start). Exits with 1 when something failed.
     """
     settings = config.load({"home": home})
-    findings = [_unless_it_is_us(settings, check(settings)) for check in checks.CHECKS]
+    findings = [_unless_it_is_us(settings, check(settings)) for check in (*checks.CHECKS, histories.archiving)]
     if json:
         output.show_json([dataclasses.asdict(finding) for finding in findings])
     else:

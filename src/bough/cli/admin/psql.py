@@ -75,6 +75,7 @@ class _Finder:
         query = {"role_name": role, "database_name": database}
         if branch is not None:
             query["branch_id"] = self._branch_id(found["id"], branch)
+            query |= self._endpoint(found["id"], query["branch_id"])
         try:
             uri = urlsplit(self._ask(f"/projects/{found['id']}/connection_uri", **query)["uri"])
         except NotFound:
@@ -110,6 +111,14 @@ class _Finder:
                     return str(one["id"])
         listed = self._ask(f"/projects/{project_id}/branches", limit=NAMED_AT_MOST + 1)["branches"]
         raise NotFound(f"There is no branch {wanted!r} in the project. {_listed(listed)}")
+
+    def _endpoint(self, project_id: str, branch_id: str) -> dict[str, str]:
+        """One that can only be read, of a branch that has no other: it is there to be looked at."""
+        listed = self._ask(f"/projects/{project_id}/branches/{branch_id}/endpoints")["endpoints"]
+        if not listed:
+            raise NotFound("The branch has no endpoint yet; `POST …/endpoints` gives it one.")
+        writes = any(one["type"] == "read_write" for one in listed)
+        return {} if writes else {"endpoint_id": str(listed[0]["id"])}
 
     def _ask(self, path: str, **query: str | int) -> dict[str, Any]:
         return asking.ask(self._addresses, self._key, path, **query)

@@ -20,12 +20,23 @@ from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
 from bough.engine.local.computes.still import StillComputes
 from bough.engine.local.folders import Folders
+from bough.engine.local.history.ancestry import Lives
+from bough.engine.local.history.archives import Archives
+from bough.engine.local.history.bases import Bases
+from bough.engine.local.history.ends import Ends
+from bough.engine.local.history.figures import own_bytes
+from bough.engine.local.history.gathering import Gathering
+from bough.engine.local.history.keeping import Keeping
+from bough.engine.local.history.recovering import Recovering
+from bough.engine.local.history.retiring import Retiring
+from bough.engine.local.history.turns import Turns
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.installs.offer import Offer
 from bough.engine.local.isolation import cgroups
 from bough.engine.local.isolation.sandbox import Sandbox
 from bough.engine.local.looking import Looking
 from bough.engine.local.owners import Owners
+from bough.engine.local.packing import Packing
 from bough.engine.local.progress import Progress, silent
 from bough.engine.local.refusals import machine_refusals
 from bough.engine.local.replicas import Replicas
@@ -66,7 +77,7 @@ class LocalEngine:
         self._folders = Folders(settings)
         self._offer = Offer(settings.cache)
         self._sandbox = Sandbox(settings)
-        self._volumes = Volumes(self._folders.volumes)
+        self._volumes = Volumes(self._folders.volumes, self._folders.history)
         self._templates = Templates(self._folders.templates, self._volumes)
         self._groups = cgroups.found(settings)
         entrants = self._sandbox.entrants
@@ -78,6 +89,31 @@ class LocalEngine:
         self._owners = Owners(self._sandbox, self._volumes)
         self._locks = Locks()
         self._branches = Branches(self._volumes, self._templates, self._living, self._owners, self._locks)
+        self._archives = Archives(self._volumes)
+        self._bases = Bases(self._volumes, self._branches, self._living, self._owners)
+        self._turns = Turns()
+        self._gathering = Gathering(self._folders.spools, self._volumes, self._archives, self._living, self._locks)
+        lives = Lives(self._archives, self._bases, self._templates)
+        self._keeping = Keeping(
+            self._volumes,
+            lives,
+            self._living,
+            self._turns,
+            self._offer,
+            shortage=lambda: space.shortage(self._folders, settings.free_space_floor),
+            base_bytes=settings.history_base_bytes,
+        )
+        self._retiring = Retiring(self._volumes, self._archives)
+        self._recovering = Recovering(
+            lives,
+            self._gathering,
+            self._turns,
+            volumes=self._volumes,
+            private=self._private,
+            owners=self._owners,
+        )
+        self._ends = Ends(self._volumes, self._living)
+        self._packing = Packing(self._volumes, self._living, self._folders, floor=settings.free_space_floor)
         self._replicas = Replicas(
             self._branches, self._living, self._folders, self._volumes, self._locks, check=self._check_new
         )
@@ -103,6 +139,7 @@ class LocalEngine:
             await self._offer.look()
             await self._volumes.ensure_tidy()
             await self._living.adopt()
+            await self._gathering.ensure_tidy()
             wished = self._offer.of_majors(self._settings.postgres_versions)
             for install in wished:
                 await unbroken(partial(self._templates.ensure, install, progress))
@@ -115,6 +152,7 @@ class LocalEngine:
 
     async def close(self) -> None:
         await self._warm.close()
+        await asyncio.to_thread(self._packing.close)
         await asyncio.to_thread(self._volumes.close)
 
     def capabilities(self) -> Capabilities:
@@ -128,14 +166,31 @@ class LocalEngine:
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
         install = await self._offer.pinned(spec.install)
-        async with self._served(spec.volume_id):
+        door = self._served if spec.point.is_head else self._alone  # to go back may take minutes
+        async with door(spec.volume_id):
             known = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read)
-            if known is not None:
+            if known is not None and not known.pending:
                 return known.origin
             await asyncio.to_thread(self._check_new)
+            if known is not None:
+                await self._recovering.drop(spec.volume_id)
+            if spec.parent is not None and (not spec.point.is_head or await self._is_retired(spec.parent)):
+                return await self._at_point(spec, spec.parent, install)
             if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
                 return Origin()
             return await self._branches.make(spec, install)
+
+    async def _at_point(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
+        """Nothing is replayed when nothing was written after the point, as it often is."""
+        if not spec.point.is_head and not await self._is_retired(parent):
+            cloned = await self._branches.make_of_ended(spec, parent, install)
+            if cloned is not None:
+                return cloned
+        return await self._recovering.make(spec, parent, install)
+
+    async def _is_retired(self, volume: VolumeId) -> bool:
+        """Whether of a volume that was there only the history is left."""
+        return await asyncio.to_thread(lambda: self._volumes.folder(volume).read() is None)
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
         install = await self._offer.pinned(spec.install)
@@ -177,36 +232,52 @@ class LocalEngine:
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):
-            await self._living.stop_own(volume)
-            if await self._living.serves(volume):
-                raise EngineError("A compute still runs on the branch; suspend it first.")
+            await self._check_unserved(volume)
+            await self._keeping.pruning.drop_all(project, volume)
             await self._replicas.forget(volume)
             await self._volumes.ensure_absent(volume)
+            await unbroken(lambda: self._archives.drop(volume))
             await self._owners.release_when_empty(project)
 
     async def look_into(self, spec: BranchSpec) -> Contents:
-        raise EngineError("not yet", transient=False)
+        install = await self._offer.pinned(spec.install)
+        async with self._served(spec.volume_id):
+            sockets = await self._living.settled(spec.volume_id)
+            if sockets is not None:
+                return await self._looking.into(sockets)
+            async with self._private.on(spec, install) as own:
+                return await self._looking.into(own)
 
     async def written_until(self, volume: VolumeId) -> str | None:
-        raise EngineError("not yet", transient=False)
+        return await self._ends.of(volume)
 
-    async def keep_history(self, volume: VolumeId, since: datetime) -> Kept:
-        raise EngineError("not yet", transient=False)
+    async def keep_history(self, volume: VolumeId, since: datetime, *, bases: bool = True) -> Kept:
+        with machine_refusals():
+            await asyncio.to_thread(self._folders.check_storage)
+            return await self._keeping.keep(volume, since, bases=bases)
 
     async def ensure_begun(self, project: ProjectId, volume: VolumeId) -> Kept:
-        raise EngineError("not yet", transient=False)
+        async with self._alone(volume):
+            await self._check_unserved(volume)
+        with machine_refusals():
+            return await self._keeping.begin(volume)
 
     async def retire(self, project: ProjectId, volume: VolumeId) -> None:
-        raise EngineError("not yet", transient=False)
+        async with self._alone(volume):
+            await self._check_unserved(volume)
+            await self._replicas.forget(volume)
+            await self._retiring.retire(volume)
 
     async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
-        raise EngineError("not yet", transient=False)
+        async with self._alone(volume):
+            await self._packing.pack(volume)
 
     async def ensure_unpacked(self, project: ProjectId, volume: VolumeId) -> None:
-        raise EngineError("not yet", transient=False)
+        async with self._served(volume):
+            await self._packing.unpack(volume)
 
     async def size(self, volume: VolumeId) -> int | None:
-        raise EngineError("not yet", transient=False)
+        return await self._volumes.work(lambda: own_bytes(self._volumes, volume))
 
     async def address(self, endpoint: EndpointId) -> Address | None:
         sockets = await self._living.sockets(endpoint)
@@ -236,6 +307,12 @@ class LocalEngine:
 
     async def observe(self) -> Observation:
         return await self._looking.observe()
+
+    async def _check_unserved(self, volume: VolumeId) -> None:
+        """No compute of an endpoint runs on it, and none of ours is left on it."""
+        await self._living.stop_own(volume)
+        if await self._living.serves(volume):
+            raise EngineError("A compute still runs on the branch; suspend it first.")
 
     def _spare_shape(self, install: Install) -> Shape:
         cu = self._spare_cu or 0.25

@@ -32,6 +32,8 @@ class Folders:
         self.templates = place / "templates"
         # Postgres writes slowly where its WAL is on btrfs, so that is kept outside the image.
         self.wal = settings.home / "pg_wal" if self.image else None  # faster than in the image: ARCHITECTURE.md
+        self.history = settings.home / "wal"  # archived WAL, where `pg_wal` is too
+        self.spools = settings.home / "spool"  # WAL that is being replayed
         self.runs = settings.home / "run"
         self.uids = settings.home / "uids"
         self.logs = settings.logs / "computes"
@@ -43,8 +45,10 @@ class Folders:
             _ensure_folder(self.sockets.parent / "uids", 0o700)
         _ensure_folder(self.home, passage)
         self._ensure_storage()
-        for folder in (self.volumes, self.templates, self.sockets, *([self.wal] if self.wal else [])):
+        for folder in (self.volumes, self.templates, self.history, self.spools, self.sockets):
             _ensure_folder(folder, passage)
+        if self.wal is not None:
+            _ensure_folder(self.wal, passage)
         _spread(self.volumes)
         for folder in (self.runs, self.uids, self.logs.parent, self.logs):
             _ensure_folder(folder, 0o700)

@@ -1,6 +1,7 @@
 """What can be seen of computes that run, and of the machine, without changing anything."""
 
 import asyncio
+from pathlib import Path
 
 from bough.engine.local import space
 from bough.engine.local.computes import session
@@ -56,8 +57,10 @@ class Looking:
 
     async def contents(self, endpoint: EndpointId) -> Contents | None:
         sockets = await self._living.sockets(endpoint)
-        if sockets is None:
-            return None
+        return None if sockets is None else await self.into(sockets)
+
+    async def into(self, sockets: Path) -> Contents:
+        """The same of the compute that listens there."""
         async with session.opened(sockets) as ours:
             return await ours.contents()
 

@@ -2,17 +2,50 @@
 
 import os
 import struct
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from bough import clock
+from bough.domain import lsn
+from bough.domain.history import Point
 from bough.domain.lsn import is_lsn
+from bough.engine.local.computes import labels, segments
 from bough.engine.local.volumes.copying import opened_file
+from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.port import Origin
 from bough.postgres import subscriptions
 from bough.postgres.backup import BackupEnd
 from bough.postgres.control_file import ControlFile
 
 _SMALL_FILE = 8192
+
+
+class Begun(NamedTuple):
+    """A new volume's beginning."""
+
+    origin: Origin
+    reads_from: str  # the segment in which its first server begins to read
+    first_segment: str | None  # in which its own WAL begins; None: its parent's record does not say
+
+
+def has_ended(data: Path, record: VolumeRecord, point: Point) -> bool:
+    """Whether nothing was written after the point in a data folder that nobody serves; when in doubt, no."""
+    if labels.waiting(data) is not None:
+        return _is_after(point, record.origin.at, record.lsn)
+    try:
+        control = segments.control(data)
+    except (OSError, struct.error):
+        return False
+    if not control.shut_down:
+        return False
+    return _is_after(point, datetime.fromtimestamp(control.written_at + 1, UTC), control.checkpoint)
+
+
+def _is_after(point: Point, at: datetime | None, position: str | None) -> bool:
+    if point.at is not None:
+        return at is not None and point.at >= at
+    return point.lsn is not None and position is not None and lsn.number(point.lsn) >= lsn.number(position)
 
 
 def of_running(end: BackupEnd, *, subscribes: bool) -> Origin:

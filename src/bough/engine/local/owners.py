@@ -56,12 +56,13 @@ class Owners:
         return await unbroken(lambda: self._sandbox.known(project) == folder.owner)
 
     async def _of_volumes(self) -> set[Identity]:
-        """Those who own a volume: the files themselves are asked, as a record may be broken."""
-        folders = [self._volumes.folder(volume) for volume in await self._volumes.present()]
-        return await asyncio.to_thread(lambda: set(_owners(folders)))
+        """Those who own a volume or its history: the files themselves are asked, as a record may be broken."""
+        return await asyncio.to_thread(lambda: set(_owners(self._volumes)))
 
 
-def _owners(folders: list[VolumeFolder]) -> Iterator[Identity]:
-    for folder in folders:
+def _owners(volumes: Volumes) -> Iterator[Identity]:
+    data = (volumes.folder(volume).data for volume in volumes.every())
+    for path in (*data, *map(volumes.archive, volumes.archived())):
         with suppress(FileNotFoundError):
-            yield folder.owner
+            seen = path.stat()
+            yield Identity(seen.st_uid, seen.st_gid)

@@ -15,8 +15,8 @@ from bough.engine.local.volumes.making import being_made
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.postgres import MAINTENANCE_DATABASE, template
-from bough.postgres.conf import SEGMENT_MB
 from bough.postgres.data_folder import MAPS
+from bough.postgres.wal import SEGMENT_MB
 
 _MAKING_SECONDS = 300
 
@@ -26,9 +26,13 @@ class Templates:
         self._root = root
         self._volumes = volumes  # a template is made as volumes are, so that they can be cloned from it
 
+    def place(self, install: str) -> Path:
+        """Where the template of an install is, if it was made."""
+        return self._root / install
+
     def ensure(self, install: Install, progress: Progress = silent) -> Path:
         """The data folder to clone. Two makers of the same one wait for each other."""
-        place = self._root / install.id
+        place = self.place(install.id)
         if place.exists():
             return place
         with exclusive(self._root / f"{install.id}.lock"):

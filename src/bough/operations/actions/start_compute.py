@@ -9,7 +9,7 @@ from functools import partial
 
 from bough import clock
 from bough.domain.endpoint import EndpointState, moved, stopped
-from bough.domain.operation import OperationAction
+from bough.domain.operation import RESUMES, OperationAction, OperationStatus
 from bough.engine.port import Readiness
 from bough.engine.spec import ComputeSpec
 from bough.operations import contents
@@ -36,6 +36,9 @@ class StartCompute(Action):
         return Done("the compute accepts connections", writes=partial(self.publish, spec))
 
     async def stop(self, ctx: Context) -> None:
+        """One that was to be started again after a restore, which failed, serves as before."""
+        if self.operation.status is OperationStatus.CANCELLING and RESUMES in self.operation.parameters:
+            return
         await ctx.engine.ensure_suspended(self.endpoint_id)
         async with ctx.transaction() as rows:
             endpoint = await rows.endpoints.get(self.endpoint_id)

@@ -58,6 +58,7 @@ branches = sa.Table(
     moment("recoverable_until", nullable=True),
     text("restored_from", nullable=True),
     text("restored_for", nullable=True),
+    moment("finalized_at", nullable=True),
     text("replaced_by", nullable=True),
     sa.Column("written_bytes", sa.BigInteger, nullable=False),
     sa.Column("wal_position", sa.BigInteger, nullable=True),

@@ -33,7 +33,7 @@ def status(home: options.Home = None, json: options.Json = False) -> None:
     settings = config.load({"home": home})
     with machine_refusals():
         folders = Folders(settings)
-        facts = _facts(settings, folders)
+        facts = {**_facts(settings, folders), "archived": taken.archived(folders)}
         volumes = _volumes(settings, folders)
     if json:
         output.show_json({**facts, "volumes": [_with_total(each) for each in volumes]})
@@ -94,6 +94,7 @@ def _show(facts: dict[str, Any], volumes: list[Taken]) -> None:
     if facts["driver"]:
         rows += [("driver", facts["driver"]), ("file system", facts["file_system"])]
         rows.append(("free", f"{words(facts['free'])} of {words(facts['size'])}"))
+    rows.append(("archived WAL", words(facts["archived"])))
     rows += [("floor", words(facts["floor"])), ("new projects", facts["refuses_new"] or "are made")]
     output.table(rows)
     if volumes:
@@ -116,7 +117,10 @@ def _project(each: Taken) -> str:
 
 
 def _branch(each: Taken) -> str:
-    return f"{each.branch} (replica)" if each.replica else each.branch or "-"
+    kind = " (replica)" if each.replica else " (history)" if each.base else ""
+    if each.snapshot is not None:
+        kind = f" (snapshot {each.snapshot})"
+    return f"{each.branch or '-'}{kind}"
 
 
 def _sizes(own: int, shared: int) -> tuple[str, ...]:

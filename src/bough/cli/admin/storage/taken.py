@@ -1,6 +1,6 @@
 """What each volume takes on the disk, and who uses it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ class Taken:
     branch: str | None
     endpoint: str | None
     replica: bool  # it is the copy that a read replica of the branch serves
+    snapshot: str | None  # the name of the snapshot that it is
+    base: bool  # it is a copy of the branch as it was, to go back to
     own: int
     shared: int
 
@@ -48,12 +50,18 @@ def every(settings: Settings, folders: Folders, report: Callable[[str, int, int]
         report("measuring volumes", number, len(found))
         measured = _measured(path, folders)
         if measured is not None:
-            taken.append(_one(path, measured, uses.get(VolumeId(path.name)), running.get(path.name)))
+            taken.append(_one(path, measured, uses, running.get(path.name)))
     return sorted(taken, key=lambda each: (each.spare, each.project or "", each.branch or "", each.volume))
 
 
-def _one(path: Path, measured: Sizes, use: VolumeUse | None, endpoint: str | None) -> Taken:
+def archived(folders: Folders) -> int:
+    """Bytes of WAL that was archived, of all volumes."""
+    return sizes(folders.history).own if folders.history.is_dir() else 0
+
+
+def _one(path: Path, measured: Sizes, uses: Mapping[VolumeId, VolumeUse], endpoint: str | None) -> Taken:
     record = VolumeFolder(path, path).read()
+    use = uses.get(VolumeId(record.base_of if record and record.base_of else path.name))
     return Taken(
         volume=path.name,
         project_id=record.project_id if record and not is_spare(path.name) else None,
@@ -62,6 +70,8 @@ def _one(path: Path, measured: Sizes, use: VolumeUse | None, endpoint: str | Non
         branch=use.branch_name if use else None,
         endpoint=endpoint,
         replica=use is not None and use.replica_id is not None,
+        snapshot=use.snapshot_name if use else None,
+        base=record is not None and record.base_of is not None,
         own=measured.own,
         shared=measured.shared,
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bough import rotation
 from bough.engine.port import EngineError
+from bough.postgres import recovery
 
 MARK = "bough starts the compute"
 _TAIL = 64 * 1024
@@ -29,6 +30,14 @@ _OF_ITS_RECEIVER = (
 )
 
 
+class RanOut(EngineError):
+    """A server that was to stop at a point came to the end of its WAL before."""
+
+
+class TooEarly(EngineError):
+    """A server that was to stop at a point would have had to before it had read all that it must."""
+
+
 class LacksSettings(EngineError):
     """A read replica has less of something than the WAL asks for that it replays; by now it knows of what."""
 
@@ -43,6 +52,10 @@ def reason(log: Path, data: Path) -> EngineError:
     sentence = f"The compute could not start: {public}."
     if _LACKS_SETTINGS in message:
         return LacksSettings(sentence)
+    if recovery.RAN_OUT in message:
+        return RanOut(sentence, transient=False)
+    if recovery.TOO_EARLY in message:
+        return TooEarly(sentence, transient=False)
     return EngineError(sentence, transient=any(sign in message for sign in _PASSING))
 
 

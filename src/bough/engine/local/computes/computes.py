@@ -191,6 +191,10 @@ class Computes:
         """What to start with, and which kind of start it will be; None: it runs already, or does not count."""
         folder = self._volumes.folder(spec.volume_id)
         record = self._checked_record(folder, install)
+        if record.pending and not is_private(spec.endpoint_id):
+            raise EngineError("The branch's volume is still being recovered to its point.")
+        if not is_spare(spec.volume_id) and spec.follows is None:
+            self._volumes.ensure_archive(spec.volume_id, folder.owner)
         launch = Launch(
             install=install,
             from_template=record.parent is None,
@@ -213,6 +217,7 @@ class Computes:
         record = folder.read()
         if record is None:
             raise EngineError("The branch's volume does not exist.", transient=False)
+        folder.check_not_put_away()
         if record.install != install.id:
             raise EngineError(
                 f"The branch was made by {record.install} and is not opened by {install.id}.", transient=False

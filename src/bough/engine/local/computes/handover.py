@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from bough import clock
 from bough.engine.local.computes.runs import Run, Runs
 from bough.engine.local.durable import sync_folder
 from bough.engine.local.folders import Folders
+from bough.engine.local.volumes import archive
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.spec import BranchSpec, ComputeSpec
@@ -42,7 +44,8 @@ class Handover:
         run = self._runs.get(EndpointId(name))
         old, new = self._volumes.folder(VolumeId(name)), self._volumes.folder(spec.volume_id)
         old.forget_applied()
-        old.write(replace(record, project_id=spec.project_id, born=name))
+        old.write(replace(record, project_id=spec.project_id, born=name, made_at=clock.now().isoformat()))
+        archive.ensure(old, self._volumes.archive(spec.volume_id), old.owner)  # a spare has none
         if record.wal_apart:
             self._volumes.move_wal(VolumeId(name), spec.volume_id)
         old.path.rename(new.path)

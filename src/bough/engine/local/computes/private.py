@@ -15,7 +15,7 @@ from bough.engine.local.computes.runs import private_name
 from bough.engine.local.installs.installs import Install
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import BranchSpec, ComputeSpec, compute_settings
-from bough.ids import BranchId
+from bough.ids import BranchId, VolumeId
 from bough.postgres.tenant_settings.table import MOST_PREPARED
 
 _CU = 0.25
@@ -28,6 +28,8 @@ _SETTINGS = {
     "max_replication_slots": "100",  # the most that a tenant may have, and with fewer than there are it does not start
 }
 _LONGEST_RECOVERY = 600.0  # seconds; to give up earlier would begin it anew with the next try
+_LONGEST_REPLAY = 3600.0
+_REPLAY_CU = 2.0  # somebody waits for it, and it is gone soon
 
 
 class PrivateComputes:
@@ -43,32 +45,47 @@ class PrivateComputes:
 
         `settings` are over those that such a compute has.
         """
-        spec = _spec(branch, settings or {})
+        async with self._run(_spec(branch, settings or {}), install, _LONGEST_RECOVERY) as sockets:
+            yield sockets
+
+    @asynccontextmanager
+    async def replaying(self, branch: BranchSpec, install: Install, settings: Mapping[str, str]) -> AsyncIterator[Path]:
+        """The same, when it has WAL to replay. It may use the machine."""
+        async with self._run(_spec(branch, settings, _REPLAY_CU), install, _LONGEST_REPLAY) as sockets:
+            yield sockets
+
+    async def end(self, volume: VolumeId) -> None:
+        """None is left on the volume, whoever started it."""
+        await self._living.stop_own(volume)
+        await self._living.forget_log(private_name(volume))
+
+    @asynccontextmanager
+    async def _run(self, spec: ComputeSpec, install: Install, longest: float) -> AsyncIterator[Path]:
         try:
-            yield await self._started(spec, install)
+            yield await self._started(spec, install, longest)
         finally:
             await self._living.stop(spec.endpoint_id)
         await self._living.forget_log(spec.endpoint_id)  # after a failure it says why
 
-    async def _started(self, spec: ComputeSpec, install: Install) -> Path:
-        until = clock.monotonic() + _LONGEST_RECOVERY
+    async def _started(self, spec: ComputeSpec, install: Install, longest: float = _LONGEST_RECOVERY) -> Path:
+        until = clock.monotonic() + longest
         while await self._computes.ensure(spec, install) is not Readiness.READY:
             if clock.monotonic() >= until:
-                raise EngineError("The branch recovers from a crash, and takes long: try again later.")
+                raise EngineError("The branch recovers, and takes long: try again later.")
         sockets = await self._living.sockets(spec.endpoint_id)
         if sockets is None:
             raise EngineError("The compute ended as soon as it was started.")
         return sockets
 
 
-def _spec(branch: BranchSpec, settings: Mapping[str, str]) -> ComputeSpec:
+def _spec(branch: BranchSpec, settings: Mapping[str, str], cu: float = _CU) -> ComputeSpec:
     return ComputeSpec(
         project_id=branch.project_id,
         branch_id=BranchId(branch.volume_id),
         endpoint_id=private_name(branch.volume_id),
         volume_id=branch.volume_id,
         install=branch.install,
-        cu=_CU,
+        cu=cu,
         settings={**_SETTINGS, **settings},
         roles=(),
         databases=(),

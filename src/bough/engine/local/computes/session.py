@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ import asyncpg
 from bough import clock
 from bough.engine.port import Contents, DatabaseNow, EngineError, RoleNow
 from bough.engine.spec import DatabaseSpec
-from bough.postgres import ADMIN, MAINTENANCE_DATABASE, activity, backup, databases, position, roles, subscriptions
+from bough.postgres import (
+    ADMIN,
+    MAINTENANCE_DATABASE,
+    activity,
+    backup,
+    databases,
+    position,
+    recovery,
+    roles,
+    subscriptions,
+)
 from bough.postgres.backup import BackupEnd
 from bough.postgres.position import Position
 from bough.postgres.template import SPARE_DATABASE, SPARE_ROLE
@@ -138,6 +149,20 @@ class Session:
 
     async def stored_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.STORED))
+
+    async def mark_now(self) -> str:
+        """Where the WAL is on disk up to, and ends with a commit of this moment."""
+        await self._connection.execute(recovery.EMIT)
+        return str(await self._connection.fetchval(recovery.FLUSHED))
+
+    async def last_replayed(self) -> datetime | None:
+        """When the last transaction ended that was replayed; None when none was."""
+        found: datetime | None = await self._connection.fetchval(recovery.LAST_COMMIT)
+        return found
+
+    async def written_until(self) -> str | None:
+        found: str | None = await self._connection.fetchval(position.UNTIL)
+        return found
 
     async def position(self) -> Position:
         return Position(**await self._connection.fetchrow(position.READ))

@@ -6,12 +6,14 @@ project's user can at most read them: code that runs as a tenant must not move w
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as dataclass_fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from bough.engine.local.durable import write_atomically
+from bough.engine.local.durable import sync_folder, write_atomically
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError, Origin
 from bough.ids import ProjectId, VolumeId
@@ -28,6 +30,11 @@ class VolumeRecord:
     at: str | None = None  # ISO 8601
     subscribes: bool = False
     is_replica: bool = False  # it follows its parent; `lsn` is how far it was given its parent's WAL
+    first_segment: str | None = None  # of WAL that is its own; None: made by a version that kept no history
+    made_at: str | None = None  # ISO 8601; since when it is a branch's
+    begins_itself: bool = False  # nobody goes back to before its own first base, so it stands on no other volume
+    base_of: str | None = None  # the volume whose base it is; no branch ever has it
+    pending: bool = False  # it is still being recovered to its point, and nobody may open it
 
     @property
     def follows(self) -> VolumeId | None:
@@ -39,9 +46,25 @@ class VolumeRecord:
         at = datetime.fromisoformat(self.at) if self.at else None
         return Origin(lsn=self.lsn, at=at, subscribes=self.subscribes)
 
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Of a file, which another version may have written."""
+        known = {field.name for field in dataclass_fields(cls)}
+        given = {name: value for name, value in fields.items() if name in known}
+        return cls(**{**given, "project_id": ProjectId(fields["project_id"])})
+
     def begun(self, origin: Origin) -> Self:
         at = origin.at.isoformat() if origin.at else None
         return replace(self, lsn=origin.lsn, at=at, subscribes=origin.subscribes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutAway:
+    """Of a volume whose branch is archived. A file of its own says so: the record has other writers."""
+
+    uid: int  # whose its data is
+    gid: int
+    is_packed: bool  # its data is in the pack, and whatever else there is of it does not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +81,23 @@ class VolumeFolder:
         return self.path / "conf"
 
     @property
+    def archive(self) -> Path:
+        """A link to where its WAL is archived: its server knows no other name of that."""
+        return self.path / "archive"
+
+    @property
+    def wal(self) -> Path:
+        """Where its WAL is, if it exists."""
+        record = self.read()
+        return self.wal_apart if record is not None and record.wal_apart else self.data / "pg_wal"
+
+    @property
     def _record(self) -> Path:
         return self.path / "volume.json"
+
+    @property
+    def _put_away(self) -> Path:
+        return self.path / "put-away"
 
     @property
     def _applied(self) -> Path:
@@ -68,7 +106,13 @@ class VolumeFolder:
     @property
     def owner(self) -> Identity:
         """Whose the data is: the truth about a volume that exists, whatever is lent to whom by now."""
-        seen = self.data.stat()
+        try:
+            seen = self.data.stat()
+        except FileNotFoundError:
+            found = self.put_away()
+            if found is None or not found.is_packed:
+                raise
+            return Identity(found.uid, found.gid)
         return Identity(seen.st_uid, seen.st_gid)
 
     def begin(self, record: VolumeRecord) -> None:
@@ -88,22 +132,30 @@ class VolumeFolder:
     def read(self) -> VolumeRecord | None:
         """What is known about the volume; None when there is no such volume."""
         fields = self._fields()
-        if fields is None:
-            return None
-        return VolumeRecord(
-            project_id=ProjectId(fields["project_id"]),
-            install=fields["install"],
-            parent=fields.get("parent"),
-            wal_apart=fields.get("wal_apart", False),
-            born=fields.get("born"),
-            lsn=fields.get("lsn"),
-            at=fields.get("at"),
-            subscribes=fields.get("subscribes", False),
-            is_replica=fields.get("is_replica", False),
-        )
+        return None if fields is None else VolumeRecord.of(fields)
 
     def write(self, record: VolumeRecord, *, durable: bool = True) -> None:
         write_atomically(self._record, json.dumps(asdict(record)), durable=durable)
+
+    def put_away(self) -> PutAway | None:
+        """None: it can be opened."""
+        try:
+            return PutAway(**json.loads(self._put_away.read_text()))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_put_away(self, state: PutAway | None) -> None:
+        if state is None:
+            self._put_away.unlink(missing_ok=True)
+            sync_folder(self.path)
+        else:
+            write_atomically(self._put_away, json.dumps(asdict(state)), durable=True)
+
+    def check_not_put_away(self) -> None:
+        if self._put_away.exists():
+            raise EngineError(
+                "The branch is archived, and its data is put away: it has to be brought back first.", transient=False
+            )
 
     def applied(self) -> str | None:
         """Digest of the roles and databases that were last made so; None when that is not known."""

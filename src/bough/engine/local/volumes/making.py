@@ -35,13 +35,21 @@ def begun(place: Path) -> Path:
 
 
 def drop(place: Path, driver: Driver, hurry: Event | None = None) -> None:
-    dropping = place.with_name(place.name + DROPPING)
-    driver.remove(dropping)
+    driver.remove(_dropped(place))
     if place.exists():
-        place.rename(dropping)
-        sync_folder(place.parent)  # the power may be cut, and nobody would ask for it again
-        driver.remove(dropping, hurry)
+        hide(place)
+        driver.remove(_dropped(place), hurry)
+
+
+def hide(place: Path) -> None:
+    """It is there, and nobody finds it; whoever drops it removes it."""
+    place.rename(_dropped(place))
+    sync_folder(place.parent)  # the power may be cut, and nobody would ask for it again
 
 
 def leftovers(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.suffix in (MAKING, DROPPING)]
+
+
+def _dropped(place: Path) -> Path:
+    return place.with_name(place.name + DROPPING)

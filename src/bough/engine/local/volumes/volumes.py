@@ -13,13 +13,16 @@ from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
+from bough import clock
 from bough.engine.local.durable import publish, sync_files, sync_filesystem, sync_folder, write_atomically
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.threads import unbroken
+from bough.engine.local.volumes import archive
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
-from bough.engine.local.volumes.making import begun, drop, leftovers
+from bough.engine.local.volumes.making import begun, drop, hide, leftovers
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.port import Driver
+from bough.engine.local.volumes.removing import remove_tree
 from bough.engine.port import EngineError, Origin
 from bough.ids import VolumeId
 from bough.postgres import wal
@@ -28,10 +31,23 @@ from bough.postgres.control_file import ControlFile
 
 T = TypeVar("T")
 
+_BASE = "base-"
+
+
+def is_base(volume: str) -> bool:
+    """Whether a volume of this name is a copy to recover from, which no branch has."""
+    return volume.startswith(_BASE)
+
+
+def base_prefix(volume: VolumeId) -> str:
+    """How the names of a volume's bases begin. No id has two hyphens beside one another."""
+    return f"{_BASE}{volume}--"
+
 
 class Volumes:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, archives: Path | None = None) -> None:
         self._root = root
+        self.archives = archives or root.parent / "wal"
         self._wal_root: Path | None = None
         self.driver: Driver = PlainDriver()
         # Threads of their own: a large copy must not hold up a wake that needs one for a moment.
@@ -52,9 +68,14 @@ class Volumes:
 
     def wal(self, volume: VolumeId) -> Path:
         """Where a volume that exists keeps its WAL."""
-        folder = self.folder(volume)
-        record = folder.read()
-        return folder.wal_apart if record is not None and record.wal_apart else folder.data / "pg_wal"
+        return self.folder(volume).wal
+
+    def archive(self, volume: VolumeId) -> Path:
+        """Where the volume's WAL is archived. It outlives the volume."""
+        return self.archives / volume
+
+    def ensure_archive(self, volume: VolumeId, owner: Identity) -> None:
+        archive.ensure(self.folder(volume), self.archive(volume), owner)
 
     @asynccontextmanager
     async def new(self, volume: VolumeId, record: VolumeRecord, owner: Identity) -> AsyncIterator["NewVolume"]:
@@ -80,7 +101,12 @@ class Volumes:
         sync_folder(folder.data)  # a subvolume is not synced with the folder it is in
 
     async def ensure_absent(self, volume: VolumeId) -> None:
-        """The volume and all that was begun of it are gone. There is time, as long as somebody waits."""
+        """The volume, all that was begun of it and its archive are gone."""
+        await self.ensure_closed(volume)
+        await unbroken(lambda: remove_tree(self.archive(volume)), self._removers)
+
+    async def ensure_closed(self, volume: VolumeId) -> None:
+        """The volume is gone, and not its archive. There is time, as long as somebody waits."""
         hurry = Event()
         await unbroken(lambda: self._drop(self.folder(volume), hurry), self._removers, hurry=hurry.set)
 
@@ -89,8 +115,28 @@ class Volumes:
         await self.work(self._tidy)
 
     async def present(self) -> frozenset[VolumeId]:
-        """The volumes that exist whole."""
-        return await unbroken(self._list)
+        """The volumes that exist whole. Bases are none of them."""
+        return await unbroken(lambda: frozenset(each for each in self._list() if not is_base(each)))
+
+    def bases(self, volume: VolumeId) -> list[VolumeId]:
+        """The volume's bases, in no order."""
+        return [each for each in self._list() if each.startswith(base_prefix(volume))]
+
+    def every(self) -> frozenset[VolumeId]:
+        """The volumes that exist whole, and the bases."""
+        return self._list()
+
+    def archived(self) -> list[VolumeId]:
+        """The volumes that have an archive; they may be gone themselves."""
+        try:
+            with os.scandir(self.archives) as entries:
+                return [VolumeId(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+
+    def hide(self, volume: VolumeId) -> None:
+        """Nobody finds the volume any more; `ensure_closed` removes it."""
+        hide(self.folder(volume).path)
 
     async def work(self, blocking: Callable[[], T]) -> T:
         """Run something long where it holds up nobody."""
@@ -108,11 +154,14 @@ class Volumes:
     def _tidy(self) -> None:
         for path in leftovers(self._root):
             self.driver.remove(path)
+        present = self._list()
         if self._wal_root is not None:
-            present = self._list()
             for path in self._wal_root.iterdir():
                 if VolumeId(path.name) not in present:
                     self.driver.remove(path)
+        for volume in self.archived():
+            if volume not in present and not retired_record(self.archive(volume)).exists():
+                remove_tree(self.archive(volume))
 
     def _list(self) -> frozenset[VolumeId]:
         with os.scandir(self._root) as entries:
@@ -128,23 +177,25 @@ class NewVolume:
         self._driver = driver
         self._owner = owner
         self._apart = apart
+        self._opens = True
         self._making = VolumeFolder(begun(place.path), place.wal_apart)
 
     @property
     def data(self) -> Path:
         return self._making.data
 
-    def note(self, origin: Origin) -> None:
+    def note(self, origin: Origin, first_segment: str | None) -> None:
         """How it begins, into its record; synced with all the rest."""
         record = self._making.read()
         if record is not None:
-            self._making.write(record.begun(origin), durable=False)
+            self._making.write(replace(record.begun(origin), first_segment=first_segment), durable=False)
 
     def begin(self, record: VolumeRecord) -> None:
         self.discard()
         if self._place.path.exists():
             raise EngineError("The branch's volume exists already.", transient=False)
-        self._making.begin(replace(record, wal_apart=self._apart))
+        self._opens = record.base_of is None  # a tenant's code must not change what is gone back to
+        self._making.begin(replace(record, wal_apart=self._apart, made_at=clock.now().isoformat()))
 
     def clone(self, source: Path) -> None:
         """The data of a data folder that may be in use, without its WAL."""
@@ -178,7 +229,8 @@ class NewVolume:
         os.chown(path, self._owner.uid, self._owner.gid)
 
     def publish(self) -> None:
-        self._making.open_to(self._owner)
+        if self._opens:
+            self._making.open_to(self._owner)
         if self._apart:  # file by file: whatever else is written to that disk is not ours to wait for
             sync_files(self._making.wal_apart)
             sync_folder(self._making.wal_apart.parent)
@@ -206,3 +258,8 @@ class NewVolume:
 def _link_wal(link: Path, apart: Path, owner: Identity) -> None:
     link.symlink_to(os.path.relpath(apart, link.parent))  # relative: a home may be moved
     os.chown(link, owner.uid, owner.gid, follow_symlinks=False)
+
+
+def retired_record(place: Path) -> Path:
+    """What is known of a volume whose archive outlived it, beside the archive."""
+    return place.with_name(f"{place.name}.json")

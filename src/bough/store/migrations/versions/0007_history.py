@@ -20,7 +20,8 @@ def upgrade() -> None:
     op.add_column("lineages", sa.Column("history_bytes", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("branch_lineages", sa.Column("from_at", Moment(), nullable=True))
     op.add_column("branch_lineages", sa.Column("until_at", Moment(), nullable=True))
-    op.add_column("branches", sa.Column("recoverable_until", Moment(), nullable=True))
+    for name in ("recoverable_until", "finalized_at"):
+        op.add_column("branches", sa.Column(name, Moment(), nullable=True))
     for name in ("restored_from", "restored_for", "replaced_by"):
         op.add_column("branches", sa.Column(name, sa.Text(), nullable=True))
     _add_index("ix_branches_recoverable", "branches", ["recoverable_until"], "recoverable_until is not null")

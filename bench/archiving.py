@@ -1,0 +1,128 @@
+"""What it costs a busy database that its WAL is archived, and what an hour of its history takes on disk.
+
+The same compute twice on each driver, one with archiving as every compute has it and one without; one at a time is
+loaded by pgbench, the others rest. Each run begins after a vacuum and a checkpoint, and archives as it goes. What an
+hour takes is reckoned from a steady load: the WAL that was archived meanwhile.
+"""
+
+import asyncio
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import homes, pgbench, places
+from bench.by_hand import MAJOR
+from bench.homes import SETTINGS, Compute, Home, connected
+from bench.pgbench import TPC_B
+from bench.promise import Figure, Promise, ratio
+from bench.rounds import ROUNDS, note, turns
+from bench.sizes import Sizes
+from bough.postgres import conf
+
+LIMIT = 0.9  # of what it does without
+DRIVERS = ("plain", "reflink")
+ON, OFF = "with archiving", "without"
+RATE = 50  # transactions a second of the steady load
+_HOUR = 3600
+_BLOCK = 512  # what st_blocks counts
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A compute with archiving or without, and its transactions a second."""
+
+    home: Home
+    compute: Compute
+    mode: str
+    seen: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def archive(self) -> Path:
+        return self.compute.volume / "archive"
+
+    async def round(self, seconds: int) -> None:
+        await self._settle()
+        self.seen[TPC_B].append(pgbench.per_second(self.compute.target, TPC_B, seconds))
+
+    async def history(self, seconds: int) -> None:
+        """Megabytes that an hour of it takes."""
+        await self._settle()
+        before = await self._archived()
+        pgbench.steady(self.compute.target, TPC_B, seconds, RATE)
+        grown = await self._archived() - before
+        self.seen["history"].append(grown * _HOUR / seconds / 1024**2)
+
+    async def _archived(self) -> int:
+        """Bytes, when all that was written is in the archive."""
+        await self.compute.command("select pg_switch_wal()", "checkpoint")
+        self._until_archived()
+        return sum(file.stat().st_blocks * _BLOCK for file in self.archive.iterdir())
+
+    def _until_archived(self) -> None:
+        while any((self.compute.data / "pg_wal" / "archive_status").glob("*.ready")):
+            time.sleep(0.05)
+
+    async def _settle(self) -> None:
+        async with connected(self.compute.target) as session:
+            await session.execute("vacuum")
+            await session.execute("truncate pgbench_history")
+        await self.compute.checkpoint()
+        os.sync()
+
+    def figure(self, what: str, unit: str) -> Figure:
+        return Figure(name=f"{what} {self.mode} on {self.home.driver}", unit=unit, samples=tuple(self.seen[what]))
+
+
+def measure(sizes: Sizes) -> Iterator[Promise]:
+    places.check(DRIVERS, len(DRIVERS) * 2 * _image_gb(sizes))
+    for driver in DRIVERS:
+        yield asyncio.run(_measure(driver, sizes))
+
+
+async def _measure(driver: str, sizes: Sizes) -> Promise:
+    async with AsyncExitStack() as stack:
+        home = await stack.enter_async_context(homes.opened(driver, _image_gb(sizes), thin=False))
+        made = [await _filled(home, mode, sizes) for mode in (ON, OFF)]
+        for turn in turns(made):
+            for loaded in turn:
+                await loaded.round(sizes.pgbench_seconds)
+        for _ in range(ROUNDS):
+            await made[0].history(sizes.history_seconds)
+        return _promise(driver, made, sizes)
+
+
+async def _filled(home: Home, mode: str, sizes: Sizes) -> Loaded:
+    note(f"filling the compute {mode} on {home.driver}")
+    compute = await home.compute()
+    await compute.run(SETTINGS if mode == ON else {**SETTINGS, "archive_mode": "off"})
+    pgbench.fill(compute.target, sizes.pgbench_scale)
+    return Loaded(home, compute, mode)
+
+
+def _image_gb(sizes: Sizes) -> int:
+    return 8 + sizes.pgbench_scale // 10
+
+
+def _promise(driver: str, made: list[Loaded], sizes: Sizes) -> Promise:
+    on, off = (loaded.figure(TPC_B, "tps") for loaded in made)
+    return Promise(
+        name=f"archiving {driver}",
+        sentence=f"On {driver} a busy database whose WAL is archived does more than {LIMIT:g} of what it does without.",
+        figures=(on, off, made[0].figure("history", "MB an hour")),
+        ratios=(ratio("with archiving to without", on, off, above=LIMIT),),
+        how=(
+            f"{' '.join(pgbench.command(TPC_B, sizes.pgbench_seconds))} --host SOCKETS; scale {sizes.pgbench_scale}; "
+            f"{ROUNDS} rounds; vacuum, checkpoint and sync before each run",
+            f"history: the same with --rate {RATE} for {sizes.history_seconds} s, {ROUNDS} times, as blocks of the "
+            "archive; an hour is reckoned from that",
+            made[0].home.place.description,
+        ),
+        baseline=(
+            "the same compute with archive_mode = off",
+            "settings of both: " + ", ".join(conf.text(SETTINGS, major=MAJOR).splitlines()),
+        ),
+    )

@@ -1,0 +1,184 @@
+"""Snapshots: create, list, change, delete, restore, and finalize what was restored."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from bough import ids
+from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
+from bough.api.shapes import Body, BranchName, Flag, IdText, Name, Text, View, show
+from bough.api.v2.branch_bodies import Moment
+from bough.api.v2.branch_views import BranchView
+from bough.api.v2.endpoints import EndpointView
+from bough.api.v2.operations import OperationsResponse, OperationView
+from bough.control import points
+from bough.control.finalizing import Finalizing
+from bough.control.snapshot_restores import SnapshotRestore, SnapshotRestores
+from bough.control.snapshots import NewSnapshot, SnapshotChange, Snapshots
+from bough.domain.operation import Operation
+from bough.domain.snapshot import Snapshot
+from bough.ids import BranchId, SnapshotId
+
+router = APIRouter(tags=["Snapshot"], route_class=OnceRoute)
+
+SnapshotName = Annotated[str, Path(pattern=ids.PATTERN, alias="snapshot_id")]  # in a path
+NameGiven = Annotated[Text | None, Query(min_length=1, max_length=256)]
+
+
+class SnapshotView(View):
+    id: str
+    name: str
+    lsn: str | None
+    timestamp: datetime | None
+    source_branch_id: str
+    created_at: datetime
+    expires_at: datetime | None
+    manual: bool
+    full_size: int | None
+    diff_size: int | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "SnapshotView":
+        return cls(
+            id=snapshot.id,
+            name=snapshot.name,
+            lsn=snapshot.lsn,
+            timestamp=snapshot.at,
+            source_branch_id=snapshot.branch_id,
+            created_at=snapshot.created_at,
+            expires_at=snapshot.expires_at,
+            manual=snapshot.is_manual,
+            full_size=snapshot.full_bytes,
+            diff_size=snapshot.own_bytes,
+        )
+
+
+class SnapshotResponse(View):
+    snapshot: SnapshotView
+
+
+class SnapshotCreated(View):
+    snapshot: SnapshotView
+    operations: list[OperationView]
+
+
+class SnapshotsResponse(View):
+    snapshots: list[SnapshotView]
+
+
+class SnapshotRestored(View):
+    branch: BranchView
+    endpoints: list[EndpointView]
+    operations: list[OperationView]
+
+
+class ChangedSnapshotBody(Body):
+    name: Name | None = None
+    expires_at: Moment | None = None
+
+
+class SnapshotUpdate(Body):
+    snapshot: ChangedSnapshotBody
+
+    def change(self) -> SnapshotChange:
+        asked = self.snapshot
+        return SnapshotChange(
+            name=asked.name,
+            sets_expiration="expires_at" in asked.model_fields_set,
+            expires_at=asked.expires_at,
+        )
+
+
+class SnapshotRestoreBody(Body):
+    name: Name | None = None
+    target_branch_id: IdText | None = None
+    finalize_restore: Flag = False
+
+
+class FinalizeRestoreBody(Body):
+    name: Name | None = None
+
+
+@router.post("/projects/{project_id}/branches/{branch_id}/snapshot", response_model=SnapshotCreated)
+async def create_snapshot(
+    project: WritableProject,
+    branch_id: BranchName,
+    desk: DeskGiven,
+    lsn: Annotated[Text | None, Query()] = None,
+    timestamp: Annotated[Moment | None, Query()] = None,
+    name: NameGiven = None,
+    expires_at: Annotated[Moment | None, Query()] = None,
+) -> Response:
+    """Keep what a root branch has now, or had at a point of its history."""
+    point = points.asked(lsn, timestamp, lsn_name="lsn", at_name="timestamp")
+    wish = NewSnapshot(point=point, name=name, expires_at=expires_at)
+    made, operations = await Snapshots(desk).create(project, BranchId(branch_id), wish)
+    return show(SnapshotCreated(snapshot=SnapshotView.of(made), operations=_shown(operations)))
+
+
+@router.get("/projects/{project_id}/snapshots", response_model=SnapshotsResponse)
+async def list_snapshots(project: ReadableProject, given: PartsGiven) -> Response:
+    """The project's snapshots, newest first; one that is being made has no sizes yet."""
+    async with given.store.read() as rows:
+        found = await rows.snapshots.of_project(project.id)
+    return show(SnapshotsResponse(snapshots=[SnapshotView.of(each) for each in found]))
+
+
+@router.patch("/projects/{project_id}/snapshots/{snapshot_id}", response_model=SnapshotResponse)
+async def update_snapshot(
+    project: WritableProject, snapshot_id: SnapshotName, body: SnapshotUpdate, desk: DeskGiven
+) -> Response:
+    """Change a snapshot's name, or when it expires; `expires_at: null` means never."""
+    changed = await Snapshots(desk).change(project, SnapshotId(snapshot_id), body.change())
+    return show(SnapshotResponse(snapshot=SnapshotView.of(changed)))
+
+
+@router.delete("/projects/{project_id}/snapshots/{snapshot_id}", response_model=OperationsResponse, status_code=202)
+async def delete_snapshot(project: WritableProject, snapshot_id: SnapshotName, desk: DeskGiven) -> Response:
+    """Delete a snapshot and its data. Branches that were made of it stay."""
+    operations = await Snapshots(desk).delete(project, SnapshotId(snapshot_id))
+    return show(OperationsResponse(operations=_shown(operations)), 202)
+
+
+@router.post("/projects/{project_id}/snapshots/{snapshot_id}/restore", response_model=SnapshotRestored)
+async def restore_snapshot(
+    project: WritableProject,
+    snapshot_id: SnapshotName,
+    desk: DeskGiven,
+    body: SnapshotRestoreBody | None = None,
+    name: Annotated[Text | None, Query(min_length=1, max_length=256, deprecated=True)] = None,
+) -> Response:
+    """A new branch with what the snapshot holds. With `finalize_restore` it takes the place of the snapshot's branch,
+    or of `target_branch_id`; without it, it is there to be looked at first.
+    """
+    asked = body or SnapshotRestoreBody()
+    wish = SnapshotRestore(
+        name=asked.name or name,
+        target_id=BranchId(asked.target_branch_id) if asked.target_branch_id else None,
+        finalizes=asked.finalize_restore,
+    )
+    made = await SnapshotRestores(desk).restore(project, SnapshotId(snapshot_id), wish)
+    return show(
+        SnapshotRestored(
+            branch=BranchView.new(made.branch, made.creator),
+            endpoints=[EndpointView.of(each, project.region_id, desk.hosts) for each in made.endpoints],
+            operations=_shown(made.operations),
+        )
+    )
+
+
+@router.post("/projects/{project_id}/branches/{branch_id}/finalize_restore", response_model=OperationsResponse)
+async def finalize_restore_branch(
+    project: WritableProject, branch_id: BranchName, desk: DeskGiven, body: FinalizeRestoreBody | None = None
+) -> Response:
+    """A branch that was restored from a snapshot takes over the endpoints and the name of the one it was restored
+    for; that one gets `name`, or is called `… (old)`.
+    """
+    asked = body or FinalizeRestoreBody()
+    operations = await Finalizing(desk).finalize(project, BranchId(branch_id), asked.name)
+    return show(OperationsResponse(operations=_shown(operations)))
+
+
+def _shown(operations: list[Operation]) -> list[OperationView]:
+    return [OperationView.of(operation) for operation in operations]

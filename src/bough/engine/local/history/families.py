@@ -1,0 +1,77 @@
+"""All volumes of a home and what they stand on, read off their records.
+
+A home may have thousands: what was read once is read again only when the file is another.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from bough.engine.local.history import bases
+from bough.engine.local.history.archives import Archives
+from bough.engine.local.history.bases import Base
+from bough.engine.local.history.needs import Kin
+from bough.engine.local.history.planning import Life
+from bough.engine.local.volumes.folder import VolumeRecord
+from bough.engine.local.volumes.volumes import Volumes
+from bough.ids import ProjectId, VolumeId
+
+_Mark = tuple[int, int]  # of a file: another one has another
+
+
+class Families:
+    """Blocking, for a thread."""
+
+    def __init__(self, volumes: Volumes, archives: Archives) -> None:
+        self._volumes = volumes
+        self._archives = archives
+        self._read: dict[VolumeId, tuple[_Mark, VolumeRecord]] = {}
+
+    def of(self, project: ProjectId) -> dict[VolumeId, Kin[Base]]:
+        """The volumes of a project, also those of which only the history is left. Replicas have none."""
+        records = {name: record for name, record in self._records() if record.project_id == project}
+        of_each: dict[VolumeId, list[Base | None]] = defaultdict(list)
+        for name, record in records.items():
+            if record.base_of is not None:
+                of_each[VolumeId(record.base_of)].append(bases.base(name, self._volumes.folder(name), record))
+        return {
+            name: kin(name, record, bases.in_order(of_each[name]))
+            for name, record in records.items()
+            if record.base_of is None and not record.is_replica
+        }
+
+    def _records(self) -> Iterator[tuple[VolumeId, VolumeRecord]]:
+        present = [*self._volumes.every(), *self._archives.retired()]
+        for gone in self._read.keys() - set(present):
+            del self._read[gone]
+        for name in present:
+            record = self._record(name)
+            if record is not None:
+                yield name, record
+
+    def _record(self, name: VolumeId) -> VolumeRecord | None:
+        mark = _mark(self._volumes.folder(name).path / "volume.json") or _mark(self._archives.noted(name))
+        known = self._read.get(name)
+        if mark is None or (known is not None and known[0] == mark):
+            return known[1] if known is not None and mark is not None else None
+        record = self._archives.record(name)  # if one is broken, nobody knows what its volume stands on
+        if record is not None:
+            self._read[name] = (mark, record)
+        return record
+
+
+def kin(name: VolumeId, record: VolumeRecord, its_bases: list[Base]) -> Kin[Base]:
+    return Kin(
+        life=Life(volume=name, first_segment=record.first_segment, lsn=record.lsn, bases=its_bases),
+        parent=VolumeId(record.parent) if record.parent else None,
+        at=record.origin.at,
+        begins_itself=record.begins_itself,
+    )
+
+
+def _mark(file: Path) -> _Mark | None:
+    try:
+        seen = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return seen.st_ino, seen.st_mtime_ns

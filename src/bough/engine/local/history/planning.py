@@ -1,0 +1,144 @@
+"""How a point of a volume's life is reached: from which base, and with which WAL. Pure.
+
+A volume without a base that is early enough stands on the one it was cloned from, and a branch of nothing on its
+install's template. Where a life begins in the middle of the WAL of another, its own files hold that segment from the
+beginning, so that a number below its first segment means its ancestor's file and any other number its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from bough.domain import lsn
+from bough.domain.history import Point
+from bough.ids import VolumeId
+from bough.postgres import wal
+
+
+class Beginning(Protocol):
+    """Data that a server can begin with: a base, or a template."""
+
+    @property
+    def lsn(self) -> str:
+        """From here on it can be stopped at any record."""
+
+    @property
+    def at(self) -> datetime:
+        """From here on it can be stopped at any commit."""
+
+    @property
+    def first_segment(self) -> str:
+        """Where it begins to read."""
+
+
+B = TypeVar("B", bound=Beginning)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life(Generic[B]):
+    """One volume's life as a writer, as far as it is known."""
+
+    volume: VolumeId
+    first_segment: str | None  # of its own WAL; None: what was before its bases is not known
+    lsn: str | None = None  # how far it goes with its ancestor's life
+    bases: Sequence[B] = ()  # oldest first
+
+    @property
+    def first_number(self) -> int:
+        return 0 if self.first_segment is None else wal.number_of(self.first_segment)
+
+    @property
+    def forks_at(self) -> int:
+        """Up to here its ancestor's WAL is its own. Of one whose end nobody knew: up to the segment it was in."""
+        return self.first_number * wal.SEGMENT_BYTES if self.lsn is None else lsn.number(self.lsn)
+
+    @property
+    def timeline(self) -> int:
+        """A life has one: every recovery to a point begins another life."""
+        known = self.first_segment or next((base.first_segment for base in self.bases), None)
+        return wal.timeline_of(known) if known else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """WAL that one volume has."""
+
+    volume: VolumeId
+    timeline: int
+    first: int  # number of a segment
+    last: int | None  # None: to the end
+
+    @property
+    def is_empty(self) -> bool:
+        return self.last is not None and self.last < self.first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Generic[B]):
+    begins: B
+    stretches: Sequence[Stretch]  # oldest first; the last is of the volume itself
+    timeline: int | None  # to be gone to; None: it stays on the one that it begins with
+    volumes: Sequence[VolumeId]  # whose lives it goes through, the youngest first
+    timelines: frozenset[int]  # on the way, which have a file that says where they begin
+
+
+def plans(lives: Sequence[Life[B]], template: B | None, point: Point) -> list[Plan[B]]:
+    """Every way to the point, the shortest first. The lives are the volume's own and those of its ancestors."""
+    found: list[Plan[B]] = []
+    for depth in range(len(lives)):
+        found += [_plan(lives[: depth + 1], base, point) for base in reversed(_usable(lives[: depth + 1], point))]
+        if lives[depth].first_segment is None:
+            return found
+    if template is not None:
+        found.append(_plan(lives, template, point))
+    return found
+
+
+def _usable(lives: Sequence[Life[B]], point: Point) -> list[B]:
+    """Bases of the oldest of the lives that are before the point, and before each of the others went its own way."""
+    forks = min((life.forks_at for life in lives[:-1]), default=None)
+    return [
+        base for base in lives[-1].bases if _is_before(base, point) and (forks is None or lsn.number(base.lsn) <= forks)
+    ]
+
+
+def _is_before(base: Beginning, point: Point) -> bool:
+    if point.lsn is not None and lsn.number(base.lsn) > lsn.number(point.lsn):
+        return False
+    return point.at is None or base.at <= point.at
+
+
+def _plan(lives: Sequence[Life[B]], begins: B, point: Point) -> Plan[B]:
+    last = _last_number(lives[0], point)
+    first = wal.number_of(begins.first_segment)
+    stretches: list[Stretch] = []
+    for life in lives:  # the youngest first: each leaves to the next what is below its first
+        is_oldest = life is lives[-1]
+        from_here = first if is_oldest else max(first, life.first_number)
+        stretches.insert(0, Stretch(life.volume, life.timeline, from_here, last))
+        last = from_here - 1 if last is None else min(last, from_here - 1)
+    wanted = [stretch for stretch in stretches if not stretch.is_empty]
+    timeline = lives[0].timeline
+    stays = timeline == wal.timeline_of(begins.first_segment)
+    return Plan(
+        begins=begins,
+        stretches=wanted,
+        timeline=None if stays else timeline,
+        volumes=[life.volume for life in lives],
+        timelines=frozenset(life.timeline for life in lives if life.timeline > 1),
+    )
+
+
+def _last_number(life: Life[B], point: Point) -> int | None:
+    """The last segment that can matter; None when that is not known.
+
+    A moment is passed when a base is made after it, and where
+    that one ended was certainly written before the next began.
+    """
+    if point.lsn is not None:
+        return wal.number_at(lsn.number(point.lsn))
+    if point.at is not None:
+        later = [base for base in life.bases if base.at > point.at]
+        return wal.number_of(later[1].first_segment) if len(later) > 1 else None
+    return None

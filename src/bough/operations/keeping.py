@@ -1,0 +1,132 @@
+"""Keeping the history of one lineage: since when it is wanted, what becomes of it, and what rows say of it.
+
+What open work was told to go back to is left alone until that work is over: it was asked for while it was there.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from bough import clock
+from bough.domain import retention
+from bough.domain.branch import Branch, BranchState, Lineage
+from bough.domain.project import Project
+from bough.engine.port import Engine, Kept
+from bough.ids import LineageId, ProjectId, VolumeId
+from bough.store.store import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What of a lineage is wanted now."""
+
+    lineage: Lineage
+    holder: Branch  # one whose history it is
+    since: datetime
+    cuts: bool  # stretches of its holders can no longer be gone back to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """To the rows, as whoever works has them."""
+
+    read: Callable[[], AbstractAsyncContextManager[Rows]]
+    transaction: Callable[[], AbstractAsyncContextManager[Rows]]
+
+
+async def keep(ways: Ways, engine: Engine, volume_id: VolumeId, *, bases: bool = False) -> tuple[Wish, Kept] | None:
+    """Its history is as long as it shall be, and rows say how it stands; None: there was nothing to do now.
+
+    With `bases` one is taken, too, when it is due, which may take long.
+    """
+    async with ways.read() as rows:
+        wish = await wanted(rows, volume_id)
+    if wish is None:
+        return None
+    kept = await engine.keep_history(volume_id, wish.since, bases=bases)
+    await _write(ways, wish, kept)
+    return wish, kept
+
+
+async def wanted(rows: Rows, volume_id: VolumeId) -> Wish | None:
+    """None: nobody wants it, or nobody may touch it now."""
+    lineage = await rows.lineages.of_volume(volume_id)
+    project = await rows.projects.get(lineage.project_id) if lineage else None
+    if lineage is None or project is None or project.deleted_at is not None:
+        return None
+    # Before the moment is taken: whoever asks to go back after this asks for a later moment.
+    if await is_named(rows, project.id, volume_id):
+        return None
+    opens_at = _opens_at(project)
+    holders = await rows.lineages.holders(lineage.id)
+    if any(holder.volume_id == volume_id and holder.state is not BranchState.READY for holder in holders):
+        return None
+    found: list[tuple[datetime, Branch]] = []
+    cuts = False
+    for holder in holders:
+        pasts = await rows.lineages.past(holder.id)
+        own = [each for each in retention.wanted(pasts, opens_at) if each.past.lineage.id == lineage.id]
+        found += [(each.since, holder) for each in own]
+        cuts = cuts or bool(retention.unwanted(pasts, opens_at))
+    if not found:
+        return None
+    since, holder = min(found, key=lambda each: each[0])
+    return Wish(lineage=lineage, holder=holder, since=since, cuts=cuts)
+
+
+async def cut(rows: Rows, lineage_id: LineageId) -> list[Branch]:
+    """Who can still go back to the lineage. Of the others, and of what they all were before, the stretches go."""
+    still: list[Branch] = []
+    for holder in await rows.lineages.holders(lineage_id):
+        project = await rows.projects.get(holder.project_id)
+        pasts = await rows.lineages.past(holder.id)
+        gone = retention.unwanted(pasts, _opens_at(project)) if project else []
+        for past in gone:
+            await rows.histories.cut(past.stretch)
+        if any(past.lineage.id == lineage_id for past in pasts[len(gone) :]):
+            still.append(holder)
+    return still
+
+
+async def is_named(rows: Rows, project_id: ProjectId, volume_id: VolumeId) -> bool:
+    """Whether open work of the project has the volume among what it was told."""
+    return any(_names(operation.parameters, volume_id) for operation in await rows.operations.open_of(project_id))
+
+
+def _names(value: Any, volume_id: VolumeId) -> bool:
+    if isinstance(value, Mapping):
+        return any(_names(each, volume_id) for each in value.values())
+    if isinstance(value, list | tuple):
+        return any(_names(each, volume_id) for each in value)
+    return bool(value == volume_id)
+
+
+def _opens_at(project: Project) -> datetime:
+    return clock.now() - timedelta(seconds=project.history_retention_seconds)
+
+
+async def _write(ways: Ways, wish: Wish, kept: Kept) -> None:
+    """Only what changed."""
+    async with ways.read() as rows:
+        lineage = await rows.lineages.of_volume(wish.lineage.volume_id)
+    if lineage is None:
+        return
+    began_at, began_lsn = _began(lineage, kept)
+    known = (lineage.began_at, lineage.began_lsn, lineage.history_bytes)
+    if not wish.cuts and (began_at, began_lsn, kept.history_bytes) == known:
+        return
+    async with ways.transaction() as rows:
+        await rows.histories.note(lineage.id, began_at=began_at, began_lsn=began_lsn, history_bytes=kept.history_bytes)
+        if wish.cuts:
+            await cut(rows, lineage.id)
+
+
+def _began(lineage: Lineage, kept: Kept) -> tuple[datetime | None, str | None]:
+    """Since when one can go back: never before it could be opened, and never earlier than was told before."""
+    if kept.began_at is None:
+        return None, None
+    if lineage.began_at is not None and lineage.began_at >= kept.began_at:
+        return lineage.began_at, lineage.began_lsn or kept.began_lsn
+    return max(kept.began_at, lineage.created_at), kept.began_lsn

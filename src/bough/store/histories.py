@@ -1,0 +1,99 @@
+"""Named queries of those who keep the history of lineages: which there are, how each stands, what is let go."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough.domain.branch import BranchState, LineageStretch
+from bough.domain.endpoint import EndpointState, EndpointType
+from bough.ids import BranchId, LineageId, ProjectId, VolumeId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import rebuild
+from bough.store.tables import branch_lineages, branches, endpoints, lineages, projects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivingLineage:
+    """A lineage of a project that lives; nobody puts its data away or makes it just now."""
+
+    id: LineageId
+    volume_id: VolumeId
+    project_id: ProjectId
+    branch_id: BranchId | None  # whose data it is now; None: nobody's any more
+    wal_position: int | None  # where its WAL ended when it was last measured
+    retention_seconds: int  # that its project wants
+
+
+_HAS_DATA = branches.c.deleted_at.is_(None) | branches.c.recoverable_until.is_not(None)
+_EVERY = (
+    sa.select(
+        lineages.c.id,
+        lineages.c.volume_id,
+        lineages.c.project_id,
+        branches.c.id.label("branch_id"),
+        branches.c.wal_position,
+        projects.c.history_retention_seconds.label("retention_seconds"),
+    )
+    .select_from(lineages)
+    .join(projects, projects.c.id == lineages.c.project_id)
+    .outerjoin(branches, sa.and_(branches.c.volume_id == lineages.c.volume_id, _HAS_DATA))
+    .where(
+        projects.c.deleted_at.is_(None),
+        branches.c.id.is_(None) | (branches.c.state == BranchState.READY),
+    )
+)
+_OF_PROJECT = _EVERY.where(same(lineages.c.project_id))
+_RUNNING = _EVERY.join(endpoints, endpoints.c.branch_id == branches.c.id).where(
+    endpoints.c.state == EndpointState.ACTIVE,
+    endpoints.c.type == EndpointType.READ_WRITE,
+    endpoints.c.deleted_at.is_(None),
+)
+_NOTE = sa.update(lineages).where(same(lineages.c.id, "own_id"))
+_CUT = sa.delete(branch_lineages).where(
+    same(branch_lineages.c.branch_id), same(branch_lineages.c.position), same(branch_lineages.c.lineage_id)
+)
+
+_CHANGED_SINCE = sa.select(
+    sa.exists().where(
+        same(branch_lineages.c.branch_id),
+        branch_lineages.c.position > 0,
+        branch_lineages.c.from_at > sa.bindparam("since", type_=branch_lineages.c.from_at.type),
+    )
+)
+
+
+class Histories(Queries):
+    async def running(self) -> list[LivingLineage]:
+        """Those that a compute writes now."""
+        return await self._found(_RUNNING)
+
+    async def every(self) -> list[LivingLineage]:
+        """For a task that looks at all of them now and then, not for a request."""
+        return await self._found(_EVERY)
+
+    async def of_project(self, project_id: ProjectId) -> list[LivingLineage]:
+        return await self._found(_OF_PROJECT, project_id=project_id)
+
+    async def note(
+        self, lineage_id: LineageId, *, began_at: datetime | None, began_lsn: str | None, history_bytes: int
+    ) -> None:
+        """How it stands now."""
+        await self._run(_NOTE, own_id=lineage_id, began_at=began_at, began_lsn=began_lsn, history_bytes=history_bytes)
+
+    async def is_another_since(self, branch_id: BranchId, moment: datetime) -> bool:
+        """Whether a restore gave the branch other data after that."""
+        return bool(await self._value(_CHANGED_SINCE, branch_id=branch_id, since=moment))
+
+    async def cut(self, stretch: LineageStretch) -> None:
+        """The branch was never this, as far as anybody can still go back."""
+        own = {"branch_id": stretch.branch_id, "position": stretch.position, "lineage_id": stretch.lineage_id}
+        await self._run(_CUT, **own)
+
+    async def let_go(self, lineage_id: LineageId) -> None:
+        """No branch has it any more: those that are gone for good do not either."""
+        await self._run(sa.delete(branch_lineages).where(branch_lineages.c.lineage_id == lineage_id))
+
+    async def _found(self, statement: sa.Select[Any], **values: Any) -> list[LivingLineage]:
+        return [rebuild(LivingLineage, row) for row in await self._all(statement, **values)]

@@ -1,0 +1,57 @@
+"""Named queries on schedules of snapshots."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough.domain import snapshot_schedule
+from bough.domain.snapshot_schedule import SnapshotSchedule
+from bough.ids import BranchId, ProjectId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import columns_of
+from bough.store.tables import branches, projects, snapshot_schedules
+
+_ONE = sa.select(snapshot_schedules).where(same(snapshot_schedules.c.branch_id))
+_DUE = (
+    sa.select(snapshot_schedules)
+    .join(branches, branches.c.id == snapshot_schedules.c.branch_id)
+    .join(projects, projects.c.id == snapshot_schedules.c.project_id)
+    .where(
+        snapshot_schedules.c.next_at <= sa.bindparam("now", type_=snapshot_schedules.c.next_at.type),
+        branches.c.deleted_at.is_(None),
+        projects.c.deleted_at.is_(None),
+    )
+    .order_by(snapshot_schedules.c.next_at)
+    .limit(sa.bindparam("row_limit", type_=sa.Integer()))
+)
+
+
+class SnapshotSchedules(Queries):
+    async def get(self, branch_id: BranchId) -> SnapshotSchedule | None:
+        row = await self._one(_ONE, branch_id=branch_id)
+        return _rebuilt(row) if row else None
+
+    async def put(self, schedule: SnapshotSchedule) -> None:
+        """In the place of the one that the branch has."""
+        await self.remove(schedule.branch_id)
+        columns = {**columns_of(schedule), "items": snapshot_schedule.written(schedule.items)}
+        await self._insert(snapshot_schedules, columns)
+
+    async def remove(self, branch_id: BranchId) -> None:
+        await self._run(sa.delete(snapshot_schedules).where(snapshot_schedules.c.branch_id == branch_id))
+
+    async def due(self, now: datetime, limit: int) -> list[SnapshotSchedule]:
+        """Those with a moment that has come, of branches and projects that live."""
+        return [_rebuilt(row) for row in await self._all(_DUE, now=now, row_limit=limit)]
+
+
+def _rebuilt(row: Mapping[str, Any]) -> SnapshotSchedule:
+    return SnapshotSchedule(
+        branch_id=BranchId(row["branch_id"]),
+        project_id=ProjectId(row["project_id"]),
+        items=snapshot_schedule.read(row["items"]),
+        next_at=row["next_at"],
+        updated_at=row["updated_at"],
+    )

@@ -1,0 +1,77 @@
+"""Named queries on snapshots. One that was deleted is found by nobody but those who remove its data."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bough.domain.snapshot import Snapshot
+from bough.ids import ProjectId, SnapshotId
+from bough.store.queries import Queries, same
+from bough.store.rebuild import columns_of, rebuild
+from bough.store.tables import projects, snapshots, volumes
+
+_live = snapshots.c.deleted_at.is_(None)
+_ONE = sa.select(snapshots).where(same(snapshots.c.id), same(snapshots.c.project_id))
+_OF_PROJECT = (
+    sa.select(snapshots)
+    .where(same(snapshots.c.project_id), _live)
+    .order_by(snapshots.c.created_at.desc(), snapshots.c.id)
+)
+_NAMES = sa.select(snapshots.c.name).where(same(snapshots.c.project_id), _live)
+_COUNT = sa.select(sa.func.count()).select_from(snapshots).where(same(snapshots.c.project_id), _live)
+_EXPIRED = (
+    sa.select(snapshots)
+    .join(projects, projects.c.id == snapshots.c.project_id)
+    .where(
+        _live,
+        snapshots.c.expires_at.is_not(None),
+        snapshots.c.expires_at <= sa.bindparam("now", type_=snapshots.c.expires_at.type),
+        projects.c.deleted_at.is_(None),
+    )
+    .order_by(snapshots.c.expires_at)
+    .limit(sa.bindparam("row_limit", type_=sa.Integer()))
+)
+
+
+class Snapshots(Queries):
+    async def add(self, snapshot: Snapshot) -> None:
+        """Its volume has a row already."""
+        await self._insert(snapshots, columns_of(snapshot))
+
+    async def save(self, snapshot: Snapshot) -> None:
+        await self._save(snapshots, columns_of(snapshot))
+
+    async def get(self, project_id: ProjectId, snapshot_id: SnapshotId) -> Snapshot | None:
+        """Also one that is being removed."""
+        row = await self._one(_ONE, id=snapshot_id, project_id=project_id)
+        return rebuild(Snapshot, row) if row else None
+
+    async def named(self, project_id: ProjectId, name: str) -> Snapshot | None:
+        row = await self._one(
+            sa.select(snapshots).where(snapshots.c.project_id == project_id, snapshots.c.name == name, _live)
+        )
+        return rebuild(Snapshot, row) if row else None
+
+    async def of_project(self, project_id: ProjectId) -> list[Snapshot]:
+        """The newest first."""
+        return [rebuild(Snapshot, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
+
+    async def every_of(self, project_id: ProjectId) -> list[Snapshot]:
+        """Those that are being removed, too."""
+        rows = await self._all(sa.select(snapshots).where(snapshots.c.project_id == project_id))
+        return [rebuild(Snapshot, row) for row in rows]
+
+    async def names_in(self, project_id: ProjectId) -> set[str]:
+        return {row["name"] for row in await self._all(_NAMES, project_id=project_id)}
+
+    async def count_in(self, project_id: ProjectId) -> int:
+        return int(await self._value(_COUNT, project_id=project_id))
+
+    async def expired(self, now: datetime, limit: int) -> list[Snapshot]:
+        """Those whose time is over, of projects that live."""
+        return [rebuild(Snapshot, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
+
+    async def forget(self, snapshot: Snapshot) -> None:
+        """Its row, and that of its volume, whose data is gone."""
+        await self._run(sa.delete(snapshots).where(snapshots.c.id == snapshot.id))
+        await self._run(sa.delete(volumes).where(volumes.c.id == snapshot.volume_id))

@@ -1,0 +1,48 @@
+"""Snapshots whose time is over are deleted, as their owner would delete them."""
+
+from bough import clock
+from bough.control import snapshots
+from bough.control.recording import Record
+from bough.domain.audit import PLATFORM
+from bough.domain.snapshot import Snapshot
+from bough.errors import Busy
+from bough.operations.queue import Queue
+from bough.store.store import Rows, Store
+
+AT_ONCE = 50
+REQUEST_ID = "expire-snapshots"
+
+
+class ExpireSnapshots:
+    every = 1.0
+
+    def __init__(self, store: Store, queue: Queue) -> None:
+        self._store = store
+        self._queue = queue
+
+    async def run(self) -> str:
+        async with self._store.read() as rows:
+            due = await rows.snapshots.expired(clock.now(), AT_ONCE)
+        count = sum([await self._expire(snapshot) for snapshot in due])
+        return f"deleting {count} snapshots that expired" if count else ""
+
+    async def _expire(self, snapshot: Snapshot) -> bool:
+        removing = snapshots.removing_of(snapshot.project_id, snapshot.id)
+        try:
+            async with self._queue.turn(removing.touch, patient=False) as rows:
+                fresh = await rows.snapshots.get(snapshot.project_id, snapshot.id)
+                if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
+                    return False  # somebody gave it more time
+                await snapshots.remove(rows, fresh)
+                await self._queue.enqueue(rows, [removing], request_id=REQUEST_ID)
+                await _note(rows, fresh)
+        except Busy:
+            return False  # a branch is being made of it; the next beat tries again
+        return True
+
+
+async def _note(rows: Rows, snapshot: Snapshot) -> None:
+    project = await rows.projects.get(snapshot.project_id)
+    record = Record(PLATFORM, "expire_snapshot", address="", request_id=REQUEST_ID, thing=snapshot.id)
+    record.about(org_id=project.org_id if project else None, project_id=snapshot.project_id, name=snapshot.name)
+    await record.write(rows)

@@ -1,0 +1,68 @@
+"""Volumes that no branch has any more: their data goes at once, and their history when nobody can go back to it.
+
+What open work was told to go back to stays until it is over, and so does what another volume's history stands on.
+"""
+
+from bough import log
+from bough.domain.branch import Volume
+from bough.engine.port import Engine, EngineError
+from bough.ids import VolumeId
+from bough.operations import keeping
+from bough.store.store import Rows, Store
+
+logger = log.get(room="tasks")
+
+
+class RetireVolumes:
+    every = 10.0
+
+    def __init__(self, store: Store, engine: Engine) -> None:
+        self._store = store
+        self._engine = engine
+        self._retired: set[VolumeId] = set()
+        self._said: set[VolumeId] = set()
+
+    async def run(self) -> str:
+        async with self._store.read() as rows:
+            retired = await rows.lineages.retired()
+        for known in (self._retired, self._said):
+            known &= {volume.id for volume in retired}
+        gone = sum([await self._settle(volume) for volume in retired])
+        return f"removed the history of {gone} volumes that nobody can go back to" if gone else ""
+
+    async def _settle(self, volume: Volume) -> bool:
+        """Whether nothing is left of it."""
+        async with self._store.read() as rows:
+            if not await _may_be_touched(rows, volume):
+                return False
+        try:
+            if volume.id not in self._retired:
+                await self._engine.retire(volume.project_id, volume.id)
+                self._retired.add(volume.id)
+            return await self._remove(volume)
+        except EngineError as error:  # the next beat tries again
+            if volume.id not in self._said:
+                logger.info("volume_stays", volume_id=volume.id, project_id=volume.project_id, reason=error.public)
+                self._said.add(volume.id)
+            return False
+
+    async def _remove(self, volume: Volume) -> bool:
+        """The rows go last: while they are there it is tried again."""
+        async with self._store.transaction(lasting=False) as rows:
+            lineage = await rows.lineages.of_volume(volume.id)
+            if lineage is not None and await keeping.cut(rows, lineage.id):
+                return False
+        await self._engine.ensure_absent(volume.project_id, volume.id)
+        async with self._store.transaction(lasting=False) as rows:
+            if lineage is not None:
+                await rows.histories.let_go(lineage.id)
+            await rows.lineages.remove_volume(volume.id)
+        return True
+
+
+async def _may_be_touched(rows: Rows, volume: Volume) -> bool:
+    """A project that is deleted is kept as it is, until it is recovered or goes as a whole."""
+    project = await rows.projects.get(volume.project_id)
+    if project is None or project.deleted_at is not None:
+        return False
+    return not await keeping.is_named(rows, project.id, volume.id)

@@ -1,0 +1,149 @@
+"""Archived branches: whatever needs their data brings them back first, and whatever does not leaves them alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from api.callers import Caller, Json
+from api.trees import READ_ONLY, READ_WRITE, Tree, actions, plant
+from bough.domain.branch import BranchState
+from bough.ids import BranchId
+
+UNARCHIVE = "timeline_unarchive"
+
+
+async def archive(tree: Tree, *branches: str) -> None:
+    async with tree.caller.front.parts.store.transaction() as rows:
+        for branch_id in branches:
+            await rows.branches.save(replace(await tree.branch_row(branch_id), state=BranchState.ARCHIVED))
+
+
+async def line(tree: Tree) -> tuple[str, str, Json]:
+    """Grandparent, parent and child, all archived; the last one as the answer that made it."""
+    elder = (await tree.grows("elder"))["branch"]["id"]
+    parent = (await tree.grows("parent", parent_id=elder))["branch"]["id"]
+    child = await tree.grows("child", parent_id=parent, endpoints=(READ_WRITE,))
+    await archive(tree, elder, parent, child["branch"]["id"])
+    return elder, parent, child
+
+
+def of(answer: Json) -> list[tuple[str, str]]:
+    return [(each["action"], each["branch_id"]) for each in answer["operations"]]
+
+
+async def test_it_is_shown_as_it_is(caller: Caller) -> None:
+    tree = await plant(caller)
+    branch = (await tree.grows("dev"))["branch"]["id"]
+    await archive(tree, branch)
+    shown = await tree.branch(branch)
+    assert (shown["current_state"], "pending_state" in shown) == ("archived", False)
+    listed = (await tree.ask("GET", tree.branches))["branches"]
+    assert {each["name"]: each["current_state"] for each in listed}["dev"] == "archived"
+
+
+ROLE = {"role": {"name": "app"}}
+DATABASE = {"database": {"name": "app", "owner_name": "neondb_owner"}}
+USES: list[tuple[str, str, Any, str]] = [
+    ("POST", "{endpoint}/start", None, "start_compute"),
+    ("POST", "{endpoint}/restart", None, "suspend_compute start_compute"),
+    ("POST", "{branch}/roles", ROLE, "apply_config"),
+    ("POST", "{branch}/databases", DATABASE, "apply_config"),
+    ("POST", "{branch}/roles/neondb_owner/reset_password", None, "apply_config"),
+    ("DELETE", "{branch}/databases/neondb", None, "apply_config"),
+    ("POST", "{branch}/set_as_default", None, ""),
+    ("PATCH", "{branch}", {"branch": {"protected": True}}, ""),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "work"), USES, ids=str)
+async def test_use_brings_it_and_its_ancestors_back_first(
+    caller: Caller, method: str, path: str, body: Any, work: str
+) -> None:
+    tree = await plant(caller)
+    elder, parent, child = await line(tree)
+    branch = child["branch"]["id"]
+    where = path.format(branch=tree.of(branch), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}")
+    answer = (await tree.answer(method, where, body)).json()
+    assert of(answer) == [
+        (UNARCHIVE, elder),
+        (UNARCHIVE, parent),
+        (UNARCHIVE, branch),
+        *((action, branch) for action in work.split()),
+    ]
+    async with caller.front.parts.store.read() as rows:
+        found = [await rows.operations.get(each["id"]) for each in answer["operations"]]
+    assert [each.after for each in found if each] == [None, *(each.id for each in found[:-1] if each)]
+
+
+async def test_an_endpoint_of_it_is_a_use(caller: Caller) -> None:
+    tree = await plant(caller)
+    elder, parent, child = await line(tree)
+    body = {"endpoint": {"branch_id": child["branch"]["id"], **READ_ONLY}}
+    answer = await tree.ask("POST", f"{tree.path}/endpoints", body, status=201)
+    expected = [elder, parent, child["branch"]["id"]]
+    assert of(answer) == [*((UNARCHIVE, each) for each in expected), ("start_compute", expected[-1])]
+
+
+async def test_a_child_of_it_is_a_use(caller: Caller) -> None:
+    tree = await plant(caller)
+    elder, parent, child = await line(tree)
+    made = await tree.begins("grandchild", parent_id=child["branch"]["id"])
+    expected = [elder, parent, child["branch"]["id"]]
+    assert of(made) == [*((UNARCHIVE, each) for each in expected), ("create_branch", made["branch"]["id"])]
+
+
+async def test_only_those_come_back_that_are_archived(caller: Caller) -> None:
+    tree = await plant(caller)
+    elder, parent, child = await line(tree)
+    async with caller.front.parts.store.transaction() as rows:
+        for branch_id in (parent, child["branch"]["id"]):
+            await rows.branches.save(replace(await tree.branch_row(branch_id), state=BranchState.READY))
+    answer = await tree.ask("POST", f"{tree.of(child['branch']['id'])}/roles", ROLE, status=201)
+    assert of(answer) == [(UNARCHIVE, elder), ("apply_config", child["branch"]["id"])]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "{branch}", {"branch": {"name": "other"}}),
+        ("PATCH", "{branch}", {"branch": {"protected": False}}),
+        ("PATCH", "{endpoint}", {"endpoint": {"suspend_timeout_seconds": 120}}),
+        ("DELETE", "{branch}", None),
+        ("GET", "{branch}/roles", None),
+    ],
+    ids=str,
+)
+async def test_what_needs_no_data_leaves_it_where_it_is(caller: Caller, method: str, path: str, body: Any) -> None:
+    tree = await plant(caller)
+    _, _, child = await line(tree)
+    where = path.format(
+        branch=tree.of(child["branch"]["id"]), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}"
+    )
+    answer = await tree.ask(method, where, body)
+    assert UNARCHIVE not in actions({"operations": [], **answer})
+    assert (await tree.branch_row(child["branch"]["id"])).state is BranchState.ARCHIVED
+
+
+async def test_a_branch_can_be_archived_from_birth(caller: Caller) -> None:
+    tree = await plant(caller)
+    made = await tree.begins("dev", archived=True)
+    assert actions(made) == ["create_branch", "timeline_archive"]
+    await tree.settles()
+    for fields, endpoints, status, sentence in (
+        ({"archived": True}, [READ_WRITE], 400, "no compute that runs"),
+        ({"archived": True, "protected": True}, [], 422, "cannot be archived"),
+    ):
+        body = {"branch": fields, "endpoints": endpoints}
+        assert sentence in await tree.refused(status, "POST", tree.branches, body)
+
+
+async def test_one_that_is_recovered_beside_archived_ancestors_brings_them_back(caller: Caller) -> None:
+    tree = await plant(caller)
+    parent = (await tree.grows("parent"))["branch"]["id"]
+    child = (await tree.grows("child", parent_id=parent))["branch"]["id"]
+    await tree.does("DELETE", tree.of(child))
+    await archive(tree, parent)
+    await tree.ask("POST", f"{tree.of(child)}/recover")
+    work = (await tree.ask("GET", f"{tree.path}/operations"))["operations"]
+    assert (work[0]["action"], work[0]["branch_id"]) == (UNARCHIVE, BranchId(parent))

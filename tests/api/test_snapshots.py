@@ -1,0 +1,239 @@
+"""Snapshots as they are asked for: what is written, and what is refused with which sentence."""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from api.callers import Caller
+from api.front import Front
+from api.shelf_of_snapshots import names, of_branch, one, refused, restored, row, taken
+from api.test_branch_points import told, with_history
+from api.trees import actions, plant, statuses
+from bough import clock
+from bough.config import DEFAULT_PLANS
+from bough.domain.branch import BranchState
+from bough.domain.history import HEAD, Point, Target
+from bough.ids import SnapshotId
+
+MINUTE = timedelta(minutes=1)
+
+
+def soon(span: timedelta = MINUTE) -> str:
+    return (clock.now() + span).isoformat()
+
+
+async def test_of_what_a_branch_has_now(caller: Caller) -> None:
+    tree = await plant(caller)
+    made = await tree.ask("POST", of_branch(tree))
+    snapshot = made["snapshot"]
+    assert snapshot["id"].startswith("snap-")
+    assert (snapshot["source_branch_id"], snapshot["manual"]) == (tree.main, True)
+    assert snapshot["name"].startswith("main 20")
+    assert (actions(made), statuses(made)) == (["create_branch"], ["running"])
+    assert "branch_id" not in made["operations"][0]
+    main = await tree.branch_row(tree.main)
+    assert await told(tree, made) == Target(volume_id=main.volume_id, point=HEAD)
+    assert await names(tree) == [snapshot["name"]]
+    assert await tree.names() == ["main"], "it is no branch"
+
+
+async def test_at_a_moment_and_at_a_position(caller: Caller) -> None:
+    tree = await plant(caller)
+    await with_history(tree)
+    main = await tree.branch_row(tree.main)
+    at = clock.now() - MINUTE
+    made = await taken(tree, timestamp=at.isoformat(), name="then")
+    assert await told(tree, made) == Target(volume_id=main.volume_id, point=Point(at=at))
+    assert datetime.fromisoformat(made["snapshot"]["timestamp"]) == at
+    made = await taken(tree, lsn="0/1a0", name="there")
+    assert await told(tree, made) == Target(volume_id=main.volume_id, point=Point(lsn="0/1A0"))
+    assert made["snapshot"]["lsn"] == "0/1A0"
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"lsn": "0/1A0", "timestamp": "2026-01-01T00:00:00Z"}, "lsn and timestamp are both given"),
+        ({"lsn": "nowhere"}, "lsn is 'nowhere': write a position in the WAL as 0/1A2B3C4D."),
+        ({"lsn": "0/10"}, "lsn (0/10) is not in the branch's history: give a position from 0/100 to"),
+        ({"timestamp": "yesterday"}, "timestamp"),
+        ({"timestamp": "1700000000"}, "timestamp"),
+        ({"timestamp": "2026-01-01T00:00:00"}, "timestamp"),
+        ({"timestamp": "2020-01-01T00:00:00Z"}, "timestamp (2020-01-01T00:00:00Z) is before the history that is kept"),
+        ({"timestamp": "2999-01-01T00:00:00Z"}, "timestamp (2999-01-01T00:00:00Z) is in the future"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, "expires_at (2020-01-01T00:00:00+00:00) is in the past"),
+        ({"expires_at": "soon"}, "expires_at"),
+        ({"expires_at": "9999-12-31T23:59:59-23:00"}, "expires_at is after the year 9999"),
+        ({"expires_at": "0001-01-01T00:00:00+23:00"}, "is in the past"),
+        ({"timestamp": "0001-01-01T00:00:00+23:00"}, "timestamp"),
+        ({"timestamp": "9999-12-31T23:59:59-23:00"}, "timestamp"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 257}, "name"),
+        ({"name": "a\0b"}, "name"),
+    ],
+)
+async def test_what_cannot_be_asked_for(caller: Caller, query: dict[str, str], sentence: str) -> None:
+    tree = await plant(caller)
+    await with_history(tree)
+    assert sentence in (await refused(tree, 400, "POST", of_branch(tree), **query))["message"]
+
+
+async def test_a_branch_without_history_has_no_points(caller: Caller) -> None:
+    tree = await plant(caller)
+    answer = await refused(tree, 400, "POST", of_branch(tree), timestamp=(clock.now() - MINUTE).isoformat())
+    assert "no history to go back to yet" in answer["message"]
+    tree = await plant(caller, history_retention_seconds=0)
+    answer = await refused(tree, 400, "POST", of_branch(tree), lsn="0/1A0")
+    assert "the project keeps no history" in answer["message"]
+
+
+async def test_only_a_root_branch_has_snapshots(caller: Caller) -> None:
+    tree = await plant(caller)
+    child = (await tree.grows("dev"))["branch"]["id"]
+    answer = await refused(tree, 422, "POST", of_branch(tree, child))
+    assert "only a root branch can have, and 'dev' has a parent" in answer["message"]
+    await refused(tree, 404, "POST", of_branch(tree, "br-nowhere"))
+
+
+async def test_names_are_unique_in_a_project(caller: Caller) -> None:
+    tree = await plant(caller)
+    first = await taken(tree, name="same")
+    answer = await refused(tree, 409, "POST", of_branch(tree), name="same")
+    assert answer["message"] == "The project has a snapshot named 'same' already. Choose another name."
+    other = await taken(tree, name="other")
+    renamed = {"snapshot": {"name": "same"}}
+    await refused(tree, 409, "PATCH", one(tree, other["snapshot"]["id"]), renamed)
+    await tree.does("DELETE", one(tree, first["snapshot"]["id"]), status=202)
+    await tree.ask("PATCH", one(tree, other["snapshot"]["id"]), renamed)
+    usual = [await taken(tree) for _ in range(3)]
+    assert len({each["snapshot"]["name"] for each in usual}) == 3
+
+
+async def test_names_and_ends_are_changed(caller: Caller) -> None:
+    tree = await plant(caller)
+    end = soon()
+    made = (await taken(tree, name="one", expires_at=end))["snapshot"]
+    assert datetime.fromisoformat(made["expires_at"]) == datetime.fromisoformat(end)
+    path = one(tree, made["id"])
+    changed = (await tree.ask("PATCH", path, {"snapshot": {"name": "ünïcode \u2603"}}))["snapshot"]
+    assert (changed["name"], changed["expires_at"]) == ("ünïcode \u2603", made["expires_at"])
+    later = soon(2 * MINUTE)
+    changed = (await tree.ask("PATCH", path, {"snapshot": {"expires_at": later}}))["snapshot"]
+    assert datetime.fromisoformat(changed["expires_at"]) == datetime.fromisoformat(later)
+    assert "expires_at" not in (await tree.ask("PATCH", path, {"snapshot": {"expires_at": None}}))["snapshot"]
+    assert (await tree.ask("PATCH", path, {"snapshot": {}}))["snapshot"]["name"] == "ünïcode \u2603"
+    for wrong in ({}, {"snapshot": None}, {"snapshot": {"name": ""}}, {"snapshot": {"expires_at": 7}}):
+        await refused(tree, 400, "PATCH", path, wrong)
+    answer = await refused(tree, 400, "PATCH", path, {"snapshot": {"expires_at": "2020-01-01T00:00:00Z"}})
+    assert "is in the past" in answer["message"]
+
+
+async def test_a_snapshot_that_is_deleted_is_gone_at_once(caller: Caller) -> None:
+    tree = await plant(caller)
+    made = (await taken(tree, name="one"))["snapshot"]
+    gone = await tree.ask("DELETE", one(tree, made["id"]), status=202)
+    assert actions(gone) == ["delete_timeline"]
+    assert await names(tree) == []
+    for method, path, body in (
+        ("DELETE", one(tree, made["id"]), None),
+        ("PATCH", one(tree, made["id"]), {"snapshot": {}}),
+        ("POST", f"{one(tree, made['id'])}/restore", None),
+    ):
+        assert "snapshot could not be found" in (await tree.ask(method, path, body, status=404))["message"]
+
+
+async def test_what_is_copied_stays_until_it_is_copied(front: Front, caller: Caller) -> None:
+    """A branch is being made of it, or it is being made itself."""
+    tree = await plant(caller)
+    made = await tree.ask("POST", of_branch(tree), name="one")
+    path = one(tree, made["snapshot"]["id"])
+    await refused(tree, 423, "DELETE", path)
+    await refused(tree, 423, "PATCH", path, {"snapshot": {"name": "two"}})
+    await refused(tree, 423, "POST", f"{path}/restore")
+    assert (await tree.answer("DELETE", tree.path)).status_code == 423
+    async with caller.at(Front(front.platform, hold_seconds=60)) as client:
+        request = asyncio.create_task(client.post(f"{path}/restore"))
+        await asyncio.sleep(0.1)
+        await tree.settles()
+        assert (await request).status_code == 200
+    await refused(tree, 423, "DELETE", path)
+    await tree.settles()
+    await tree.ask("DELETE", path, status=202)
+
+
+async def test_a_branch_is_not_changed_while_it_is_copied(caller: Caller) -> None:
+    tree = await plant(caller)
+    await tree.ask("POST", of_branch(tree), name="one")
+    role = {"role": {"name": "app"}}
+    assert (await tree.answer("POST", f"{tree.of(tree.main)}/roles", role)).status_code == 423
+    assert (await tree.answer("POST", f"{tree.path}/endpoints/{tree.endpoint}/start")).status_code == 200
+
+
+async def test_a_snapshot_outlives_its_branch(caller: Caller) -> None:
+    tree = await plant(caller)
+    first = (await taken(tree, name="first"))["snapshot"]["id"]
+    root = (await restored(tree, first))["branch"]["id"]
+    made = (await taken(tree, root, name="second"))["snapshot"]
+    await tree.does("DELETE", tree.of(root))
+    assert await names(tree) == ["second", "first"]
+    assert (await tree.ask("GET", f"{tree.path}/snapshots"))["snapshots"][0]["source_branch_id"] == root
+    again = await restored(tree, made["id"])
+    assert "restored_as" not in again["branch"]
+
+
+async def test_one_of_a_branch_that_is_being_made_comes_after_it(caller: Caller) -> None:
+    made = await caller.creates()
+    project_id, branch_id = made["project"]["id"], made["branch"]["id"]
+    answer = await caller.client.post(f"/projects/{project_id}/branches/{branch_id}/snapshot")
+    assert answer.json()["operations"][0]["status"] == "scheduling"
+
+
+async def test_an_archived_branch_comes_back_first(caller: Caller) -> None:
+    tree = await plant(caller)
+    main = await tree.branch_row(tree.main)
+    async with caller.front.parts.store.transaction() as rows:
+        await rows.branches.save(replace(main, state=BranchState.ARCHIVED))
+    made = await tree.ask("POST", of_branch(tree))
+    assert actions(made) == ["timeline_unarchive", "create_branch"]
+    assert statuses(made) == ["running", "scheduling"]
+
+
+async def test_the_plan_limits_snapshots(front: Front, stranger: Caller) -> None:
+    plans = {name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}
+    small = Front(front.platform, plans={**plans, "free": {**plans["free"], "snapshots": 2}})
+    tree = await plant(replace(stranger, front=small, client=small.client(stranger.token)))
+    made = [await taken(tree) for _ in range(2)]
+    answer = await refused(tree, 422, "POST", of_branch(tree))
+    assert answer["code"] == "SNAPSHOTS_LIMIT_EXCEEDED"
+    assert "has 2 snapshots, all that its plan allows. Delete one, or change the plan." in answer["message"]
+    await tree.ask("DELETE", one(tree, made[0]["snapshot"]["id"]), status=202)
+    await tree.settles()
+    await taken(tree)
+    assert [DEFAULT_PLANS[name].snapshots for name in ("free", "unlimited", "unclaimed")] == [10, 100_000, 0]
+
+
+async def test_a_repetition_is_told_apart_by_what_it_asks_for(caller: Caller) -> None:
+    """All that a caller says of a snapshot stands in the query."""
+    tree = await plant(caller)
+    once = {"Idempotency-Key": f"once {tree.id}"}
+    asked: list[Any] = [
+        await caller.client.post(of_branch(tree), params={"name": name}, headers=once)
+        for name in ("one", "one", "other")
+    ]
+    assert [answer.status_code for answer in asked] == [200, 200, 422]
+    assert asked[0].json() == asked[1].json()
+    assert await names(tree) == ["one"]
+
+
+async def test_nobody_reaches_those_of_another_project(caller: Caller) -> None:
+    tree, other = await plant(caller), await plant(caller)
+    made = (await taken(tree))["snapshot"]["id"]
+    await refused(other, 404, "DELETE", one(other, made))
+    await refused(other, 404, "PATCH", one(other, made), {"snapshot": {}})
+    await refused(other, 404, "POST", f"{one(other, made)}/restore")
+    assert await names(other) == []
+    assert await row(other, made) is None
+    assert await row(tree, SnapshotId(made)) is not None

@@ -1,0 +1,91 @@
+"""Branches that are put away and come back, told with the port of an engine alone, on every driver of volumes."""
+
+from dataclasses import replace
+
+import pytest
+
+from bough.domain.change import MakeDatabase
+from bough.engine.port import Engine, EngineError, Readiness
+from bough.engine.spec import ComputeSpec
+from bough.ids import VolumeId
+from contracts.engines import ensure_child, ensure_ready, session
+from engine.homes import branch_of
+
+
+async def fill(engine: Engine, spec: ComputeSpec, table: str, rows: int) -> None:
+    async with await session(engine, spec) as db:
+        await db.execute(f"create table {table} as select n, md5(n::text) as text from generate_series(1, {rows}) n")
+
+
+async def count(engine: Engine, spec: ComputeSpec, table: str) -> int:
+    async with await session(engine, spec) as db:
+        return int(await db.fetchval(f"select count(*) from {table}"))
+
+
+async def put_away(engine: Engine, spec: ComputeSpec) -> None:
+    await engine.ensure_packed(spec.project_id, spec.volume_id)
+
+
+async def bring_back(engine: Engine, spec: ComputeSpec) -> None:
+    await engine.ensure_unpacked(spec.project_id, spec.volume_id)
+
+
+async def test_it_gives_most_of_its_disk_back_and_comes_back_as_it_was(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    await fill(engine, spec, "wide", 60_000)
+    await engine.ensure_suspended(spec.endpoint_id)
+    before = await engine.size(spec.volume_id)
+    for _ in range(2):
+        await put_away(engine, spec)
+    after = await engine.size(spec.volume_id)
+    assert before is not None
+    assert after is not None
+    assert after < before * 0.8
+    assert spec.volume_id in (await engine.observe()).volumes
+    for _ in range(2):
+        await bring_back(engine, spec)
+    assert await engine.ensure_running(spec) is Readiness.READY
+    assert await count(engine, spec, "wide") == 60_000
+
+
+async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> None:
+    await ensure_ready(engine, spec)
+    await engine.ensure_suspended(spec.endpoint_id)
+    await put_away(engine, spec)
+    copy = replace(branch_of(spec), volume_id=VolumeId.new(), parent=spec.volume_id)
+    for refused in (
+        engine.ensure_running(spec),
+        engine.ensure_branch(copy),
+        engine.look_into(branch_of(spec)),
+        engine.change(branch_of(spec), MakeDatabase(name="other", owner="neondb_owner")),
+    ):
+        with pytest.raises(EngineError, match="archived") as error:
+            await refused
+        assert not error.value.transient
+    assert copy.volume_id not in (await engine.observe()).volumes
+    await bring_back(engine, spec)
+    await engine.ensure_branch(copy)
+    assert await engine.ensure_running(spec) is Readiness.READY
+
+
+async def test_a_child_that_hardly_differs_from_its_parent_gives_back_what_it_can(
+    engine: Engine, spec: ComputeSpec
+) -> None:
+    await ensure_ready(engine, spec)
+    await fill(engine, spec, "inherited", 50_000)
+    child = await ensure_child(engine, spec)
+    assert await engine.ensure_running(child) is Readiness.READY
+    await fill(engine, child, "own", 10)
+    await engine.ensure_suspended(child.endpoint_id)
+    before = await engine.size(child.volume_id)
+    await put_away(engine, child)
+    after = await engine.size(child.volume_id)
+    assert before is not None
+    assert after is not None
+    assert after <= before + 8192, "it takes a note that it is put away, and no more"
+    with pytest.raises(EngineError, match="archived"):
+        await engine.ensure_running(child)
+    assert await count(engine, spec, "inherited") == 50_000, "the parent goes on"
+    await bring_back(engine, child)
+    assert await engine.ensure_running(child) is Readiness.READY
+    assert (await count(engine, child, "inherited"), await count(engine, child, "own")) == (50_000, 10)

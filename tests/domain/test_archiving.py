@@ -1,0 +1,77 @@
+"""Which branches are put away."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bough.domain.archiving import Patience, is_due, last_used
+from bough.domain.branch import BranchState
+from bough.domain.endpoint import EndpointState
+from stores import NOON, a_branch, a_project, an_endpoint
+
+PATIENCE = Patience(age=timedelta(days=14), idle=timedelta(hours=24))
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NOW = NOON + 14 * DAY
+BRANCH = a_branch(a_project(), is_default=False, state=BranchState.READY)
+ASLEEP = an_endpoint(BRANCH, state=EndpointState.IDLE, pending_state=None)
+
+
+def due(branch: Any = BRANCH, *endpoints: Any, now: Any = NOW, has_unarchived_children: bool = False) -> bool:
+    return is_due(branch, endpoints, PATIENCE, now, has_unarchived_children=has_unarchived_children)
+
+
+def test_an_old_branch_that_nobody_used_is_due_and_not_a_moment_earlier() -> None:
+    assert due()
+    assert due(BRANCH, ASLEEP)
+    assert not due(now=NOW - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"is_default": True},
+        {"is_protected": True},
+        {"deleted_at": NOON},
+        {"state": BranchState.INIT},
+        {"state": BranchState.ARCHIVED},
+        {"last_reset_at": NOW - HOUR},
+        {"state_changed_at": NOW - HOUR},  # it was brought back for somebody
+    ],
+    ids=str,
+)
+def test_one_that_must_stay_or_was_used_is_not_due(fields: dict[str, Any]) -> None:
+    assert not due(replace(BRANCH, **fields))
+
+
+def test_one_whose_children_are_there_is_not_due() -> None:
+    assert not due(has_unarchived_children=True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": EndpointState.ACTIVE},
+        {"pending_state": EndpointState.ACTIVE},
+        {"last_active": NOW - HOUR},
+        {"started_at": NOW - HOUR},
+        {"suspended_at": NOW - HOUR},
+        {"created_at": NOW - HOUR},
+        {"suspended_at": NOW - HOUR, "deleted_at": NOW - HOUR},
+    ],
+    ids=str,
+)
+def test_one_that_an_endpoint_uses_or_used_is_not_due(fields: dict[str, Any]) -> None:
+    assert not due(BRANCH, ASLEEP, replace(ASLEEP, **fields))
+
+
+def test_a_deleted_endpoint_does_not_run_whatever_its_row_says() -> None:
+    assert due(BRANCH, replace(ASLEEP, state=EndpointState.ACTIVE, deleted_at=NOON + DAY))
+
+
+def test_the_latest_use_counts() -> None:
+    used = replace(ASLEEP, last_active=NOON + 3 * DAY, started_at=NOON + 2 * DAY, suspended_at=NOON + 4 * DAY)
+    assert last_used(BRANCH, [used, ASLEEP]) == NOON + 4 * DAY
+    assert last_used(replace(BRANCH, last_reset_at=NOON + 5 * DAY), [used]) == NOON + 5 * DAY
+    assert last_used(BRANCH, []) == NOON

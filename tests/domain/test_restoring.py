@@ -1,0 +1,127 @@
+"""What a branch's history is after a restore, and which restores are refused."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from bough.domain import history, restoring
+from bough.domain.branch import Branch, Lineage, LineageStretch
+from bough.domain.history import HEAD, History, Past, Point, Target
+from bough.errors import Invalid, RuleBroken
+from bough.ids import BranchId, LineageId, ProjectId, VolumeId
+from stores import a_branch, a_project
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+FIRST, SECOND, THIRD = VolumeId("vol-first"), VolumeId("vol-second"), VolumeId("vol-third")
+BRANCH = BranchId("br-a")
+
+
+def at(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def lineage(volume: VolumeId, began: float) -> Lineage:
+    return Lineage(
+        id=LineageId(f"lin-{volume}"),
+        project_id=ProjectId("p"),
+        volume_id=volume,
+        created_at=NOON,
+        began_at=at(began),
+        began_lsn=f"0/{100 + 10 * int(began)}",
+    )
+
+
+def lived(volume: VolumeId, began: float, **stretch: Any) -> Past:
+    own = lineage(volume, began)
+    return Past(stretch=LineageStretch(branch_id=BRANCH, position=0, lineage_id=own.id, **stretch), lineage=own)
+
+
+def go_on(stretches: list[LineageStretch], volume: VolumeId, minute: float, known: list[Past]) -> list[Past]:
+    """The pasts of a branch that goes on with another volume."""
+    by_id = {past.lineage.id: past.lineage for past in known}
+    before = [Past(stretch=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
+    return [*before, lived(volume, minute, from_at=at(minute))]
+
+
+def found(pasts: list[Past], minute: float, now: float = 100) -> Target:
+    return History(pasts, timedelta(days=1), at(now)).target(Point(at=at(minute)), name="it", end=None)
+
+
+def test_after_going_back_twice_every_moment_means_what_the_branch_was_then() -> None:
+    """At 12:30 back to 12:10, at 12:50 back to 12:40; then at 13:10 back to before the first restore."""
+    pasts = [lived(FIRST, 0)]
+    once = go_on(restoring.gone_back(pasts, FIRST, "0/200", at(9)), SECOND, 30, pasts)
+    twice = go_on(restoring.gone_back(once, SECOND, "0/300", at(39)), THIRD, 50, once)
+    assert found(twice, 5) == Target(volume_id=FIRST, point=Point(at=at(5)))
+    assert found(twice, 20) == Target(volume_id=FIRST, point=Point(lsn="0/200"))
+    assert found(twice, 35) == Target(volume_id=SECOND, point=Point(at=at(35)))
+    assert found(twice, 45) == Target(volume_id=SECOND, point=Point(lsn="0/300"))
+    assert found(twice, 60) == Target(volume_id=THIRD, point=Point(at=at(60)))
+    fourth = VolumeId("vol-fourth")
+    far = go_on(restoring.gone_back(twice, FIRST, "0/150", at(4)), fourth, 70, twice)
+    assert [past.lineage.volume_id for past in far] == [FIRST, fourth]
+    assert found(far, 3) == Target(volume_id=FIRST, point=Point(at=at(3)))
+    assert found(far, 60) == Target(volume_id=FIRST, point=Point(lsn="0/150"))
+    assert found(far, 80) == Target(volume_id=fourth, point=Point(at=at(80)))
+
+
+def test_a_branch_that_goes_on_with_data_of_another_can_go_back_to_all_that_it_was() -> None:
+    pasts = [lived(FIRST, 0)]
+    reset = go_on(restoring.left(pasts, "0/200", at(30)), SECOND, 30, pasts)
+    assert found(reset, 29) == Target(volume_id=FIRST, point=Point(at=at(29)))
+    assert found(reset, 30) == Target(volume_id=SECOND, point=Point(at=at(30)))
+
+
+def test_what_nobody_keeps_any_more_leads_nowhere() -> None:
+    assert restoring.gone_back([lived(SECOND, 0)], FIRST, "0/200", at(9)) == []
+    assert restoring.left([], None, at(9)) == []
+
+
+def test_a_stretch_in_which_nothing_was_committed_ends_where_it_began() -> None:
+    (stretch,) = restoring.gone_back([lived(FIRST, 5)], FIRST, "0/200", None)
+    assert stretch.until_at == at(5)
+
+
+@pytest.mark.parametrize("point", [HEAD, Point(at=at(3)), Point(lsn="0/200")])
+def test_what_an_operation_is_told_is_read_as_it_was_written(point: Point) -> None:
+    target = Target(volume_id=FIRST, point=point)
+    assert history.read(history.written(target)) == target
+    assert history.read({}) is None
+
+
+def branch(**fields: Any) -> Branch:
+    return a_branch(a_project(), **fields)
+
+
+def check(
+    of: Branch, *, to_itself: bool, is_head: bool = False, preserves: bool = True, children: bool = False
+) -> None:
+    restoring.check_restorable(of, to_itself=to_itself, is_head=is_head, preserves=preserves, has_children=children)
+
+
+@pytest.mark.parametrize("to_itself", [True, False])
+def test_a_protected_branch_gets_no_other_data(to_itself: bool) -> None:
+    with pytest.raises(RuleBroken, match=r"is protected.*Unprotect it first"):
+        check(branch(is_protected=True), to_itself=to_itself)
+
+
+def test_to_itself_needs_a_point_and_a_name_for_what_is_there() -> None:
+    check(branch(), to_itself=True)
+    with pytest.raises(Invalid, match="source_lsn or source_timestamp"):
+        check(branch(), to_itself=True, is_head=True)
+    with pytest.raises(Invalid, match="preserve_under_name"):
+        check(branch(), to_itself=True, preserves=False)
+
+
+def test_children_need_somebody_to_go_to() -> None:
+    check(branch(), to_itself=False, is_head=True, preserves=False)
+    check(branch(), to_itself=False, children=True)
+    with pytest.raises(RuleBroken, match=r"has child branches.*preserve_under_name.*delete them first"):
+        check(branch(), to_itself=False, preserves=False, children=True)
+
+
+def test_a_reset_branch_lives_as_long_again() -> None:
+    expiring = branch(expires_at=at(10), ttl_seconds=600)
+    assert restoring.renewed_expiration(expiring, at(5)).expires_at == at(15)
+    assert restoring.renewed_expiration(branch(), at(5)).expires_at is None

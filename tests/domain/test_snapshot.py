@@ -1,0 +1,38 @@
+"""Snapshots: whose they may be, what they are called, when they end."""
+
+from datetime import UTC, timedelta, timezone
+
+import pytest
+
+from bough.domain import snapshot
+from bough.errors import Invalid, RuleBroken
+from bough.ids import BranchId
+from stores import NOON, a_branch, a_project
+
+
+def test_only_a_root_branch_has_them() -> None:
+    root = a_branch(a_project())
+    snapshot.check_is_root(root, "Snapshots")
+    child = a_branch(a_project(), name="dev", parent_id=BranchId("br-parent"))
+    with pytest.raises(RuleBroken, match="Snapshots only a root branch can have, and 'dev' has a parent"):
+        snapshot.check_is_root(child, "Snapshots")
+
+
+def test_an_end_is_to_come_and_kept_in_utc() -> None:
+    assert snapshot.check_expiry(None, NOON) is None
+    given = (NOON + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=9)))
+    kept = snapshot.check_expiry(given, NOON)
+    assert kept == given
+    assert kept is not None
+    assert kept.tzinfo is UTC
+    with pytest.raises(Invalid, match="is in the past; give a moment to come"):
+        snapshot.check_expiry(NOON, NOON)
+
+
+def test_names_are_made_free() -> None:
+    name = snapshot.usual_name("main", NOON.astimezone(timezone(timedelta(hours=2))))
+    assert name == "main 2026-01-01T12:00:00Z"
+    assert snapshot.free_name(name, ()) == name
+    assert snapshot.free_name("a", {"a", "a (2)", "b"}) == "a (3)"
+    assert snapshot.old_name("main", {"main"}) == "main (old)"
+    assert snapshot.old_name("main", {"main (old)", "main (old 2)"}) == "main (old 3)"

@@ -1,0 +1,128 @@
+"""A pack gives back exactly what was packed, or says that it cannot."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bough.engine.local.volumes.packs import Broken, TooLarge, Weight, pack, unpack, weight
+from requires import require_root
+from storages import picture
+
+ENOUGH = 2**40
+
+
+def no_check() -> None:
+    pass
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """With all that a tenant could put into a data folder."""
+    data = tmp_path / "data"
+    (data / "base" / "5" / "empty").mkdir(parents=True, mode=0o750)
+    for number, size in enumerate((0, 1, 511, 512, 8192, 3_000_000)):
+        (data / "base" / "5" / str(number)).write_bytes(os.urandom(size))
+    (data / "zeros").write_bytes(bytes(2_000_000))
+    (data / ("n" * 120)).mkdir()
+    (data / ("n" * 120) / ("long" * 30)).write_text("of a long name")
+    Path(os.fsdecode(os.fsencode(data) + b"/not \xff utf-8 \n")).write_text("odd")
+    (data / "dangling").symlink_to("/nowhere/at/all")
+    (data / "link").symlink_to("base/5")
+    (data / "runs").write_text("#!/bin/sh\n")
+    (data / "runs").chmod(0o755)
+    return data
+
+
+def packed(tree: Path, *, limit: int = ENOUGH) -> Path:
+    file = tree.with_name("data.pack")
+    pack({"data": tree}, file, limit=limit, check=no_check)
+    return file
+
+
+def unpacked(file: Path, name: str = "back") -> Path:
+    back = file.with_name(name)
+    back.mkdir(mode=0o700)
+    unpack(file, {"data": back}, no_check)
+    return back
+
+
+def without_times(tree: Path) -> dict[str, tuple[object, ...]]:
+    return {name: seen[:-1] for name, seen in picture(tree).items()}
+
+
+def test_all_comes_back_as_it_was(tree: Path) -> None:
+    tree.chmod(0o700)
+    file = packed(tree)
+    back = unpacked(file)
+    assert without_times(back) == without_times(tree)
+    assert back.stat().st_mode == tree.stat().st_mode
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_size < weight(tree).total
+
+
+def test_owners_come_back_too(tree: Path) -> None:
+    require_root()
+    for parent, folders, files in os.walk(tree):
+        for name in (*folders, *files):
+            os.chown(Path(parent, name), 200_123, 300_456, follow_symlinks=False)
+    os.chown(tree, 200_123, 300_456)
+    back = unpacked(packed(tree))
+    assert without_times(back) == without_times(tree)
+    assert (back.stat().st_uid, back.stat().st_gid) == (200_123, 300_456)
+
+
+def test_two_trees_are_kept_apart(tree: Path) -> None:
+    wal = tree.with_name("wal")
+    wal.mkdir()
+    (wal / "000000010000000000000001").write_bytes(os.urandom(5000))
+    file = tree.with_name("both.pack")
+    pack({"data": tree, "wal": wal}, file, limit=ENOUGH, check=no_check)
+    targets = {"data": tree.with_name("one"), "wal": tree.with_name("other")}
+    for target in targets.values():
+        target.mkdir()
+    unpack(file, targets, no_check)
+    assert without_times(targets["data"]) == without_times(tree)
+    assert without_times(targets["wal"]) == without_times(wal)
+
+
+def test_what_is_no_file_is_left_out_and_nobody_waits_for_it(tree: Path) -> None:
+    before = without_times(tree)
+    os.mkfifo(tree / "base" / "pipe")
+    assert without_times(unpacked(packed(tree))) == before
+
+
+def test_a_pack_that_is_no_gain_is_given_up(tree: Path) -> None:
+    with pytest.raises(TooLarge):
+        packed(tree, limit=1_000_000)
+
+
+def test_it_is_given_up_as_soon_as_there_is_no_room(tree: Path) -> None:
+    (tree / "large").write_bytes(os.urandom(40_000_000))
+
+    def refuse() -> None:
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        pack({"data": tree}, tree.with_name("data.pack"), limit=ENOUGH, check=refuse)
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "empty"])
+def test_a_broken_pack_is_found_out(tree: Path, harm: str) -> None:
+    file = packed(tree)
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    file.write_bytes(
+        {
+            "cut": whole[:-9],
+            "changed": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+            "empty": b"",
+        }[harm]
+    )
+    with pytest.raises(Broken):
+        unpacked(file)
+
+
+def test_what_a_tree_weighs_is_told_without_following_links(tree: Path) -> None:
+    total = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    assert weight(tree) == Weight(total, 3_000_000)

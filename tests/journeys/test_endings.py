@@ -1,0 +1,179 @@
+"""What is deleted comes back whole within its time, and after it every byte is gone."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import world
+from bough import clock
+from bough.domain.operation import OperationAction
+from branch_world import ask, create_branch, path_of, query, suspend
+from world import Platform
+
+Json = dict[str, Any]
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def platform() -> AsyncIterator[Platform]:
+    async with world.platform() as made:
+        yield made
+
+
+@contextmanager
+def later(by: timedelta) -> Iterator[None]:
+    moment = clock.now() + by
+    with pytest.MonkeyPatch.context() as then:
+        then.setattr(clock, "now", lambda: moment)
+        yield
+
+
+def on_disk(home: Path) -> set[str]:
+    """Whatever there is of projects: data, WAL, history, runs, users."""
+    kept = [home / name for name in ("volumes", "wal", "pg_wal", "run", "uids", "spool")]
+    return {str(path.relative_to(home)) for folder in kept if folder.exists() for path in folder.rglob("*")}
+
+
+def branch_path(made: Json) -> str:
+    return f"{path_of(made)}/branches/{made['branch']['id']}"
+
+
+async def wakes(platform: Platform, made: Json) -> None:
+    async with platform.working():
+        await platform.inner.plane.wakes.wake(made["endpoints"][0]["id"])
+
+
+async def pass_time(platform: Platform, by: timedelta) -> None:
+    """The tasks and their work, some time from now."""
+    with later(by):
+        await platform.run_tasks()
+    await platform.settle()
+
+
+async def write(platform: Platform, made: Json, table: str) -> None:
+    await query(platform, made, f"create table {table} as select generate_series(1, 1000) as n")
+
+
+async def add_replica(platform: Platform, made: Json) -> str:
+    body = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_only"}}
+    answer = await ask(platform, "POST", f"{path_of(made)}/endpoints", status=201, body=body)
+    await platform.settle()
+    return str(answer["endpoint"]["id"])
+
+
+async def test_a_deleted_branch_comes_back_with_its_data_and_its_connection_strings(platform: Platform) -> None:
+    made = await platform.ready_project()
+    branch = await create_branch(platform, made, name="dev")
+    await write(platform, branch, "kept")
+    await query(platform, branch, "create role by_sql login password 'npg_abcdefghijklmnop'")
+    replica = await add_replica(platform, branch)
+    before = await platform.engine.observe()
+    await ask(platform, "DELETE", branch_path(branch))
+    await platform.settle()
+    after = await platform.engine.observe()
+    assert after.running < before.running
+    assert len(before.volumes - after.volumes) == 1, "the replica's copy goes, and is made again"
+
+    answer = await ask(platform, "POST", f"{branch_path(branch)}/recover")
+    assert {each["id"] for each in answer["endpoints"]} == {branch["endpoints"][0]["id"], replica}
+    await platform.settle()
+    await wakes(platform, branch)
+    assert await query(platform, branch, "select count(*) from kept") == 1000
+    roles = (await ask(platform, "GET", f"{branch_path(branch)}/roles"))["roles"]
+    assert {each["name"] for each in roles} == {"neondb_owner", "by_sql"}
+    async with platform.working():
+        await platform.inner.plane.wakes.wake(replica)  # type: ignore[arg-type]
+    async with platform.connect(replica, "neondb_owner", "neondb") as client:
+        assert await client.fetchval("select count(*) from kept") == 1000
+
+
+async def test_after_its_time_every_byte_of_a_branch_is_gone(platform: Platform) -> None:
+    made = await platform.ready_project()
+    await suspend(platform, made)
+    before = on_disk(platform.settings.home)
+    branch = await create_branch(platform, made, name="dev")
+    await write(platform, branch, "gone")
+    await add_replica(platform, branch)
+    await ask(platform, "DELETE", branch_path(branch))
+    await platform.settle()
+    await pass_time(platform, DAY - timedelta(minutes=1))
+    assert on_disk(platform.settings.home) > before, "it could come back"
+    await pass_time(platform, DAY)
+    assert on_disk(platform.settings.home) == before
+    await ask(platform, "POST", f"{branch_path(branch)}/recover", status=422)
+    actions = [each.action for each in await platform.operations(made["project"]["id"])]
+    assert actions.count(OperationAction.DELETE_TIMELINE) == 1
+
+
+async def test_what_another_branch_was_or_stands_on_outlives_its_branch(platform: Platform) -> None:
+    """A branch that was reset from another begins with that one's data: it can go, and the other goes on."""
+    made = await platform.ready_project()
+    source = await create_branch(platform, made, name="source")
+    await write(platform, source, "there")
+    target = await create_branch(platform, made, name="target")
+    body = {"source_branch_id": source["branch"]["id"]}
+    await ask(platform, "POST", f"{branch_path(target)}/restore", body=body)
+    await platform.settle()
+    await ask(platform, "DELETE", branch_path(source))
+    await platform.settle()
+    await pass_time(platform, DAY)
+    await wakes(platform, target)
+    assert await query(platform, target, "select count(*) from there") == 1000
+    await ask(platform, "POST", f"{branch_path(source)}/recover", status=422)
+
+
+async def everything(platform: Platform) -> Json:
+    """A project with all that holds data: a child and its child, a replica, a deleted branch, an archived one, a
+    retired volume, a snapshot.
+    """
+    made = await platform.ready_project()
+    await write(platform, made, "kept")
+    child = await create_branch(platform, made, name="child")
+    await create_branch(platform, child, name="grandchild", endpoint=False)
+    await add_replica(platform, child)
+    deleted = await create_branch(platform, made, name="deleted", endpoint=False)
+    await ask(platform, "DELETE", branch_path(deleted))
+    archived = await create_branch(platform, made, name="archived", endpoint=False, archived=True)
+    assert (await ask(platform, "GET", branch_path(archived)))["branch"]["current_state"] == "archived"
+    reset = await create_branch(platform, made, name="reset", endpoint=False)
+    await ask(platform, "POST", f"{branch_path(reset)}/restore", body={"source_branch_id": made["branch"]["id"]})
+    await platform.settle()
+    await ask(platform, "POST", f"{branch_path(made)}/snapshot?name=before")
+    await platform.settle()
+    return made
+
+
+async def test_after_its_time_every_byte_of_a_project_is_gone(platform: Platform) -> None:
+    before = on_disk(platform.settings.home)
+    made = await everything(platform)
+    await ask(platform, "DELETE", path_of(made))
+    await platform.settle()
+    for _ in range(2):
+        await pass_time(platform, 7 * DAY)
+    assert on_disk(platform.settings.home) == before
+    async with platform.store.read() as rows:
+        project_id = made["project"]["id"]
+        assert await rows.projects.get(project_id) is None
+        assert await rows.branches.every_of(project_id) == []
+        assert await rows.lineages.volumes_of(project_id) == []
+        assert await rows.lineages.of_project(project_id) == []
+        assert await rows.snapshots.every_of(project_id) == []
+
+
+async def test_a_project_comes_back_with_its_snapshots_and_its_history(platform: Platform) -> None:
+    made = await everything(platform)
+    branches = await ask(platform, "GET", f"{path_of(made)}/branches")
+    snapshots = await ask(platform, "GET", f"{path_of(made)}/snapshots")
+    await ask(platform, "DELETE", path_of(made))
+    await platform.settle()
+    await pass_time(platform, 7 * DAY - timedelta(minutes=1))
+    await ask(platform, "POST", f"{path_of(made)}/recover")
+    await platform.settle()
+    assert await query(platform, made, "select count(*) from kept") == 1000
+    names = {each["name"] for each in (await ask(platform, "GET", f"{path_of(made)}/branches"))["branches"]}
+    assert names == {each["name"] for each in branches["branches"]}
+    assert await ask(platform, "GET", f"{path_of(made)}/snapshots") == snapshots

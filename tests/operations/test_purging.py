@@ -1,0 +1,92 @@
+"""A branch whose time to be recovered is over is removed for good, in a project that lives: again and again, with
+failures at each step, and with others that were what it was.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from bough.control import deletions
+from bough.control.branch_planning import NewBranch
+from bough.control.branches import Branches
+from bough.domain.branch import Branch, BranchState, LineageStretch
+from bough.domain.operation import Operation, OperationStatus
+from bough.ids import BranchId, ProjectId
+from bough.operations.actions.delete_timeline import DeleteTimeline
+from operations.test_every_action import failing_at, run, twice
+from world import Platform
+
+
+async def purged(platform: Platform, parent: Branch, name: str) -> Branch:
+    """A child that was deleted; its data is to go."""
+    async with platform.store.read() as rows:
+        project = await rows.projects.get(parent.project_id)
+    assert project is not None
+    made = await Branches(await platform.desk()).create(project, NewBranch(parent_id=parent.id, name=name))
+    await platform.settle()
+    async with platform.store.transaction() as rows:
+        fresh = await rows.branches.get(project.id, made.branch.id)
+        assert fresh is not None
+        gone = await deletions.remove(rows, fresh, method="user", recoverable_seconds=0)
+    return gone.branch
+
+
+async def root(platform: Platform) -> Branch:
+    made = await platform.ready_project()
+    async with platform.store.read() as rows:
+        found = await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
+    assert found is not None
+    return found
+
+
+async def enqueued(platform: Platform, branch: Branch) -> Operation:
+    wish = deletions.data_goes(branch)
+    async with platform.parts.queue.turn(wish.touch) as rows:
+        return (await platform.parts.queue.enqueue(rows, [wish], "test"))[0]
+
+
+async def test_each_step_may_be_repeated_and_its_row_stays(platform: Platform) -> None:
+    main = await root(platform)
+    branch = await purged(platform, main, "gone")
+    before = (await platform.engine.observe()).volumes
+    ended = await run(platform, twice(DeleteTimeline), await enqueued(platform, branch))
+    assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
+    assert before - (await platform.engine.observe()).volumes == {branch.volume_id}
+    async with platform.store.read() as rows:
+        assert await rows.branches.get(branch.project_id, branch.id) == branch
+        assert await rows.lineages.of_volume(branch.volume_id) is None
+        assert await rows.roles.of_branch(branch.id) == []
+        assert [each.name for each in await rows.branches.of_project(branch.project_id)] == ["main"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["stop", "remove"])
+async def test_after_a_failure_at_any_step_it_goes_all_the_same(platform: Platform, step: str, when: str) -> None:
+    branch = await purged(platform, await root(platform), "gone")
+    failing = failing_at(DeleteTimeline, step, when=when, times=2)
+    ended = await run(platform, failing, await enqueued(platform, branch))
+    assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 2)
+    assert branch.volume_id not in (await platform.engine.observe()).volumes
+
+
+@pytest.mark.parametrize("archived", [False, True])
+async def test_what_another_branch_was_is_retired_and_not_removed(platform: Platform, archived: bool) -> None:
+    """Of an archived one too: it is unpacked, so that its WAL can be kept."""
+    main = await root(platform)
+    branch = await purged(platform, main, "gone")
+    if archived:
+        await platform.engine.ensure_packed(branch.project_id, branch.volume_id)
+    async with platform.store.transaction() as rows:
+        lineage = await rows.lineages.of_volume(branch.volume_id)
+        assert lineage is not None
+        await rows.lineages.add_stretch(LineageStretch(branch_id=main.id, position=1, lineage_id=lineage.id))
+        if archived:
+            await rows.branches.save(replace(branch, state=BranchState.ARCHIVED))
+    ended = await run(platform, twice(DeleteTimeline), await enqueued(platform, branch))
+    assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
+    async with platform.store.read() as rows:
+        assert [each.id for each in await rows.lineages.retired()] == [branch.volume_id]
+        assert [past.lineage.volume_id for past in await rows.lineages.past(main.id)][-1] == branch.volume_id
+        assert await rows.lineages.past(branch.id) == []
+    await platform.engine.retire(branch.project_id, branch.volume_id)
+    assert branch.volume_id not in (await platform.engine.observe()).volumes

@@ -1,0 +1,234 @@
+"""Snapshots that are taken by schedules and that expire: which wishes are written, and when."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import stores
+from bough import clock
+from bough.config import DEFAULT_PLANS, Settings
+from bough.domain import history
+from bough.domain.branch import Branch, BranchState
+from bough.domain.history import HEAD, Point, Target
+from bough.domain.operation import SOURCE, OperationAction
+from bough.domain.project import Project
+from bough.domain.snapshot import SNAPSHOT, Snapshot
+from bough.domain.snapshot_schedule import Frequency, Item, SnapshotSchedule
+from bough.engine.port import Capabilities, Engine
+from bough.operations.actions import EVERY
+from bough.operations.events import Events
+from bough.operations.queue import Queue
+from bough.store.audit import AuditQuestion
+from bough.store.store import Store
+from bough.tasks.expire_snapshots import ExpireSnapshots
+from bough.tasks.take_snapshots import TakeSnapshots
+from stores import a_project, add_project, an_operation
+from world import PostgresServer
+
+FIVE = datetime(2026, 11, 17, 5, tzinfo=UTC)  # a Tuesday
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+DAILY = Item(frequency=Frequency.DAILY, hour=5, retention_seconds=86_400)
+HOURLY = Item(frequency=Frequency.HOURLY, retention_seconds=3600)
+
+
+@dataclass
+class Watch:
+    """The hour, and whether there is room on the disk."""
+
+    now: datetime = FIVE
+    refusal: str | None = None
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(installs={}, isolation=False, limits="", driver="plain", refuses_new=self.refusal)
+
+
+@dataclass
+class Scheduled:
+    """A project on whose root branch something is scheduled."""
+
+    store: Store
+    watch: Watch
+    project: Project
+    branch: Branch
+
+    def task(self, **settings: Any) -> TakeSnapshots:
+        queue = Queue(self.store, Events(), EVERY, 0.1)
+        return TakeSnapshots(Settings(**settings), self.store, cast(Engine, self.watch), queue)
+
+    async def run_at(self, now: datetime, **settings: Any) -> list[Snapshot]:
+        """All snapshots that are there after the task came by, the oldest first."""
+        self.watch.now = now
+        await self.task(**settings).run()
+        return await self.snapshots()
+
+    async def snapshots(self) -> list[Snapshot]:
+        async with self.store.read() as rows:
+            return list(reversed(await rows.snapshots.of_project(self.project.id)))
+
+    async def targets(self) -> list[Target | None]:
+        async with self.store.read() as rows:
+            work = await rows.operations.open_of(self.project.id)
+        assert all(each.action is OperationAction.CREATE_BRANCH for each in work)
+        assert all(each.parameters[SOURCE] == self.branch.id for each in work)
+        return [history.read(each.parameters) for each in work]
+
+    async def work_ends(self) -> None:
+        async with self.store.transaction() as rows:
+            for each in await rows.operations.open_of(self.project.id):
+                await rows.operations.save(replace(each, ended_at=self.watch.now))
+
+    async def schedules(self, *items: Item, next_at: datetime) -> None:
+        schedule = SnapshotSchedule(
+            branch_id=self.branch.id, project_id=self.project.id, items=items, next_at=next_at, updated_at=next_at
+        )
+        async with self.store.transaction() as rows:
+            await rows.snapshot_schedules.put(schedule)
+
+    async def next_at(self) -> datetime:
+        async with self.store.read() as rows:
+            found = await rows.snapshot_schedules.get(self.branch.id)
+        assert found is not None
+        return found.next_at
+
+
+@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
+async def scheduled(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Scheduled]:
+    watch = Watch()
+    async with stores.opened(request.param, tmp_path, postgres_server) as store:
+        monkeypatch.setattr(clock, "now", lambda: watch.now)
+        project = a_project()
+        branch, _ = await add_project(store, project, state=BranchState.READY)
+        yield Scheduled(store, watch, project, branch)
+
+
+async def test_when_its_moment_has_come_one_is_taken_once(scheduled: Scheduled) -> None:
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    assert await scheduled.run_at(FIVE - MINUTE) == []
+    (made,) = await scheduled.run_at(FIVE + MINUTE)
+    assert (made.name, made.is_manual) == ("main daily 2026-11-17 05:00", False)
+    assert (made.created_at, made.expires_at) == (FIVE + MINUTE, FIVE + MINUTE + DAY)
+    assert await scheduled.targets() == [Target(volume_id=scheduled.branch.volume_id, point=HEAD)]
+    assert await scheduled.next_at() == FIVE + DAY
+    await scheduled.work_ends()
+    assert len(await scheduled.run_at(FIVE + 2 * MINUTE)) == 1
+    assert len(await scheduled.run_at(FIVE + DAY)) == 2
+    async with scheduled.store.read() as rows:
+        lines = await rows.audit.page(AuditQuestion(action="take_snapshot"), 10, None)
+    assert [line.details["name"] for line in lines] == ["main daily 2026-11-18 05:00", "main daily 2026-11-17 05:00"]
+
+
+async def test_one_without_an_end_is_kept(scheduled: Scheduled) -> None:
+    await scheduled.schedules(Item(frequency=Frequency.HOURLY), next_at=FIVE)
+    (made,) = await scheduled.run_at(FIVE)
+    assert made.expires_at is None
+
+
+async def test_two_controls_take_it_once(scheduled: Scheduled) -> None:
+    await scheduled.schedules(DAILY, HOURLY, next_at=FIVE)
+    scheduled.watch.now = FIVE
+    tasks = [scheduled.task() for _ in range(4)]
+    await asyncio.gather(*(task.run() for task in tasks))
+    names = {each.name for each in await scheduled.snapshots()}
+    assert names == {"main daily 2026-11-17 05:00", "main hourly 2026-11-17 05:00"}
+
+
+async def test_after_downtime_the_newest_moment_of_each_is_made_up_for(scheduled: Scheduled) -> None:
+    """As it was then, as far as its history goes back."""
+    weekly = Item(frequency=Frequency.WEEKLY, hour=5, day=1)
+    await scheduled.schedules(HOURLY, DAILY, weekly, next_at=FIVE - 7 * DAY)
+    async with scheduled.store.transaction() as rows:
+        await rows.lineages.begin(scheduled.branch.volume_id, FIVE - HOUR, "0/100")
+    made = await scheduled.run_at(FIVE + 30 * MINUTE)
+    assert {(each.name, each.at) for each in made} == {
+        ("main weekly 2026-11-16 05:00", None),
+        ("main hourly 2026-11-17 05:00", FIVE),
+        ("main daily 2026-11-17 05:00", FIVE),
+    }
+    points = [target.point for target in await scheduled.targets() if target]
+    assert sorted(points, key=lambda point: not point.is_head) == [HEAD, Point(at=FIVE), Point(at=FIVE)]
+    assert await scheduled.next_at() == FIVE + HOUR
+
+
+async def test_without_history_what_is_there_now_is_taken(scheduled: Scheduled) -> None:
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    async with scheduled.store.transaction() as rows:
+        await rows.projects.save(replace(scheduled.project, history_retention_seconds=0))
+    await scheduled.run_at(FIVE + HOUR)
+    assert await scheduled.targets() == [Target(volume_id=scheduled.branch.volume_id, point=HEAD)]
+
+
+async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Scheduled) -> None:
+    """The disk is full, or the branch is being changed."""
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    scheduled.watch.refusal = "The disk is full."
+    assert await scheduled.run_at(FIVE) == []
+    scheduled.watch.refusal = None
+    busy = an_operation(
+        scheduled.project.id, branch_id=scheduled.branch.id, action=OperationAction.DELETE_TIMELINE, parameters={}
+    )
+    async with scheduled.store.transaction() as rows:
+        await rows.operations.add(busy)
+    assert await scheduled.run_at(FIVE + MINUTE) == []
+    await scheduled.work_ends()
+    assert len(await scheduled.run_at(FIVE + 2 * MINUTE)) == 1
+
+
+async def test_a_full_plan_leaves_a_moment_out(scheduled: Scheduled) -> None:
+    plans = {name: plan.model_copy(update={"snapshots": 1}) for name, plan in DEFAULT_PLANS.items()}
+    await scheduled.schedules(DAILY, HOURLY, next_at=FIVE)
+    (made,) = await scheduled.run_at(FIVE, plans=plans)
+    assert made.name == "main daily 2026-11-17 05:00"
+    assert await scheduled.next_at() == FIVE + HOUR
+
+
+async def test_names_that_somebody_took_are_left_to_them(scheduled: Scheduled) -> None:
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    (made,) = await scheduled.run_at(FIVE)
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    assert await scheduled.run_at(FIVE + MINUTE) == [made], "the moment was looked after"
+    async with scheduled.store.transaction() as rows:
+        await rows.snapshots.save(replace(made, is_manual=True))
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    assert [each.name for each in await scheduled.run_at(FIVE + MINUTE)][-1] == "main daily 2026-11-17 05:00 (2)"
+
+
+@pytest.mark.parametrize("state", ["archived", "deleted", "project deleted"])
+async def test_nothing_is_taken_of_what_is_away(scheduled: Scheduled, state: str) -> None:
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    async with scheduled.store.transaction() as rows:
+        if state == "archived":
+            await rows.branches.save(replace(scheduled.branch, state=BranchState.ARCHIVED))
+        elif state == "deleted":
+            await rows.branches.save(replace(scheduled.branch, deleted_at=FIVE))
+        else:
+            await rows.projects.save(replace(scheduled.project, deleted_at=FIVE))
+    assert await scheduled.run_at(FIVE) == []
+
+
+async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
+    await scheduled.schedules(DAILY, next_at=FIVE)
+    (made,) = await scheduled.run_at(FIVE)
+    task = ExpireSnapshots(scheduled.store, Queue(scheduled.store, Events(), EVERY, 0.1))
+    scheduled.watch.now = FIVE + DAY - MINUTE
+    assert await task.run() == ""
+    scheduled.watch.now = FIVE + DAY
+    assert await task.run() == "", "it is still being made"
+    await scheduled.work_ends()
+    assert await task.run() == "deleting 1 snapshots that expired"
+    assert await scheduled.snapshots() == []
+    async with scheduled.store.read() as rows:
+        (work,) = await rows.operations.open_of(scheduled.project.id)
+        (line,) = await rows.audit.page(AuditQuestion(action="expire_snapshot"), 10, None)
+    assert (work.action, work.parameters[SNAPSHOT]) == (OperationAction.DELETE_TIMELINE, made.id)
+    assert (line.thing, line.project_id, line.org_id) == (made.id, scheduled.project.id, scheduled.project.org_id)
+    assert await task.run() == ""
