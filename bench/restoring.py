@@ -49,7 +49,6 @@ class Restored:
     replaying: Times = field(default_factory=lambda: defaultdict(list))
 
     def round(self, wal_mb: int, share: float) -> None:
-        self._until_based()
         moment = asyncio.run(_written(self.project.target, wal_mb, share))
         watch = Stopwatch(self.times)
         branch = f"{self.project.path}/branches/{self.project.made['branch']['id']}"
@@ -72,16 +71,6 @@ class Restored:
             moment = asyncio.run(_written(self.by_hand.target, wal_mb, share))
             self.by_hand.until_archived()
             backup.restore(moment, self.kind)
-
-    def _until_based(self) -> None:
-        """Where it begins is the same for all: the base that follows the first writes after a restore was taken."""
-        asyncio.run(_written(self.project.target, 1, 0.5))
-        volume = _volume_of(self.project)
-        deadline = time.monotonic() + program.PATIENCE_WITH_WORK
-        while not any(self.project.platform.place.volumes.glob(f"base-*{volume}*/volume.json")):
-            if time.monotonic() > deadline:
-                raise RuntimeError("no base was taken")
-            time.sleep(0.1)
 
     def _forget(self, name: str) -> None:
         found = self.project.request("GET", f"{self.project.path}/branches?search={name.replace(' ', '%20')}")
@@ -128,6 +117,7 @@ def _filled(platform: Program, client: httpx2.Client, kind: Kind, server: Archiv
     project.request("PATCH", project.path, history)  # the filling is nothing to go back to
     asyncio.run(kind.fill(project.target))
     project.request("PATCH", project.path, {"project": {"history_retention_seconds": 3600}})
+    _until_based(project)
     return Restored(kind, project, server)
 
 
@@ -145,10 +135,14 @@ async def _written(target: Target, megabytes: int, share: float) -> datetime:
     return moment
 
 
-def _volume_of(project: Project) -> str:
-    """The volume that the default branch has now, as its compute's folder says."""
-    file = project.platform.home / "run" / f"{project.made['endpoints'][0]['id']}.json"
-    return str(json.loads(file.read_text())["volume_id"])
+def _until_based(project: Project) -> None:
+    """Its history begins with what was filled in."""
+    run = json.loads((project.platform.home / "run" / f"{project.made['endpoints'][0]['id']}.json").read_text())
+    deadline = time.monotonic() + program.PATIENCE_WITH_WORK
+    while not any(project.platform.place.volumes.glob(f"base-{run['volume_id']}-*/volume.json")):
+        if time.monotonic() > deadline:
+            raise RuntimeError("no base was taken")
+        time.sleep(0.1)
 
 
 def _promise(driver: str, made: list[Restored], sizes: Sizes, place: str) -> Promise:

@@ -58,6 +58,7 @@ async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> 
         engine.ensure_branch(copy),
         engine.look_into(branch_of(spec)),
         engine.change(branch_of(spec), MakeDatabase(name="other", owner="neondb_owner")),
+        engine.retire(spec.project_id, spec.volume_id),
     ):
         with pytest.raises(EngineError, match="archived") as error:
             await refused

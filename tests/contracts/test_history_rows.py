@@ -31,7 +31,7 @@ async def test_lineages_that_are_looked_after(store: Store) -> None:
     running, endpoint = await add_project(store, a_project(1), state=BranchState.READY, wal_position=2**40)
     asleep, _ = await add_project(store, a_project(2), state=BranchState.READY)
     await add_project(store, a_project(3))  # still being made
-    await add_project(store, a_project(4), state=BranchState.ARCHIVED)
+    archived, _ = await add_project(store, a_project(4), state=BranchState.ARCHIVED)
     await add_project(store, a_project(5, deleted_at=NOON, recoverable_until=NOON + HOUR), state=BranchState.READY)
     deleted, _ = await add_project(
         store, a_project(6), state=BranchState.READY, deleted_at=NOON, recoverable_until=NOON + HOUR
@@ -44,7 +44,7 @@ async def test_lineages_that_are_looked_after(store: Store) -> None:
         every = {each.volume_id: each for each in await rows.histories.every()}
         [own] = await rows.histories.of_project(asleep.project_id)
     assert (written.volume_id, written.branch_id, written.wal_position) == (running.volume_id, running.id, 2**40)
-    assert every.keys() == {each.volume_id for each in (running, asleep, deleted, gone)}
+    assert every.keys() == {each.volume_id for each in (running, asleep, archived, deleted, gone)}
     assert every[running.volume_id] == written
     assert every[gone.volume_id].branch_id is None
     assert own == every[asleep.volume_id]

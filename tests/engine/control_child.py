@@ -8,9 +8,10 @@ import asyncio
 import json
 import sys
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
-from bough import log
+from bough import clock, log
 from bough.config import Settings
 from bough.domain.change import MakeRole
 from bough.domain.history import Point
@@ -75,6 +76,10 @@ class Verbs:
 
     async def ensure_absent(self, given: Given) -> None:
         await self._engine.ensure_absent(ProjectId(given.project), VolumeId(given.volume))
+
+    async def keep_history(self, given: Given) -> None:
+        """Of a few seconds: who is older than that gets a base."""
+        await self._engine.keep_history(VolumeId(given.volume), clock.now() - timedelta(seconds=6))
 
     async def change(self, given: Given) -> None:
         await self._engine.change(given.branch(self._install), MakeRole(name=given.role, verifier=VERIFIER))

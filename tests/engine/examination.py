@@ -17,7 +17,7 @@ async def findings(walk: Walk, settings: Settings, machine: Machine) -> str:
     found += machine.disorder()
 
     await walk.control.start()
-    for branch in tuple(walk.branches):
+    for branch in reversed(tuple(walk.branches)):  # a child's history stands on its parent's
         await walk.drop(branch)
     await walk.control.end()
     await _sweep_the_pool(settings)

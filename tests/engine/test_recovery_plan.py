@@ -131,6 +131,10 @@ def test_the_timeline_is_gone_to_only_from_another() -> None:
     assert first([based, root(begin(3 * SEGMENT))], HEAD).timeline is None
 
 
+def test_nothing_was_before_the_template() -> None:
+    assert plans([root()], TEMPLATE, Point(lsn="0/10")) == []
+
+
 def test_the_next_way_is_a_longer_one() -> None:
     bases = [begin(each * SEGMENT) for each in (2, 5)]
     ways = plans([root(*bases)], TEMPLATE, HEAD)

@@ -99,15 +99,20 @@ class Walk:
     async def _round(self) -> None:
         """Some verbs at once, with writers beside them, and maybe a kill in the middle."""
         grows = len(self.branches) < self._most and self._dice.random() < 0.7
-        doomed = None if grows or not self.branches else self._dice.choice(self.branches)
+        doomed = None if grows or not self.branches else self._dice.choice(self._childless())
         others = [branch for branch in self.branches if branch is not doomed]
-        moves = (self._wake, self._wake, self._sleep, self._look, self._change, self._stand)
+        moves = (self._wake, self._wake, self._sleep, self._look, self._change, self._stand, self._keep)
         work = [self._write(branch, self._dice.randint(1, 20)) for branch in self._some(others, 2)]
         work += [self._dice.choice(moves)(branch) for branch in self._some(others, self._dice.randint(0, 2))]
         work.append(self.drop(doomed) if doomed else self._grow())
         await _together([*work, self._trouble(self._dice.random())])
         while any(branch.unfinished for branch in self.branches):
             await self._finish()
+
+    def _childless(self) -> list[Branch]:
+        """Nobody's history stands on these."""
+        parents = {branch.parent for branch in self.branches}
+        return [branch for branch in self.branches if branch not in parents]
 
     def _some(self, branches: list[Branch], count: int) -> list[Branch]:
         return self._dice.sample(branches, min(count, len(branches)))
@@ -154,6 +159,9 @@ class Walk:
     async def _change(self, branch: Branch) -> None:
         if not branch.is_still or await self._do(branch, "ensure_running"):
             await self._do(branch, "change")
+
+    async def _keep(self, branch: Branch) -> None:
+        await self._do(branch, "keep_history")
 
     async def _stand(self, branch: Branch) -> None:
         branch.is_still = True

@@ -4,15 +4,19 @@ import json
 import os
 import shutil
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import world
+from bough import clock
 from bough.control import history_notes
-from bough.domain.branch import Lineage
-from bough.ids import BranchId, VolumeId
+from bough.domain.branch import BranchState, Lineage
+from bough.domain.operation import OperationAction
+from bough.ids import BranchId, ProjectId, VolumeId
+from bough.operations.action import Wish
 from bough.postgres import conf
 from bough.tasks.history_alarm import HistoryAlarm
 from bough.tasks.keep_history import KeepHistory
@@ -134,3 +138,38 @@ async def test_a_compute_from_before_there_was_history_has_one_from_its_next_sta
     await measured_and_kept(platform, task_of(platform))
     assert (await lineage_of(platform, made)).began_at is not None
     assert len(bases(platform, volume)) == 1
+
+
+async def test_the_history_of_an_archived_branch_goes_with_its_window(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await platform.ready_project(history_retention_seconds=3600)
+    for table in ("a", "b"):
+        await platform.query(made, WRITE.format(table))
+        await measured_and_kept(platform, task_of(platform))
+    before = await lineage_of(platform, made)
+    assert len(bases(platform, before.volume_id)) == 2
+    project_id, branch_id = ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"])
+    await platform.client.post(f"{API}/projects/{project_id}/endpoints/{made['endpoints'][0]['id']}/suspend")
+    await platform.settle()
+    async with platform.store.transaction() as rows:
+        wish = Wish(OperationAction.TIMELINE_ARCHIVE, project_id, branch_id)
+        await platform.parts.queue.enqueue(rows, [wish], "test")
+    await platform.settle()
+    later = clock.now() + timedelta(hours=2)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    await task_of(platform).run()
+    after = await lineage_of(platform, made)
+    assert len(bases(platform, before.volume_id)) == 1
+    assert after.history_bytes < before.history_bytes
+    assert not platform.parts.history_figures.troubles()
+    monkeypatch.undo()
+    async with platform.store.read() as rows:
+        branch = await rows.branches.get(project_id, branch_id)
+    assert branch is not None
+    assert branch.state is BranchState.ARCHIVED
+    body = {"branch": {"parent_id": branch_id}, "endpoints": [{"type": "read_write"}]}
+    child = (await platform.client.post(f"{API}/projects/{project_id}/branches", json=body)).json()
+    await platform.settle()
+    async with platform.connect(child["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
+        assert await client.fetchval("select count(*) from b") == 20000

@@ -119,10 +119,10 @@ async def test_one_whose_window_was_changed_is_looked_at(bench: Bench) -> None:
 
 async def test_what_is_not_there_to_be_kept_is_left_alone(bench: Bench) -> None:
     await bench.branch(state=BranchState.INIT)
-    await bench.branch(state=BranchState.ARCHIVED)
     await bench.branch(deleted_at=NOON)
+    archived = await bench.branch(state=BranchState.ARCHIVED)
     recoverable = await bench.branch(deleted_at=NOON, recoverable_until=NOON + HOUR)
-    assert await bench.after(0) == [recoverable.volume_id]
+    assert set(await bench.after(0)) == {archived.volume_id, recoverable.volume_id}
 
 
 async def test_what_open_work_was_told_to_go_back_to_is_left_alone_until_it_is_over(bench: Bench) -> None:
@@ -138,6 +138,14 @@ async def test_what_open_work_was_told_to_go_back_to_is_left_alone_until_it_is_o
     async with bench.store.transaction() as rows:
         await rows.operations.save(replace(work, status=OperationStatus.FINISHED, ended_at=NOON))
     assert await bench.after(3600) == [branch.volume_id]
+
+
+async def test_a_branch_that_is_being_removed_is_left_alone(bench: Bench) -> None:
+    branch = await bench.branch(deleted_at=NOON, recoverable_until=NOON)
+    work = an_operation(branch.project_id, action=OperationAction.DELETE_TIMELINE, branch_id=branch.id)
+    async with bench.store.transaction() as rows:
+        await rows.operations.add(work)
+    assert await bench.after(0) == []
 
 
 async def test_rows_say_how_it_stands_and_never_move_back(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bough import clock
 from bough.control.figures import Figures
 from bough.control.resting import rest
 from bough.domain.branch import Branch
@@ -106,6 +107,24 @@ async def test_a_measure_that_comes_late_changes_nothing(platform: Platform) -> 
     async with platform.store.transaction() as rows:
         await measuring.note(rows, endpoint, early)
     assert await used(platform, made) == before
+
+
+async def test_a_measure_of_what_a_branch_was_before_a_restore_tells_nothing_of_it(platform: Platform) -> None:
+    made = await platform.ready_project()
+    endpoint = await platform.endpoint(made)
+    await use(platform, made, "one")
+    late = await measuring.measure(platform.engine, endpoint)
+    assert late is not None
+    async with platform.store.transaction() as rows:
+        [past] = await rows.lineages.past(endpoint.branch_id)
+        restored = replace(past.stretch, from_at=clock.now())
+        await rows.lineages.write_past(endpoint.branch_id, [past.stretch, restored])
+    _, before = await used(platform, made)
+    async with platform.store.transaction() as rows:
+        await measuring.note(rows, endpoint, late)
+    usage, after = await used(platform, made)
+    assert after == before
+    assert usage.cpu_seconds == pytest.approx(late.cpu_seconds)
 
 
 async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) -> None:

@@ -3,7 +3,7 @@
 What open work was told to go back to is left alone until that work is over: it was asked for while it was there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from typing import Any
 from bough import clock
 from bough.domain import retention
 from bough.domain.branch import Branch, BranchState, Lineage
+from bough.domain.operation import Operation, Reach, touch_of
 from bough.domain.project import Project
 from bough.engine.port import Engine, Kept
 from bough.ids import LineageId, ProjectId, VolumeId
@@ -57,11 +58,11 @@ async def wanted(rows: Rows, volume_id: VolumeId) -> Wish | None:
     if lineage is None or project is None or project.deleted_at is not None:
         return None
     # Before the moment is taken: whoever asks to go back after this asks for a later moment.
-    if await is_named(rows, project.id, volume_id):
-        return None
+    open_work = await rows.operations.open_of(project.id)
     opens_at = _opens_at(project)
     holders = await rows.lineages.holders(lineage.id)
-    if any(holder.volume_id == volume_id and holder.state is not BranchState.READY for holder in holders):
+    present = [holder for holder in holders if holder.volume_id == volume_id]
+    if _is_named(volume_id, open_work) or any(_is_in_hand(holder, open_work) for holder in present):
         return None
     found: list[tuple[datetime, Branch]] = []
     cuts = False
@@ -92,7 +93,18 @@ async def cut(rows: Rows, lineage_id: LineageId) -> list[Branch]:
 
 async def is_named(rows: Rows, project_id: ProjectId, volume_id: VolumeId) -> bool:
     """Whether open work of the project has the volume among what it was told."""
-    return any(_names(operation.parameters, volume_id) for operation in await rows.operations.open_of(project_id))
+    return _is_named(volume_id, await rows.operations.open_of(project_id))
+
+
+def _is_named(volume_id: VolumeId, open_work: Iterable[Operation]) -> bool:
+    return any(_names(operation.parameters, volume_id) for operation in open_work)
+
+
+def _is_in_hand(branch: Branch, open_work: Iterable[Operation]) -> bool:
+    """Whether it is being made, removed, put away or given other data."""
+    touches = [touch_of(operation) for operation in open_work]
+    is_taken = any(touch.reach is Reach.BRANCH and branch.id in (touch.branch_id, touch.also_id) for touch in touches)
+    return is_taken or branch.state is BranchState.INIT
 
 
 def _names(value: Any, volume_id: VolumeId) -> bool:

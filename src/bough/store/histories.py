@@ -16,7 +16,7 @@ from bough.store.tables import branch_lineages, branches, endpoints, lineages, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivingLineage:
-    """A lineage of a project that lives; nobody puts its data away or makes it just now."""
+    """A lineage of a project that lives, and of no branch that is still being made."""
 
     id: LineageId
     volume_id: VolumeId
@@ -41,7 +41,7 @@ _EVERY = (
     .outerjoin(branches, sa.and_(branches.c.volume_id == lineages.c.volume_id, _HAS_DATA))
     .where(
         projects.c.deleted_at.is_(None),
-        branches.c.id.is_(None) | (branches.c.state == BranchState.READY),
+        branches.c.id.is_(None) | (branches.c.state != BranchState.INIT),
     )
 )
 _OF_PROJECT = _EVERY.where(same(lineages.c.project_id))

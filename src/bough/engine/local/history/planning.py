@@ -77,7 +77,7 @@ class Stretch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Generic[B]):
     begins: B
-    stretches: Sequence[Stretch]  # oldest first; the last is of the volume itself
+    stretches: Sequence[Stretch]  # oldest first; none is empty
     timeline: int | None  # to be gone to; None: it stays on the one that it begins with
     volumes: Sequence[VolumeId]  # whose lives it goes through, the youngest first
     timelines: frozenset[int]  # on the way, which have a file that says where they begin
@@ -90,7 +90,7 @@ def plans(lives: Sequence[Life[B]], template: B | None, point: Point) -> list[Pl
         found += [_plan(lives[: depth + 1], base, point) for base in reversed(_usable(lives[: depth + 1], point))]
         if lives[depth].first_segment is None:
             return found
-    if template is not None:
+    if template is not None and _is_before(template, point):
         found.append(_plan(lives, template, point))
     return found
 
@@ -133,8 +133,7 @@ def _plan(lives: Sequence[Life[B]], begins: B, point: Point) -> Plan[B]:
 def _last_number(life: Life[B], point: Point) -> int | None:
     """The last segment that can matter; None when that is not known.
 
-    A moment is passed when a base is made after it, and where
-    that one ended was certainly written before the next began.
+    When a base was made after a moment, all that was committed by then was written before the next base began.
     """
     if point.lsn is not None:
         return wal.number_at(lsn.number(point.lsn))

@@ -37,6 +37,7 @@ class Retiring:
             if self._archives.record(volume) is None:
                 raise EngineError("The branch's volume does not exist.", transient=False)
             return
+        folder.check_not_put_away()
         self._archives.ensure(volume, folder.owner)
         self._add_tail(volume, folder)
         self._archives.keep_record(volume, record)
