@@ -115,26 +115,17 @@ async def failures(compute: Compute) -> str | None:
 
 
 async def test_a_spare_has_no_archive_and_the_branch_that_takes_it_does() -> None:
-    with home_folder(warm_pool=1) as settings:
-        async with WarmHome.opened(settings) as home:
-            await home.spares(1)
-            assert list((settings.home / "wal").iterdir()) == []
-            compute = await home.project()
-            assert await compute.run() is Readiness.READY
-            await is_archived(compute, await switch(compute))
-            record = home.engine._volumes.folder(compute.spec.volume_id).read()
-            assert record is not None
-            assert record.born is not None
-            assert record.first_segment is not None
-            assert record.made_at is not None
-        assert "\n".join(Machine(settings).disorder()) == ""
-
-
-async def test_a_control_that_was_killed_during_the_hand_over_left_no_archive() -> None:
+    """Whenever the control that hands it over is killed."""
     with home_folder(warm_pool=1) as settings:
         first = await WarmHome.begun(settings)
         await first.spares(1)
+        assert list((settings.home / "wal").iterdir()) == []
         compute = await first.project()
+        assert place(compute).is_dir()
+        assert (compute.volume / "archive").resolve() == place(compute)
+        record = first.engine._volumes.folder(compute.spec.volume_id).read()
+        assert record is not None
+        assert None not in (record.born, record.first_segment, record.made_at)
         (compute.volume / "archive").unlink()
         place(compute).rmdir()
         (settings.home / "wal" / VolumeId.new()).mkdir()  # of a branch that never came

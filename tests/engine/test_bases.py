@@ -15,10 +15,17 @@ from bough.engine.local.history.bases import Base
 from bough.engine.port import Readiness
 from engine.consistency import Machine
 from engine.going_back import fill, numbers, seen_at, up_to, write
-from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_on
+from engine.homes import DRIVERS, Compute, Home, home_on
 
 
-@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
+# The other tests here are on plain.
+EVERYDAY = ("reflink", "btrfs+wal")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[each if each in EVERYDAY else pytest.param(each, marks=pytest.mark.long) for each in DRIVERS],
+)
 def any_settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     with home_on(request.param) as settings:
         yield settings

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from bough import clock
-from bough.config import Settings
+from bough.config import Settings, running_as_root
 from bough.domain.history import HEAD, Point
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.history import keeping
 from bough.engine.local.history.bases import Base
+from bough.engine.local.installs.installs import Install
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.port import EngineError, Kept, Readiness, StoodOn
 from bough.postgres import archiving, wal
@@ -327,3 +328,28 @@ async def test_how_much_a_volume_has_for_itself(any_home: Home) -> None:
     await compute.suspend()
     await retire(compute)
     assert await any_home.engine.size(compute.spec.volume_id) is None
+
+
+async def test_nothing_is_thrown_away_that_a_volume_with_a_broken_record_may_need(home: Home) -> None:
+    parent = await home.compute()
+    await write(parent, 1)
+    child = await home.child(parent)
+    file = child.volume / "volume.json"
+    whole = file.read_bytes()
+    await emit(parent, 10)
+    file.write_text("{")
+    before = segments(parent)
+    base = await home.engine._bases.take(parent.spec.volume_id, record(parent), await pinned(parent))
+    assert base is not None
+    with pytest.raises(EngineError, match="is broken"):
+        await keep(parent, clock.now())
+    assert segments(parent)[: len(before)] == before
+    neighbour = await home.compute()
+    if running_as_root():  # then a volume's owner is known by its files
+        await keep(neighbour, clock.now())
+    file.write_bytes(whole)
+    await keep(parent, clock.now())
+
+
+async def pinned(compute: Compute) -> Install:
+    return await compute.home.engine._offer.pinned(compute.spec.install)

@@ -12,6 +12,7 @@ from typing import Any
 from bough import clock
 from bough.domain import retention
 from bough.domain.branch import Branch, BranchState, Lineage
+from bough.domain.history import Past
 from bough.domain.operation import Operation, Reach, touch_of
 from bough.domain.project import Project
 from bough.engine.port import Engine, Kept
@@ -77,18 +78,29 @@ async def wanted(rows: Rows, volume_id: VolumeId) -> Wish | None:
     return Wish(lineage=lineage, holder=holder, since=since, cuts=cuts)
 
 
-async def cut(rows: Rows, lineage_id: LineageId) -> list[Branch]:
-    """Who can still go back to the lineage. Of the others, and of what they all were before, the stretches go."""
-    still: list[Branch] = []
+async def is_wanted(rows: Rows, lineage_id: LineageId) -> bool:
+    """Whether a branch can still go back to it."""
     for holder in await rows.lineages.holders(lineage_id):
-        project = await rows.projects.get(holder.project_id)
-        pasts = await rows.lineages.past(holder.id)
-        gone = retention.unwanted(pasts, _opens_at(project)) if project else []
+        kept, _ = await _sorted(rows, holder)
+        if any(past.lineage.id == lineage_id for past in kept):
+            return True
+    return False
+
+
+async def cut(rows: Rows, lineage_id: LineageId) -> None:
+    """Of the branches that were this, the stretches go that they cannot go back to any more."""
+    for holder in await rows.lineages.holders(lineage_id):
+        _, gone = await _sorted(rows, holder)
         for past in gone:
             await rows.histories.cut(past.stretch)
-        if any(past.lineage.id == lineage_id for past in pasts[len(gone) :]):
-            still.append(holder)
-    return still
+
+
+async def _sorted(rows: Rows, branch: Branch) -> tuple[list[Past], list[Past]]:
+    """What it can go back to, and what not."""
+    project = await rows.projects.get(branch.project_id)
+    pasts = await rows.lineages.past(branch.id)
+    gone = retention.unwanted(pasts, _opens_at(project)) if project else []
+    return pasts[len(gone) :], gone
 
 
 async def is_named(rows: Rows, project_id: ProjectId, volume_id: VolumeId) -> bool:

@@ -48,9 +48,9 @@ class RetireVolumes:
 
     async def _remove(self, volume: Volume) -> bool:
         """The rows go last: while they are there it is tried again."""
-        async with self._store.transaction(lasting=False) as rows:
+        async with self._store.read() as rows:
             lineage = await rows.lineages.of_volume(volume.id)
-            if lineage is not None and await keeping.cut(rows, lineage.id):
+            if lineage is not None and await keeping.is_wanted(rows, lineage.id):
                 return False
         await self._engine.ensure_absent(volume.project_id, volume.id)
         async with self._store.transaction(lasting=False) as rows:

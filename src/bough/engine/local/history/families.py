@@ -14,6 +14,7 @@ from bough.engine.local.history.needs import Kin
 from bough.engine.local.history.planning import Life
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.port import EngineError
 from bough.ids import ProjectId, VolumeId
 
 _Mark = tuple[int, int]  # of a file: another one has another
@@ -27,9 +28,16 @@ class Families:
         self._archives = archives
         self._read: dict[VolumeId, tuple[_Mark, VolumeRecord]] = {}
 
-    def of(self, project: ProjectId) -> dict[VolumeId, Kin[Base]]:
-        """The volumes of a project, also those of which only the history is left. Replicas have none."""
-        records = {name: record for name, record in self._records() if record.project_id == project}
+    def of(self, project: ProjectId, broken: list[VolumeId] | None = None) -> dict[VolumeId, Kin[Base]]:
+        """The volumes of a project, also those of which only the history is left. Replicas have none.
+
+        Those whose records are broken, and may be any project's, are added to `broken`.
+        """
+        records = {
+            name: record
+            for name, record in self._records([] if broken is None else broken)
+            if record.project_id == project
+        }
         of_each: dict[VolumeId, list[Base | None]] = defaultdict(list)
         for name, record in records.items():
             if record.base_of is not None:
@@ -40,21 +48,25 @@ class Families:
             if record.base_of is None and not record.is_replica
         }
 
-    def _records(self) -> Iterator[tuple[VolumeId, VolumeRecord]]:
+    def _records(self, broken: list[VolumeId]) -> Iterator[tuple[VolumeId, VolumeRecord]]:
         present = [*self._volumes.every(), *self._archives.retired()]
         for gone in self._read.keys() - set(present):
             del self._read[gone]
         for name in present:
-            record = self._record(name)
-            if record is not None:
-                yield name, record
+            try:
+                record = self._record(name)
+            except EngineError:
+                broken.append(name)
+            else:
+                if record is not None:
+                    yield name, record
 
     def _record(self, name: VolumeId) -> VolumeRecord | None:
         mark = _mark(self._volumes.folder(name).path / "volume.json") or _mark(self._archives.noted(name))
         known = self._read.get(name)
         if mark is None or (known is not None and known[0] == mark):
             return known[1] if known is not None and mark is not None else None
-        record = self._archives.record(name)  # if one is broken, nobody knows what its volume stands on
+        record = self._archives.record(name)
         if record is not None:
             self._read[name] = (mark, record)
         return record

@@ -92,7 +92,10 @@ class Figures:
 def _is_grounded(ancestry: Ancestry) -> bool:
     if not ancestry.lives:
         return False
-    begins = Point(lsn=lsn.text(ancestry.lives[0].forks_at))
+    forks_at = ancestry.lives[0].forks_at
+    if len(ancestry.lives) == 1 and ancestry.template is not None:  # a root: where the template ends, it begins
+        forks_at = max(forks_at, lsn.number(ancestry.template.lsn))
+    begins = Point(lsn=lsn.text(forks_at))
     return bool(plans(ancestry.lives, ancestry.template, begins))
 
 

@@ -14,7 +14,7 @@ from bough.engine.local.history.turns import Turns
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import StoodOn
+from bough.engine.port import EngineError, StoodOn
 from bough.ids import ProjectId, VolumeId
 from bough.postgres import archiving, wal
 
@@ -51,7 +51,9 @@ class Pruning:
         is_same = len(alone.bases) == len(own.life.bases) and alone.begins_itself == record.begins_itself
         if is_same and not self._useless(volume, alone):  # most often: nobody else need be looked at
             return []
-        family = {**self._families.of(record.project_id), volume: own}
+        broken: list[VolumeId] = []
+        family = {**self._families.of(record.project_id, broken), volume: own}
+        self._check_known(volume, broken)
         needed = needs(volume, family, since)
         if needed.begins_itself != record.begins_itself:
             self._write(volume, replace(record, begins_itself=needed.begins_itself))
@@ -60,6 +62,23 @@ class Pruning:
             self._bases.hide(base)
         self._unlink(volume, self._useless(volume, needed))
         return dropped
+
+    def _check_known(self, volume: VolumeId, broken: list[VolumeId]) -> None:
+        """Nobody knows what a volume stands on whose record is broken; but whose it is, its files tell."""
+        for other in broken:
+            if self._uids(other) & self._uids(volume):
+                raise EngineError(
+                    f"The record of the volume {other} is broken, so no history is thrown away that it may stand on: "
+                    "put its volume.json back from a backup.",
+                    transient=False,
+                )
+
+    def _uids(self, volume: VolumeId) -> set[int]:
+        found = set()
+        for path in (self._volumes.folder(volume).data, self._archives.folder(volume)):
+            with suppress(FileNotFoundError):
+                found.add(path.stat().st_uid)
+        return found
 
     def _hide_all(self, project: ProjectId, volume: VolumeId) -> list[Base]:
         family = self._families.of(project)
