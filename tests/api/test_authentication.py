@@ -13,6 +13,8 @@ from compat.contract import Operation
 BRANCHES = "/projects/{project_id}/branches"
 BRANCH = f"{BRANCHES}/{{branch_id}}"
 ENDPOINTS = "/projects/{project_id}/endpoints"
+SNAPSHOTS = "/projects/{project_id}/snapshots"
+SNAPSHOT = f"{SNAPSHOTS}/{{snapshot_id}}"
 ORGANIZATION = "/organizations/{org_id}"
 PROJECT_ROLE = "/projects/{project_id}/members/{member_id}/role"
 TRANSFERS = ("/organizations/{source_org_id}/projects/transfer", "/users/me/projects/transfer")
@@ -20,6 +22,8 @@ BODIES: dict[Operation, Any] = {
     Operation("POST", BRANCHES): {},
     Operation("PATCH", BRANCH): {"branch": {}},
     Operation("POST", f"{BRANCH}/restore"): {"source_branch_id": "br-none"},
+    Operation("PUT", f"{BRANCH}/backup_schedule"): {"schedule": []},
+    Operation("PATCH", SNAPSHOT): {"snapshot": {}},
     Operation("POST", f"{BRANCH}/roles"): {"role": {"name": "app"}},
     Operation("POST", f"{BRANCH}/databases"): {"database": {"name": "app", "owner_name": "app"}},
     Operation("PATCH", f"{BRANCH}/databases/{{database_name}}"): {"database": {}},
@@ -47,6 +51,13 @@ AUTHORIZATION_CASES = {
     Operation("GET", f"{BRANCHES}/count"): 404,
     Operation("GET", f"{BRANCH}/endpoints"): 404,
     Operation("POST", f"{BRANCH}/restore"): 404,
+    Operation("POST", f"{BRANCH}/recover"): 404,
+    Operation("POST", f"{BRANCH}/finalize_restore"): 404,
+    Operation("POST", f"{BRANCH}/snapshot"): 404,
+    **{Operation(method, f"{BRANCH}/backup_schedule"): 404 for method in ("GET", "PUT")},
+    Operation("GET", SNAPSHOTS): 404,
+    **{Operation(method, SNAPSHOT): 404 for method in ("PATCH", "DELETE")},
+    Operation("POST", f"{SNAPSHOT}/restore"): 404,
     Operation("POST", f"{BRANCH}/set_as_default"): 404,
     Operation("POST", f"{BRANCH}/set_as_primary"): 404,
     **{Operation(method, f"{BRANCH}/roles"): 404 for method in ("GET", "POST")},

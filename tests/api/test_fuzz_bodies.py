@@ -112,6 +112,7 @@ async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> Non
     if changed is not None:
         event("changed")
         assert (await caller.project(project_id))["updated_at"] == changed["project"]["updated_at"]
+        await caller.sees_work_end(project_id)  # of a change to how much history is kept
 
 
 @st.composite

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from bough import clock
-from bough.engine.port import DatabaseNow, Engine, EngineError, Readiness, RoleNow
+from bough.engine.port import DatabaseNow, Engine, EngineError, Readiness, RoleNow, StoodOn
 from bough.engine.spec import ComputeSpec, DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId, ProjectId, VolumeId
 from contracts.engines import ensure_child, ensure_ready, session
@@ -250,12 +250,18 @@ async def test_a_child_of_nothing_is_refused(engine: Engine, spec: ComputeSpec) 
     assert not refused.value.transient
 
 
-async def test_a_parent_may_go_before_its_child(engine: Engine, spec: ComputeSpec) -> None:
+async def test_a_parent_goes_before_its_child_only_when_that_has_a_history_of_its_own(
+    engine: Engine, spec: ComputeSpec
+) -> None:
     await ensure_ready(engine, spec)
     async with await session(engine, spec) as db:
         await db.execute("create table kept as select 'here' as word")
     child = await ensure_child(engine, spec)
     await engine.ensure_suspended(spec.endpoint_id)
+    with pytest.raises(StoodOn) as refused:
+        await engine.ensure_absent(spec.project_id, spec.volume_id)
+    assert refused.value.transient
+    assert (await engine.ensure_begun(child.project_id, child.volume_id)).began_at is not None
     await engine.ensure_absent(spec.project_id, spec.volume_id)
     assert await engine.ensure_running(child) is Readiness.READY
     async with await session(engine, child) as db:

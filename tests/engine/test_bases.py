@@ -17,7 +17,6 @@ from engine.consistency import Machine
 from engine.going_back import fill, numbers, seen_at, up_to, write
 from engine.homes import DRIVERS, Compute, Home, home_on
 
-
 # The other tests here are on plain.
 EVERYDAY = ("reflink", "btrfs+wal")
 

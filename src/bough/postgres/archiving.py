@@ -13,9 +13,9 @@ _READY = ".ready"
 # folder itself is on disk, too. A server that is stopped or copied ends its segment early, and the rest, which is
 # zeros, takes no room.
 COMMAND = (
-    "test -f ../archive/%f || "
-    "{ dd if=%p of=../archive/.%f.new bs=64k conv=sparse,fsync 2>/dev/null && mv ../archive/.%f.new ../archive/%f "
-    "&& sync ../archive/; }"
+    "{ test -f ../archive/%f || { "
+    "dd if=%p of=../archive/.%f.new bs=64k conv=sparse,fsync status=none && mv ../archive/.%f.new ../archive/%f; "
+    "}; } && sync ../archive/"
 )
 IS_ON = "select pg_catalog.current_setting('archive_mode') <> 'off' as is_on"
 FAILED = """

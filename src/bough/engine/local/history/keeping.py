@@ -5,6 +5,7 @@ was written that replaying it would take long, and before what it stands on woul
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -28,6 +29,7 @@ from bough.ids import VolumeId
 
 _NO_HISTORY = timedelta(seconds=5)  # who wants so little wants none
 _OWN_BASE_AFTER = timedelta(hours=1)  # of a child that writes; many do not live so long
+_TRIES = 3  # of a base, before that is trouble
 _SOMETHING = 64 * 1024  # bytes of WAL; to start and stop writes less
 
 
@@ -53,6 +55,7 @@ class Keeping:
         self._base_bytes = base_bytes
         self._figures = Figures(volumes, lives, living)
         self.pruning = Pruning(volumes, self._archives, self._bases, turns)
+        self._failed: Counter[VolumeId] = Counter()
         self._locks = Locks()  # of volumes, for their histories: a volume may be opened meanwhile
 
     async def keep(self, volume: VolumeId, since: datetime, *, bases: bool = True) -> Kept:
@@ -78,20 +81,25 @@ class Keeping:
             if not await asyncio.to_thread(self._has_base_at, volume, end):
                 if sentence := await asyncio.to_thread(self._shortage):
                     raise EngineError(sentence, transient=False)
-                await self._take(volume, record)
+                if await self._take(volume, record) is None:
+                    raise EngineError("The branch's data cannot be copied now, so its history cannot begin.")
             began = replace(record, begins_itself=True)
             await unbroken(lambda: self._volumes.folder(volume).write(began))
             await self.pruning.prune(volume, began, clock.now())
             return await self._figures.of(volume, began)
 
     async def _base(self, volume: VolumeId, record: VolumeRecord) -> str | None:
-        """What kept one from being taken, in a sentence."""
+        """What kept one from being taken, in a sentence. What passes is trouble when it does not."""
         if sentence := await asyncio.to_thread(self._shortage):
             return f"No base is taken, so that a restore will take longer. {sentence}"
         try:
             await self._take(volume, record)
         except EngineError as error:
+            self._failed[volume] += 1
+            if error.transient and self._failed[volume] < _TRIES:
+                return None
             return f"No base could be taken: {error.public}"
+        self._failed.pop(volume, None)
         return None
 
     async def _take(self, volume: VolumeId, record: VolumeRecord) -> Base | None:
