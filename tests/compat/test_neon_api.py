@@ -142,7 +142,7 @@ def test_a_branchs_life(client: NeonAPI, project: Any) -> None:
         client.branch_delete(project.id, dev.id)
     client.branch_update(project.id, dev.id, branch={"protected": False})
     gone = client.branch_delete(project.id, dev.id)
-    assert _actions(gone) == ["delete_timeline"]
+    assert _actions(gone) == ["suspend_compute"]  # its data stays for as long as it can be recovered
     _finished(client, gone)
     with pytest.raises(NeonAPIError, match="branch could not be found"):
         client.branch(project.id, dev.id)
