@@ -1,6 +1,7 @@
 """A branch of a running one recovers when it first starts; cut off in the middle, it begins anew."""
 
 import os
+import struct
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bough.postgres.wal import SEGMENT_MB
 from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_on
 
 CHECKPOINT_RECORD = 120  # bytes, in 17
+SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY = 2, 4  # how the control file says it
 
 
 @pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
@@ -63,6 +65,39 @@ async def test_a_first_start_that_was_cut_off_is_made_again(child: Compute) -> N
     await child.kill()
     assert await child.run() is Readiness.READY, "and from then on it recovers as any other"
     assert (child.data / TAKEN_LABEL_FILE).exists()
+
+
+async def test_one_that_was_stopped_in_the_middle_begins_anew_too(home: Home, child: Compute) -> None:
+    """Whoever is told to end writes that down, and a server that starts again then lacks the label as well."""
+    await cut_off(child)
+    for state in (SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY):
+        note_state(child.data, state)
+        grandchild = await home.child(child)
+        assert await grandchild.run() is Readiness.READY
+        assert await grandchild.value("select count(*) from kept") == 1000
+        (child.data / LABEL_FILE).rename(child.data / TAKEN_LABEL_FILE)
+    assert await child.run() is Readiness.READY
+    assert await child.value("select count(*) from kept") == 1000
+
+
+def note_state(data: Path, state: int) -> None:
+    """In the control file, whose checksum follows the last of its fields."""
+    file = data / "global" / "pg_control"
+    content = bytearray(file.read_bytes())
+    end = next(at for at in range(200, 400, 4) if crc(content[:at]) == struct.unpack_from("<I", content, at)[0])
+    struct.pack_into("<I", content, 16, state)
+    struct.pack_into("<I", content, end, crc(content[:end]))
+    file.write_bytes(content)
+
+
+def crc(content: bytes | bytearray) -> int:
+    """CRC-32C."""
+    found = 0xFFFFFFFF
+    for byte in content:
+        found ^= byte
+        for _ in range(8):
+            found = (found >> 1) ^ (0x82F63B78 if found & 1 else 0)
+    return found ^ 0xFFFFFFFF
 
 
 async def test_a_branch_of_one_that_was_cut_off_is_whole(home: Home, child: Compute) -> None:

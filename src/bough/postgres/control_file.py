@@ -16,6 +16,7 @@ from bough.postgres.replication import LIMITS
 
 PATH = "global/pg_control"
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
+_BACKUP = struct.Struct("<152xQ")  # where a backup began whose end was not read yet; 0: none
 _LIMITS = struct.Struct("<180x5I")  # in the order of `LIMITS`
 # DB_SHUTDOWNED, and DB_SHUTDOWNED_IN_RECOVERY of one that stood still: the checkpoint is the last record.
 _SHUT_DOWN = (1, 2)
@@ -29,17 +30,20 @@ class ControlFile:
     checkpoint: str  # the position of the last one; the last record of a server that was shut down
     first_segment: str  # where recovery begins
     timeline: int
+    is_in_backup: bool  # it recovers from a backup, and has not read to the end of that
     limits: Mapping[str, int]  # that the server had, and a standby must not be below
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
         _, _, _, state, written_at, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
         limits = dict(zip(LIMITS, _LIMITS.unpack_from(content), strict=True))
-        return cls(state, written_at, lsn.text(checkpoint), wal.segment_name(timeline, redo), timeline, limits)
+        (backup,) = _BACKUP.unpack_from(content)
+        first_segment = wal.segment_name(timeline, redo)
+        return cls(state, written_at, lsn.text(checkpoint), first_segment, timeline, backup != 0, limits)
 
     @property
     def shut_down(self) -> bool:
-        return self.state in _SHUT_DOWN
+        return self.state in _SHUT_DOWN and not self.is_in_backup
 
     @property
     def end(self) -> str:
@@ -48,5 +52,5 @@ class ControlFile:
 
     @property
     def recovers_from_backup(self) -> bool:
-        """Whether a server began to, and has not come to the end yet."""
-        return self.state == _RECOVERING
+        """Whether a server began to, and has not come to the end yet; it may have been killed or stopped meanwhile."""
+        return self.state == _RECOVERING or self.is_in_backup
