@@ -69,6 +69,7 @@ class Looked:
         page.on("request", lambda request: self._note_where(request.url))
 
     async def check(self) -> None:
+        await self.page.wait_for_load_state()  # whoever clicked is told of the new page before it is there
         seen: dict[str, Any] = await self.page.evaluate(_LOOK)
         where = f"{self.page.url}: {seen}"
         assert seen["title"].endswith("· Bough"), where

@@ -67,6 +67,7 @@ async def test_the_keyboard_is_enough(served: Front, browser: Browser) -> None:
     user = await served.account()
     async with at(browser) as page:
         await page.goto(f"{served.url}/signin")
+        await page.wait_for_function("document.activeElement.id === 'email'")  # it is drawn a moment after it is loaded
         await page.keyboard.type(user.email)
         await page.keyboard.press("Tab")
         await page.keyboard.type(PASSWORD)
