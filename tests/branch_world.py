@@ -1,7 +1,13 @@
 """Branches of a platform in this process: made, asked, and what their rows say."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from bough import clock
 from bough.engine.local.folders import Folders
 from bough.ids import BranchId, ProjectId
 from engine.homes import kill
@@ -57,3 +63,12 @@ async def kill_compute(platform: Platform, made: Json) -> None:
     assert found is not None
     pid_file = Folders(platform.settings).volumes / found.volume_id / "data" / "postmaster.pid"
     await kill(int(pid_file.read_text().split()[0]))
+
+
+@contextmanager
+def later(by: timedelta) -> Iterator[None]:
+    """The platform's clock stands still there meanwhile."""
+    moment = clock.now() + by
+    with pytest.MonkeyPatch.context() as then:
+        then.setattr(clock, "now", lambda: moment)
+        yield

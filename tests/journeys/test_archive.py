@@ -1,22 +1,20 @@
 """Branches that nobody uses are put away by themselves, and come back by themselves when somebody does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import world
-from bough import clock
 from bough.domain.branch import BranchState
 from bough.domain.operation import OperationAction, OperationStatus
 from bough.errors import Unavailable
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.audit import AuditQuestion
 from bough.tasks.archive_branches import ArchiveBranches
-from branch_world import ask, create_branch, path_of, query, suspend
+from branch_world import ask, create_branch, later, path_of, query, suspend
 from world import Platform
 
 Json = dict[str, Any]
@@ -26,14 +24,6 @@ Json = dict[str, Any]
 async def platform() -> AsyncIterator[Platform]:
     async with world.platform() as made:
         yield made
-
-
-@contextmanager
-def later(by: timedelta) -> Iterator[None]:
-    moment = clock.now() + by
-    with pytest.MonkeyPatch.context() as then:
-        then.setattr(clock, "now", lambda: moment)
-        yield
 
 
 async def two_weeks_pass(platform: Platform) -> str:

@@ -1,7 +1,6 @@
 """What is deleted comes back whole within its time, and after it every byte is gone."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ from typing import Any
 import pytest
 
 import world
-from bough import clock
 from bough.domain.operation import OperationAction
-from branch_world import ask, create_branch, path_of, query, suspend
+from branch_world import ask, create_branch, later, path_of, query, suspend
 from world import Platform
 
 Json = dict[str, Any]
@@ -22,14 +20,6 @@ DAY = timedelta(days=1)
 async def platform() -> AsyncIterator[Platform]:
     async with world.platform() as made:
         yield made
-
-
-@contextmanager
-def later(by: timedelta) -> Iterator[None]:
-    moment = clock.now() + by
-    with pytest.MonkeyPatch.context() as then:
-        then.setattr(clock, "now", lambda: moment)
-        yield
 
 
 def on_disk(home: Path) -> set[str]:
