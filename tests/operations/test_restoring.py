@@ -259,3 +259,14 @@ def _earlier(lsn: str) -> str:
     """A position of the parent's life, before the child was anybody's."""
     high, low = lsn.split("/")
     return f"{high}/{max(0, int(low, 16) - 0x1000000):X}"
+
+
+async def test_a_reset_from_a_protected_parent_brings_none_of_its_passwords(platform: Platform) -> None:
+    made = await platform.ready_project()
+    child = await create_branch(platform, made, name="child")
+    await query(platform, made, "create role app login password 'known to many'")
+    protected = {"branch": {"protected": True}}
+    await ask(platform, "PATCH", f"{path_of(made)}/branches/{made['branch']['id']}", body=protected)
+    own = await _inside(platform, child)
+    await _restore(platform, child, made)
+    assert await _inside(platform, child) == {**own, "app": None} == await _verifiers(platform, child)

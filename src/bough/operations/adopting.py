@@ -1,7 +1,8 @@
 """Data of another time, or of another branch, becomes a branch's own, in a volume that nobody serves yet.
 
-Whoever could enter the branch before still can, with the same password, if that data knows them; roles that only the
-data has keep the passwords in it. Subscriptions do not go on: what was published since is not in the data.
+Whoever could enter the branch before still can, with the same password, if that data knows them. Roles that only the
+data has keep the passwords in it, unless it is a protected branch's: those open nothing but that. Subscriptions do not
+go on: what was published since is not in the data.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,16 @@ from bough.engine.spec import BranchSpec
 Passwords = Mapping[str, str | None]  # role → verifier; None: it has no password
 
 
-async def adopt(engine: Engine, spec: BranchSpec, origin: Origin, passwords: Passwords) -> Contents:
+async def adopt(
+    engine: Engine, spec: BranchSpec, origin: Origin, passwords: Passwords, *, is_protected: bool
+) -> Contents:
     """What is in the volume then. May be repeated."""
     if origin.subscribes:
         await engine.change(spec, Unsubscribe())
-    return await keep_passwords(engine, spec, await engine.look_into(spec), passwords)
+    inside = await engine.look_into(spec)
+    if is_protected:
+        passwords = {role.name: passwords.get(role.name) for role in inside.roles}
+    return await keep_passwords(engine, spec, inside, passwords)
 
 
 async def keep_passwords(engine: Engine, spec: BranchSpec, inside: Contents, passwords: Passwords) -> Contents:

@@ -65,7 +65,8 @@ class RestoreBranch(Action):
         spec = await self._spec(ctx)
         origin = await ctx.engine.ensure_branch(spec)
         passwords = adopting.passwords_in(await stopping.contents_now(ctx, branch.id))
-        inside = await adopting.adopt(ctx.engine, spec, origin, passwords)
+        source = await ctx.branch(self.project_id, self._source_id)
+        inside = await adopting.adopt(ctx.engine, spec, origin, passwords, is_protected=source.is_protected)
         stopped = await stopping.stop_all(ctx, branch.id, WHY)
         passwords = adopting.passwords_in(await stopping.contents_now(ctx, branch.id))
         wish = Switch(
