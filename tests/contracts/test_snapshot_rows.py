@@ -69,7 +69,7 @@ async def test_its_volume_is_told_with_its_name(store: Store) -> None:
         made = await _add(rows, branch, "kept")
         orphan = await _add(rows, branch, "orphan")
         await rows.snapshots.save(replace(orphan, branch_id=BranchId("br-gone")))
-        uses = {use.volume_id: use for use in await rows.branches.volume_uses()}
+        uses = {use.volume_id: use for use in await rows.volume_uses.every()}
     assert (uses[made.volume_id].snapshot_name, uses[made.volume_id].branch_name) == ("kept", branch.name)
     assert (uses[orphan.volume_id].branch_name, uses[orphan.volume_id].project_name) == ("br-gone", "orchard")
     assert uses[branch.volume_id].snapshot_name is None

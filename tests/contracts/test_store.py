@@ -44,7 +44,7 @@ async def test_volumes_are_told_with_the_names_of_what_they_hold(store: Store) -
     project = a_project(name="orchard")
     branch, _ = await add_project(store, project)
     async with store.read() as rows:
-        use = next(each for each in await rows.branches.volume_uses() if each.volume_id == branch.volume_id)
+        use = next(each for each in await rows.volume_uses.every() if each.volume_id == branch.volume_id)
     assert (use.project_id, use.project_name) == (project.id, "orchard")
     assert (use.branch_id, use.branch_name) == (branch.id, branch.name)
 

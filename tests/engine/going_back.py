@@ -102,14 +102,14 @@ def before(marks: Sequence[Mark]) -> Point:
 
 async def take_base(compute: Compute) -> Base:
     engine, volume = compute.home.engine, compute.spec.volume_id
-    record = engine._archives.record(volume)
+    record = engine._histories.archives.record(volume)
     assert record is not None
-    base = await engine._bases.take(volume, record, await engine._offer.pinned(compute.spec.install))
+    base = await engine._histories.bases.take(volume, record, await engine._offer.pinned(compute.spec.install))
     assert base is not None
     return base
 
 
 def first_way(compute: Compute, point: Point) -> object:
     """What a recovery would begin with."""
-    ancestry = compute.home.engine._recovering._lives.of(compute.spec.volume_id)
+    ancestry = compute.home.engine._histories.recovering._lives.of(compute.spec.volume_id)
     return plans(ancestry.lives, ancestry.template, point)[0].begins

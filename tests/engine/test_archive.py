@@ -26,7 +26,7 @@ def long_ago() -> datetime:
 
 
 def archives(home: Home) -> Archives:
-    return home.engine._archives
+    return home.engine._histories.archives
 
 
 def place(compute: Compute) -> Path:

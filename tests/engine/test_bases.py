@@ -37,7 +37,7 @@ async def any_home(any_settings: Settings) -> AsyncIterator[Home]:
 
 
 def bases(compute: Compute) -> list[Base]:
-    return compute.home.engine._bases.of(compute.spec.volume_id)
+    return compute.home.engine._histories.bases.of(compute.spec.volume_id)
 
 
 async def take(compute: Compute) -> Base | None:
@@ -45,7 +45,7 @@ async def take(compute: Compute) -> Base | None:
     engine, volume = compute.home.engine, compute.spec.volume_id
     record = engine._volumes.folder(volume).read()
     assert record is not None
-    return await engine._bases.take(volume, record, await engine._offer.pinned(record.install))
+    return await engine._histories.bases.take(volume, record, await engine._offer.pinned(record.install))
 
 
 async def another_control(home: Home) -> None:
@@ -97,7 +97,7 @@ async def test_old_wal_is_not_needed_where_there_is_a_base(any_home: Home) -> No
     base = await take(compute)
     assert base is not None
     late = await write(compute, 2)
-    archives = any_home.engine._archives
+    archives = any_home.engine._histories.archives
     for name in archives.segments(compute.spec.volume_id):
         if name < base.first_segment:
             (archives.folder(compute.spec.volume_id) / name).unlink()
@@ -142,7 +142,7 @@ async def test_what_a_killed_control_left_of_a_base_is_taken_away(home: Home) ->
     half.mkdir()
     another = await take(compute)
     assert another is not None
-    home.engine._bases.hide(base)  # and nobody dropped it
+    home.engine._histories.bases.hide(base)  # and nobody dropped it
     await another_control(home)
     assert bases(compute) == [another]
     assert "\n".join(Machine(home.settings).disorder()) == ""

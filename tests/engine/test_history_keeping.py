@@ -48,16 +48,16 @@ async def keep(compute: Compute, since: datetime | None = None) -> Kept:
 
 
 def bases(compute: Compute) -> list[Base]:
-    return compute.home.engine._bases.of(compute.spec.volume_id)
+    return compute.home.engine._histories.bases.of(compute.spec.volume_id)
 
 
 def segments(compute: Compute) -> list[str]:
-    found = compute.home.engine._archives.segments(compute.spec.volume_id)
+    found = compute.home.engine._histories.archives.segments(compute.spec.volume_id)
     return sorted(filter(wal.is_segment, found))
 
 
 def record(compute: Compute) -> VolumeRecord:
-    found = compute.home.engine._archives.record(compute.spec.volume_id)
+    found = compute.home.engine._histories.archives.record(compute.spec.volume_id)
     assert found is not None
     return found
 
@@ -214,7 +214,9 @@ async def test_no_base_is_taken_where_there_is_no_room(home: Home, monkeypatch: 
     compute = await home.compute()
     folder = home.engine._volumes.folder(compute.spec.volume_id)
     folder.write(replace(record(compute), first_segment=None))
-    monkeypatch.setattr(home.engine._keeping, "_shortage", lambda: "The disk has 1 MB of free space: free some space.")
+    monkeypatch.setattr(
+        home.engine._histories.keeping, "_shortage", lambda: "The disk has 1 MB of free space: free some space."
+    )
     kept = await keep(compute)
     assert bases(compute) == []
     assert kept.trouble == (
@@ -270,7 +272,7 @@ async def test_of_a_retired_volume_every_commit_stays(home: Home, ends: str) -> 
     kept = await keep(compute)
     assert kept.began_at == record(compute).origin.at
     await compute.absent()
-    assert not home.engine._archives.folder(compute.spec.volume_id).exists()
+    assert not home.engine._histories.archives.folder(compute.spec.volume_id).exists()
     await compute.absent()
 
 
@@ -282,13 +284,13 @@ async def test_a_volume_is_retired_whenever_control_was_killed_in_the_middle(hom
     engine, volume = home.engine, compute.spec.volume_id
     folder = engine._volumes.folder(volume)
     tail = max(path.name for path in (compute.data / "pg_wal").iterdir() if wal.is_segment(path.name))
-    (engine._archives.folder(volume) / archiving.unfinished(tail)).write_text("half")
+    (engine._histories.archives.folder(volume) / archiving.unfinished(tail)).write_text("half")
     await another_control(home)
     engine = home.engine
-    engine._retiring._add_tail(volume, folder)
+    engine._histories.retiring._add_tail(volume, folder)
     await another_control(home)
     engine = home.engine
-    engine._archives.keep_record(volume, record(compute))
+    engine._histories.archives.keep_record(volume, record(compute))
     await another_control(home)
     engine = home.engine
     assert "\n".join(Machine(home.settings).disorder()) == ""
@@ -339,7 +341,7 @@ async def test_nothing_is_thrown_away_that_a_volume_with_a_broken_record_may_nee
     await emit(parent, 10)
     file.write_text("{")
     before = segments(parent)
-    base = await home.engine._bases.take(parent.spec.volume_id, record(parent), await pinned(parent))
+    base = await home.engine._histories.bases.take(parent.spec.volume_id, record(parent), await pinned(parent))
     assert base is not None
     with pytest.raises(EngineError, match="is broken"):
         await keep(parent, clock.now())

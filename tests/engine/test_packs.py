@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bough.engine.local.volumes.packs import Broken, TooLarge, Weight, pack, unpack, weight
+from bough.engine.local.volumes.packs import Broken, TooLarge, pack, unpack
+from bough.engine.local.volumes.sizes import Weight, weight
 from requires import require_root
 from storages import picture
 

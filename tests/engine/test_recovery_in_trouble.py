@@ -48,13 +48,13 @@ def nothing_is_left_of(compute: Compute) -> bool:
 
 
 def archive(compute: Compute) -> Path:
-    return compute.home.engine._archives.folder(compute.spec.volume_id)
+    return compute.home.engine._histories.archives.folder(compute.spec.volume_id)
 
 
 async def archived(compute: Compute, count: int) -> list[str]:
     """At least so many segments; Postgres archives when it comes to it."""
     while True:
-        found = sorted(filter(wal.is_segment, compute.home.engine._archives.segments(compute.spec.volume_id)))
+        found = sorted(filter(wal.is_segment, compute.home.engine._histories.archives.segments(compute.spec.volume_id)))
         if len(found) >= count:
             return found
         await asyncio.sleep(0.02)
@@ -215,8 +215,8 @@ async def test_what_another_control_left_is_made_anew(
     held_up.touch()
     with monkeypatch.context() as killed:
         killed.setattr("bough.engine.local.history.laying.finish", lambda *_: _be_killed())
-        killed.setattr(home.engine._recovering, "drop", _do_nothing)
-        killed.setattr(home.engine._gathering, "forget", _do_nothing)
+        killed.setattr(home.engine._histories.recovering, "drop", _do_nothing)
+        killed.setattr(home.engine._histories.gathering, "forget", _do_nothing)
         with pytest.raises(Killed):
             await again(own, compute, marks[1].points[0])
     assert list((home.settings.home / "spool").iterdir()) != []

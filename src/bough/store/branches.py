@@ -1,14 +1,13 @@
 """Named queries on branches, their volumes and lineages."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from bough.domain.branch import Branch
-from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
+from bough.ids import BranchId, ProjectId, VolumeId
 from bough.store.lineages import Lineages
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
@@ -21,55 +20,10 @@ from bough.store.tables import (
     projects,
     roles,
     snapshot_schedules,
-    snapshots,
     usage,
     volumes,
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeUse:
-    """Which branch of which project a volume holds."""
-
-    volume_id: VolumeId
-    branch_id: BranchId
-    branch_name: str
-    project_id: ProjectId
-    project_name: str
-    replica_id: EndpointId | None  # the read replica that it is a copy for
-    snapshot_name: str | None = None  # of the snapshot that it is
-
-
-_USE = (
-    branches.c.id.label("branch_id"),
-    branches.c.name.label("branch_name"),
-    branches.c.project_id,
-    projects.c.name.label("project_name"),
-)
-_OWN_USES = sa.select(branches.c.volume_id, sa.null().label("replica_id"), *_USE).join(
-    projects, projects.c.id == branches.c.project_id
-)
-_REPLICA_USES = (
-    sa.select(endpoints.c.volume_id, endpoints.c.id.label("replica_id"), *_USE)
-    .select_from(endpoints)
-    .join(branches, branches.c.id == endpoints.c.branch_id)
-    .join(projects, projects.c.id == branches.c.project_id)
-    .where(endpoints.c.volume_id.is_not(None))
-)
-_SNAPSHOT_USES = (
-    sa.select(
-        snapshots.c.volume_id,
-        sa.null().label("replica_id"),
-        snapshots.c.name.label("snapshot_name"),
-        snapshots.c.branch_id,
-        sa.func.coalesce(branches.c.name, snapshots.c.branch_id).label("branch_name"),  # it may be gone
-        snapshots.c.project_id,
-        projects.c.name.label("project_name"),
-    )
-    .select_from(snapshots)
-    .join(projects, projects.c.id == snapshots.c.project_id)
-    .outerjoin(branches, branches.c.id == snapshots.c.branch_id)
-)
 _ONE = sa.select(branches).where(same(branches.c.id), same(branches.c.project_id))
 _live = branches.c.deleted_at.is_(None)
 _OF_PROJECT = (
@@ -160,11 +114,6 @@ class Branches(Queries):
     async def expired(self, now: datetime, limit: int) -> list[Branch]:
         """Those whose time is over, of projects that live."""
         return [rebuild(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
-
-    async def volume_uses(self) -> list[VolumeUse]:
-        """Of every branch that is not purged, of replicas and of snapshots; for an overview, not for a request."""
-        every = (_OWN_USES, _REPLICA_USES, _SNAPSHOT_USES)
-        return [VolumeUse(**row) for uses in every for row in await self._all(uses)]
 
     async def set_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))

@@ -31,6 +31,7 @@ from bough.store.transfer_requests import TransferRequests
 from bough.store.unused_branches import UnusedBranches
 from bough.store.usage import GatewayWorkers, Usages
 from bough.store.users import Users
+from bough.store.volume_uses import VolumeUses
 
 
 class Rows:
@@ -54,6 +55,7 @@ class Rows:
         self.branch_pages = BranchPages(connection)
         self.unused_branches = UnusedBranches(connection)
         self.lineages = Lineages(connection)
+        self.volume_uses = VolumeUses(connection)
         self.histories = Histories(connection)
         self.snapshots = Snapshots(connection)
         self.snapshot_schedules = SnapshotSchedules(connection)

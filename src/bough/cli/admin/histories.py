@@ -18,7 +18,7 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
 from bough.postgres import wal
-from bough.store.branches import VolumeUse
+from bough.store.volume_uses import VolumeUse
 
 NAMED = 5  # of those in trouble, at most
 

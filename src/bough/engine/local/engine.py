@@ -20,16 +20,8 @@ from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
 from bough.engine.local.computes.still import StillComputes
 from bough.engine.local.folders import Folders
-from bough.engine.local.history.ancestry import Lives
-from bough.engine.local.history.archives import Archives
-from bough.engine.local.history.bases import Bases
-from bough.engine.local.history.ends import Ends
 from bough.engine.local.history.figures import own_bytes
-from bough.engine.local.history.gathering import Gathering
-from bough.engine.local.history.keeping import Keeping
-from bough.engine.local.history.recovering import Recovering
-from bough.engine.local.history.retiring import Retiring
-from bough.engine.local.history.turns import Turns
+from bough.engine.local.history.histories import Histories
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.installs.offer import Offer
 from bough.engine.local.isolation import cgroups
@@ -89,30 +81,19 @@ class LocalEngine:
         self._owners = Owners(self._sandbox, self._volumes)
         self._locks = Locks()
         self._branches = Branches(self._volumes, self._templates, self._living, self._owners, self._locks)
-        self._archives = Archives(self._volumes)
-        self._bases = Bases(self._volumes, self._branches, self._living, self._owners)
-        self._turns = Turns()
-        self._gathering = Gathering(self._folders.spools, self._volumes, self._archives, self._living, self._locks)
-        lives = Lives(self._archives, self._bases, self._templates)
-        self._keeping = Keeping(
+        self._histories = Histories(
             self._volumes,
-            lives,
-            self._living,
-            self._turns,
-            self._offer,
+            self._templates,
+            self._branches,
+            living=self._living,
+            private=self._private,
+            owners=self._owners,
+            locks=self._locks,
+            offer=self._offer,
+            spools=self._folders.spools,
             shortage=lambda: space.shortage(self._folders, settings.free_space_floor),
             base_bytes=settings.history_base_bytes,
         )
-        self._retiring = Retiring(self._volumes, self._archives)
-        self._recovering = Recovering(
-            lives,
-            self._gathering,
-            self._turns,
-            volumes=self._volumes,
-            private=self._private,
-            owners=self._owners,
-        )
-        self._ends = Ends(self._volumes, self._living)
         self._packing = Packing(self._volumes, self._living, self._folders, floor=settings.free_space_floor)
         self._replicas = Replicas(
             self._branches, self._living, self._folders, self._volumes, self._locks, check=self._check_new
@@ -139,7 +120,7 @@ class LocalEngine:
             await self._offer.look()
             await self._volumes.ensure_tidy()
             await self._living.adopt()
-            await self._gathering.ensure_tidy()
+            await self._histories.ensure_tidy()
             wished = self._offer.of_majors(self._settings.postgres_versions)
             for install in wished:
                 await unbroken(partial(self._templates.ensure, install, progress))
@@ -173,24 +154,12 @@ class LocalEngine:
                 return known.origin
             await asyncio.to_thread(self._check_new)
             if known is not None:
-                await self._recovering.drop(spec.volume_id)
-            if spec.parent is not None and (not spec.point.is_head or await self._is_retired(spec.parent)):
-                return await self._at_point(spec, spec.parent, install)
+                await self._histories.drop_pending(spec.volume_id)
+            if spec.parent is not None and (not spec.point.is_head or await self._histories.is_retired(spec.parent)):
+                return await self._histories.make(spec, spec.parent, install)
             if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
                 return Origin()
             return await self._branches.make(spec, install)
-
-    async def _at_point(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
-        """Nothing is replayed when nothing was written after the point, as it often is."""
-        if not spec.point.is_head and not await self._is_retired(parent):
-            cloned = await self._branches.make_of_ended(spec, parent, install)
-            if cloned is not None:
-                return cloned
-        return await self._recovering.make(spec, parent, install)
-
-    async def _is_retired(self, volume: VolumeId) -> bool:
-        """Whether of a volume that was there only the history is left."""
-        return await asyncio.to_thread(lambda: self._volumes.folder(volume).read() is None)
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
         install = await self._offer.pinned(spec.install)
@@ -233,10 +202,10 @@ class LocalEngine:
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):
             await self._check_unserved(volume)
-            await self._keeping.pruning.drop_all(project, volume)
+            await self._histories.drop_bases(project, volume)
             await self._replicas.forget(volume)
             await self._volumes.ensure_absent(volume)
-            await unbroken(lambda: self._archives.drop(volume))
+            await self._histories.drop_archive(volume)
             await self._owners.release_when_empty(project)
 
     async def look_into(self, spec: BranchSpec) -> Contents:
@@ -249,24 +218,24 @@ class LocalEngine:
                 return await self._looking.into(own)
 
     async def written_until(self, volume: VolumeId) -> str | None:
-        return await self._ends.of(volume)
+        return await self._histories.ends.of(volume)
 
     async def keep_history(self, volume: VolumeId, since: datetime, *, bases: bool = True) -> Kept:
         with machine_refusals():
             await asyncio.to_thread(self._folders.check_storage)
-            return await self._keeping.keep(volume, since, bases=bases)
+            return await self._histories.keeping.keep(volume, since, bases=bases)
 
     async def ensure_begun(self, project: ProjectId, volume: VolumeId) -> Kept:
         async with self._alone(volume):
             await self._check_unserved(volume)
         with machine_refusals():
-            return await self._keeping.begin(volume)
+            return await self._histories.keeping.begin(volume)
 
     async def retire(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):
             await self._check_unserved(volume)
             await self._replicas.forget(volume)
-            await self._retiring.retire(volume)
+            await self._histories.retiring.retire(volume)
 
     async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):

@@ -21,8 +21,8 @@ from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.copying import opened_file
 from bough.engine.local.volumes.folder import PutAway, VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.making import DROPPING, MAKING
-from bough.engine.local.volumes.packs import Broken, TooLarge, Weight, pack, unpack, weight
-from bough.engine.local.volumes.sizes import sizes
+from bough.engine.local.volumes.packs import Broken, TooLarge, pack, unpack
+from bough.engine.local.volumes.sizes import Weight, sizes, weight
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.ids import VolumeId

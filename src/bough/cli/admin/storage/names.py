@@ -5,10 +5,10 @@ import asyncio
 from bough.config import Settings
 from bough.errors import PlatformError
 from bough.ids import VolumeId
-from bough.store.branches import VolumeUse
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
+from bough.store.volume_uses import VolumeUse
 
 
 def by_volume(settings: Settings) -> dict[VolumeId, VolumeUse]:
@@ -29,6 +29,6 @@ async def _read(store: Store) -> dict[VolumeId, VolumeUse]:
     """Without `open`, which would bring the schema up to date: a look changes nothing."""
     try:
         async with store.read() as rows:
-            return {use.volume_id: use for use in await rows.branches.volume_uses()}
+            return {use.volume_id: use for use in await rows.volume_uses.every()}
     finally:
         await store.close()

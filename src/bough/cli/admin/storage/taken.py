@@ -13,7 +13,7 @@ from bough.engine.local.folders import Folders
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.sizes import Sizes, sizes
 from bough.ids import VolumeId
-from bough.store.branches import VolumeUse
+from bough.store.volume_uses import VolumeUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
 
 from bough.engine.local.volumes.copying import check_depth, opened_file, opened_folder
 
@@ -33,22 +32,6 @@ class TooLarge(Exception):
 
 class Broken(Exception):
     """The pack is not what was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """Of all files in a tree: what they say they hold, and the largest of them."""
-
-    total: int = 0
-    largest: int = 0
-
-    def __add__(self, other: "Weight") -> Self:
-        return type(self)(self.total + other.total, max(self.largest, other.largest))
-
-
-def weight(folder: Path) -> Weight:
-    with opened_folder(folder) as descriptor:
-        return sum((Weight(size, size) for size in _sizes(descriptor, 0)), Weight())
 
 
 def pack(trees: dict[str, Path], file: Path, *, limit: int, check: Check) -> None:
@@ -212,15 +195,3 @@ def _check_readable(file: Path) -> None:
     with _opened(file) as tar:
         for _ in tar:
             pass
-
-
-def _sizes(folder: int, depth: int) -> Iterator[int]:
-    check_depth(depth)
-    with os.scandir(folder) as entries:
-        listed = list(entries)
-    for entry in listed:
-        if entry.is_file(follow_symlinks=False):
-            yield entry.stat(follow_symlinks=False).st_size
-        elif entry.is_dir(follow_symlinks=False):
-            with opened_folder(entry.name, folder) as below:
-                yield from _sizes(below, depth + 1)
