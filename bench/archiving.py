@@ -6,7 +6,6 @@ hour takes is reckoned from a steady load: the WAL that was archived meanwhile.
 """
 
 import asyncio
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from bench import homes, pgbench, places
 from bench.by_hand import MAJOR
-from bench.homes import SETTINGS, Compute, Home, connected
+from bench.homes import SETTINGS, Compute, Home
 from bench.pgbench import TPC_B
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS, note, turns
@@ -45,12 +44,12 @@ class Loaded:
         return self.compute.volume / "archive"
 
     async def round(self, seconds: int) -> None:
-        await self._settle()
+        await self.compute.settle()
         self.seen[TPC_B].append(pgbench.per_second(self.compute.target, TPC_B, seconds))
 
     async def history(self, seconds: int) -> None:
         """Megabytes that an hour of it takes."""
-        await self._settle()
+        await self.compute.settle()
         before = await self._archived()
         pgbench.steady(self.compute.target, TPC_B, seconds, RATE)
         grown = await self._archived() - before
@@ -65,13 +64,6 @@ class Loaded:
     def _until_archived(self) -> None:
         while any((self.compute.data / "pg_wal" / "archive_status").glob("*.ready")):
             time.sleep(0.05)
-
-    async def _settle(self) -> None:
-        async with connected(self.compute.target) as session:
-            await session.execute("vacuum")
-            await session.execute("truncate pgbench_history")
-        await self.compute.checkpoint()
-        os.sync()
 
     def figure(self, what: str, unit: str) -> Figure:
         return Figure(name=f"{what} {self.mode} on {self.home.driver}", unit=unit, samples=tuple(self.seen[what]))

@@ -1,5 +1,6 @@
 """An engine on a home, and computes in it: what control would ask of it, asked directly."""
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -60,6 +61,14 @@ class Compute:
 
     async def checkpoint(self) -> None:
         await self.command("checkpoint")
+
+    async def settle(self) -> None:
+        """Nothing that a run of pgbench left is still to be done."""
+        async with connected(self.target) as session:
+            await session.execute("vacuum")
+            await session.execute("truncate pgbench_history")
+        await self.checkpoint()
+        os.sync()
 
     async def command(self, *statements: str) -> None:
         """As the superuser."""

@@ -4,7 +4,6 @@ Server and copy are made by hand, on the machine's own file system and with our 
 the baseline does less than we do.
 """
 
-import asyncio
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench import by_hand
+from bench import by_hand, standbys
 from bench.by_hand import Postgres
 from bench.copies import entrance
 from bench.parents import Kind
@@ -67,10 +66,7 @@ def configuration() -> tuple[str, ...]:
 @contextmanager
 def filled(place: Path, kind: Kind) -> Iterator[Archiving]:
     """A server that holds the same as ours, and runs."""
-    with by_hand.postgres(place) as server:
-        server.initdb()
-        server.start()
-        asyncio.run(kind.fill(Target(server.sockets, ADMIN, MAINTENANCE_DATABASE)))
+    with standbys.filled(place, kind) as server:
         server.stop()
         made = Archiving(server)
         made.start()

@@ -6,7 +6,6 @@ parent: until a block is written again it is shared, and the first write has to 
 """
 
 import asyncio
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 
 from bench import homes, pgbench, places
 from bench.by_hand import MAJOR
-from bench.homes import SETTINGS, Compute, Home, connected
+from bench.homes import SETTINGS, Compute, Home
 from bench.pgbench import SELECT_ONLY, TPC_B
 from bench.places import DRIVERS
 from bench.promise import Figure, Promise, ratio
@@ -38,18 +37,11 @@ class Loaded:
 
     async def round(self) -> None:
         for what in (BUSY, READING, CLONED):
-            await self._settle()
+            await self.compute.settle()
             child = await self.home.child(self.compute) if what == CLONED else None
             self.seen[what].append(pgbench.per_second(self.compute.target, _SCRIPTS[what], self.seconds))
             if child:
                 await child.drop()
-
-    async def _settle(self) -> None:
-        async with connected(self.compute.target) as session:
-            await session.execute("vacuum")
-            await session.execute("truncate pgbench_history")
-        await self.compute.checkpoint()
-        os.sync()
 
     def figure(self, what: str) -> Figure:
         return Figure(name=f"{what} on {self.home.driver}", unit="tps", samples=tuple(self.seen[what]))

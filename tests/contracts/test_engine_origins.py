@@ -1,6 +1,7 @@
 """Where a branch begins: what an engine tells of it, told with its port alone, on every driver of volumes."""
 
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -16,9 +17,12 @@ async def position(db: Any) -> int:
     return int(await db.fetchval("select pg_current_wal_lsn() - '0/0'::pg_lsn"))
 
 
-async def test_a_branch_of_nothing_began_at_no_moment(engine: Engine, spec: ComputeSpec) -> None:
-    assert await engine.ensure_branch(branch_of(spec)) == Origin()
-    assert await engine.ensure_branch(branch_of(spec)) == Origin()
+async def test_a_branch_of_nothing_began_at_no_moment_but_where_its_wal_does(engine: Engine, spec: ComputeSpec) -> None:
+    origin = await engine.ensure_branch(branch_of(spec))
+    kept = await engine.keep_history(spec.volume_id, clock.now() - timedelta(hours=1))
+    assert origin == Origin(lsn=kept.began_lsn)
+    assert origin.position, "it is known"
+    assert await engine.ensure_branch(branch_of(spec)) == origin
 
 
 async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engine: Engine, spec: ComputeSpec) -> None:

@@ -137,6 +137,17 @@ async def test_a_spare_has_no_archive_and_the_branch_that_takes_it_does() -> Non
             await is_archived(again, await switch(again))
 
 
+async def test_a_spare_that_is_stopped_waits_for_no_archive() -> None:
+    """It has none, and a server that ends well tries for seconds to file its last WAL."""
+    with home_folder(warm_pool=1) as settings:
+        async with WarmHome.opened(settings) as home:
+            (spare,) = await home.spares(1)
+            await home.engine.ensure_suspended(spare)
+            said = home.engine._folders.log(spare).read_text()
+            assert "immediate shutdown" in said
+            assert "archive command failed" not in said
+
+
 async def test_a_replica_archives_nothing(primary: Compute) -> None:
     replica = await replica_of(primary)
     segment = await switch(primary)

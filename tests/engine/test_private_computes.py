@@ -252,7 +252,7 @@ async def test_a_branch_from_the_warm_pool_is_changed_before_its_endpoint_comes(
         async with WarmHome.opened(settings) as home:
             await home.spares(1)
             compute = await home.project()
-            assert await home.engine.ensure_branch(branch_of(compute.spec)) == Origin()
+            assert (await home.engine.ensure_branch(branch_of(compute.spec))).at is None
             pid = compute.pid
             await change(compute)
             assert compute.pid == pid, "by the compute that is there"

@@ -68,6 +68,9 @@ async def test_exactly_what_was_committed_by_then(platform: Platform, long: bool
 async def test_branches_at_many_points_of_a_branch_that_is_being_written(platform: Platform, long: bool) -> None:
     """With a compute that only reads, as somebody has it who looks before they leap."""
     made = await platform.ready_project()
+    early = {"branch": {"parent_lsn": "0/1000"}}  # known from the first moment on
+    refused = await ask(platform, "POST", f"{path_of(made)}/branches", status=400, body=early)
+    assert "parent_lsn (0/1000) is not in the branch's history: give a position from 0/" in refused["message"]
     journal = Journal(platform, made)
     await journal.begin()
     await journal.write(marks=6)

@@ -97,7 +97,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The moment of its parent's life that a branch begins with; nothing is known of a branch without one."""
+    """The moment of its parent's life that a branch begins with; of one without a parent only where its WAL begins."""
 
     lsn: str | None = None
     at: datetime | None = None

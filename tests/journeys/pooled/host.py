@@ -51,7 +51,10 @@ async def enter_many(one: Served, count: int) -> list[psycopg.AsyncConnection[An
 
 
 class Watch:
-    """How many connections Postgres had at most while this was open; looks by a direct connection of its own."""
+    """How many connections Postgres had at most while this was open; looks by a direct connection of its own.
+
+    What counts was there in two looks: one that the pool has closed is seen until its process has ended.
+    """
 
     def __init__(self, one: Served) -> None:
         self.most = 0
@@ -75,6 +78,9 @@ class Watch:
         return int(row[0])
 
     def _look(self) -> None:
+        before = 0
         while not self._over.wait(_PAUSE):
-            self.most = max(self.most, self.now())
+            seen = self.now()
+            self.most = max(self.most, min(before, seen))
             self.looks += 1
+            before = seen

@@ -150,16 +150,20 @@ class LocalEngine:
         door = self._served if spec.point.is_head else self._alone  # to go back may take minutes
         async with door(spec.volume_id):
             known = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read)
-            if known is not None and not known.pending:
-                return known.origin
-            await asyncio.to_thread(self._check_new)
-            if known is not None:
-                await self._histories.drop_pending(spec.volume_id)
-            if spec.parent is not None and (not spec.point.is_head or await self._histories.is_retired(spec.parent)):
-                return await self._histories.make(spec, spec.parent, install)
-            if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
-                return Origin()
-            return await self._branches.make(spec, install)
+            if known is None or known.pending:
+                return await self._make(spec, install, is_pending=known is not None)
+            return known.origin if known.parent is not None else await self._histories.first(install)
+
+    async def _make(self, spec: BranchSpec, install: Install, *, is_pending: bool) -> Origin:
+        await asyncio.to_thread(self._check_new)
+        if is_pending:
+            await self._histories.drop_pending(spec.volume_id)
+        if spec.parent is not None and (not spec.point.is_head or await self._histories.is_retired(spec.parent)):
+            return await self._histories.make(spec, spec.parent, install)
+        if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
+            return await self._histories.first(install)
+        origin = await self._branches.make(spec, install)
+        return origin if spec.parent is not None else await self._histories.first(install)
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
         install = await self._offer.pinned(spec.install)
@@ -194,10 +198,12 @@ class LocalEngine:
         return await self._computes.ensure(await self._replicas.prepared(spec, follow, install), install)
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
+        is_nobodys = False
         if is_spare(endpoint):  # whoever stops these stops the platform
             await self._warm.close()
+            is_nobodys = not await self._warm.is_taken(endpoint)
         async with self._alone(endpoint):
-            await self._living.stop(endpoint)
+            await self._living.stop(endpoint, at_once=is_nobodys)
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):

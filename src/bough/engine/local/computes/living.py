@@ -84,14 +84,14 @@ class Living:
         """How its processes are; None when it does not run."""
         return await asyncio.to_thread(self._vitals_now, endpoint)
 
-    async def stop(self, endpoint: EndpointId) -> None:
+    async def stop(self, endpoint: EndpointId, *, at_once: bool = False) -> None:
         run = await asyncio.to_thread(self.runs.get, endpoint)
         if run is None:
             return
         live = await asyncio.to_thread(self._find, run)
         if live is not None:
             with live:
-                await process.stop(live)
+                await process.stop(live, at_once=at_once)
         await unbroken(lambda: self.forget(run))
 
     async def stop_private(self) -> None:

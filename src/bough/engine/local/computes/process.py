@@ -106,8 +106,9 @@ async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
             pause = min(pause * 1.3, _LONGEST_PAUSE)
 
 
-async def stop(process: Postmaster) -> None:
-    for number, seconds in _STOPS:
+async def stop(process: Postmaster, *, at_once: bool = False) -> None:
+    """At once: without a checkpoint, because its data is thrown away."""
+    for number, seconds in _STOPS[1:] if at_once else _STOPS:
         process.signal(number)
         if await _ended(process, seconds):
             return

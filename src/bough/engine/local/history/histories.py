@@ -48,7 +48,7 @@ class Histories:
         turns = Turns()
         self.archives = Archives(volumes)
         self.bases = Bases(volumes, branches, living, owners)
-        lives = Lives(self.archives, self.bases, templates)
+        self._lives = lives = Lives(self.archives, self.bases, templates)
         self.gathering = Gathering(spools, volumes, self.archives, living, locks)
         self.recovering = Recovering(lives, self.gathering, turns, volumes=volumes, private=private, owners=owners)
         self.keeping = Keeping(volumes, lives, living, turns, offer, shortage=shortage, base_bytes=base_bytes)
@@ -61,6 +61,11 @@ class Histories:
     async def is_retired(self, volume: VolumeId) -> bool:
         """Whether of a volume that was there only the history is left."""
         return await asyncio.to_thread(lambda: self._volumes.folder(volume).read() is None)
+
+    async def first(self, install: Install) -> Origin:
+        """Where every branch without a parent begins: it can be gone back to from there on."""
+        found = await asyncio.to_thread(self._lives.template, install.id)
+        return Origin(lsn=found.lsn if found else None)
 
     async def make(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
         """The volume as its parent was at the point. Nothing is replayed when nothing was written after it, as it

@@ -74,6 +74,10 @@ class WarmPool:
                 await self._filling
             self._filling = None
 
+    async def is_taken(self, name: str) -> bool:
+        """Whether a spare is a branch's by now, and only waits for its endpoint."""
+        return await self._spares.is_taken(name)
+
     async def take(self, spec: BranchSpec) -> bool:
         """The branch has a spare's volume, whose compute runs; False when none fits."""
         shape = self._shape
