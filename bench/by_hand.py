@@ -1,6 +1,6 @@
 """The baseline of a new project: a Postgres made by hand, with `initdb` and `postgres` themselves.
 
-The binaries, the choices of initdb and the settings are those of our computes.
+The binaries, the choices of initdb and the settings are those of our computes; only that it keeps no history.
 """
 
 import os
@@ -25,7 +25,9 @@ from bough.engine.spec import compute_settings, size_settings
 from bough.postgres import ADMIN, MAINTENANCE_DATABASE, conf, template
 
 MAJOR = 17
-SETTINGS = conf.text({**size_settings(MAX_CU), **compute_settings(MAX_CU, logical_replication=False)}, major=MAJOR)
+SETTINGS = conf.text(
+    {**size_settings(MAX_CU), **compute_settings(MAX_CU, logical_replication=False), "archive_mode": "off"}, major=MAJOR
+)
 _CHOICES = [word for word in template.initdb_arguments(MAJOR) if not word.startswith("--auth")]
 LOOK = 0.001  # seconds between two looks at the pid file
 

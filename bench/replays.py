@@ -55,12 +55,22 @@ def configuration() -> tuple[str, ...]:
         " ".join([client_program("pg_basebackup"), *_OPTIONS, "--pgdata", "COPY", "--host", "SERVER"])
         + f" --username {ADMIN}, of a server that archives its WAL with cp and rests meanwhile",
         "then the same writes as ours had, and COPY/recovery.signal",
-        start.replace("DATA", "COPY").replace("SOCKETS,", "SOCKETS -c restore_command='cp ARCHIVE/%f %p' ")
-        + "-c recovery_target_time=MOMENT -c recovery_target_action=promote",
+        start.replace("DATA", "COPY").replace("SOCKETS,", f"SOCKETS {' '.join(_replaying('ARCHIVE', 'MOMENT'))},"),
         f"psycopg: connect to SOCKETS as {ADMIN}, read a row",
         f"the server was made by: {initdb}, and filled by the same statements",
         settings,
     )
+
+
+def _replaying(archive: str, moment: str) -> tuple[str, ...]:
+    """Options of the server that goes back."""
+    settings = {
+        "restore_command": f"cp {archive}/%f %p",
+        "recovery_target_time": moment,
+        "recovery_target_action": "promote",
+        "hot_standby": "off",
+    }
+    return tuple(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
 
 
 @contextmanager
@@ -81,18 +91,15 @@ class Backup:
         self._copy = copy
         self._watch = Stopwatch(times)
         whence = ("--pgdata", str(copy.data), "--host", str(source.server.sockets), "--username", ADMIN)
-        copy.run(client_program("pg_basebackup"), *_OPTIONS, *whence)
+        quietly = ("--dbname", "options=-cclient_min_messages=warning")  # it says that it waited for the archive
+        copy.run(client_program("pg_basebackup"), *_OPTIONS, *whence, *quietly)
         self._watch.mark(BACKUP)
 
     def restore(self, moment: datetime, kind: Kind) -> None:
         """What was done since the backup took no time of ours."""
         self._watch.skip()
         (self._copy.data / "recovery.signal").touch()
-        self._copy.start(
-            *("-c", f"restore_command=cp {self._source.archive}/%f %p"),
-            *("-c", f"recovery_target_time={moment.isoformat()}"),
-            *("-c", "recovery_target_action=promote", "-c", "hot_standby=off"),
-        )
+        self._copy.start(*_replaying(str(self._source.archive), moment.isoformat()))
         self._watch.mark(REPLAY)
         first_row(entrance(self._copy), kind.rows)
         self._watch.mark(FIRST_ROW)

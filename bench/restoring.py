@@ -27,7 +27,7 @@ from bench.projects import ADDRESS, Project
 from bench.promise import Figure, Promise, ratio
 from bench.replays import Archiving, Backup
 from bench.rounds import ROUNDS, note, turns
-from bench.sizes import Sizes
+from bench.sizes import FULL, Sizes
 from bench.stopwatch import TOTAL, Stopwatch, Times, figures
 
 GROWTH_LIMIT = 1.5  # how many times as long as the small one the large one may take
@@ -147,10 +147,12 @@ def _until_based(project: Project) -> None:
 
 def _promise(driver: str, made: list[Restored], sizes: Sizes, place: str) -> Promise:
     small, large = made
+    is_full = sizes.restored_mb >= FULL.restored_mb
     return Promise(
         name=f"restoring {driver}",
         sentence=f"On {driver} a restore of {large.kind.name} to a moment takes less than {GROWTH_LIMIT:g} times what "
-        f"one of {small.kind.name} takes when as much was written, and less than a tenth of what it takes by hand.",
+        f"one of {small.kind.name} takes when as much was written"
+        + (", and less than a tenth of what it takes by hand." if is_full else "."),
         figures=tuple(figure for each in made for figure in _figures(each)),
         ratios=(
             ratio(f"{large.kind.name} to {small.kind.name}", _total(large), _total(small), below=GROWTH_LIMIT),
@@ -159,7 +161,7 @@ def _promise(driver: str, made: list[Restored], sizes: Sizes, place: str) -> Pro
                     f"{each.kind.name} to by hand",
                     _total(each),
                     figures("by hand", each.replaying)[TOTAL],
-                    below=BY_HAND_LIMIT if each is large and sizes.restored_mb >= 8192 else None,
+                    below=BY_HAND_LIMIT if each is large and is_full else None,
                 )
                 for each in made
             ),
