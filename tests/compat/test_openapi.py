@@ -8,7 +8,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from api.routes import built
-from bough.api import openapi
+from bough.api import documents, openapi
 from bough.api.app import bare_app
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "v2.json"
@@ -29,7 +29,7 @@ def _operations(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 
 
 def test_it_is_not_stale() -> None:
-    assert COMMITTED.read_text() == openapi.text(bare_app()), "write it anew: .venv/bin/python -m bough.api.openapi"
+    assert COMMITTED.read_text() == documents.text(bare_app()), "write it anew: .venv/bin/python -m bough.api.openapi"
 
 
 def test_staleness_is_noticed_by_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

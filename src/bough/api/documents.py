@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
-from bough.api import openapi
+from bough import openapi
 
 router = APIRouter(prefix="/api/v2")
 _templates = Environment(loader=PackageLoader("bough.api"), autoescape=select_autoescape(), trim_blocks=True)
@@ -17,20 +17,28 @@ _templates.filters["marked"] = lambda text: Markup(re.sub(r"`([^`]+)`", r"<code>
 _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "X-Frame-Options": "DENY"}
 
 
+def describe(app: FastAPI) -> dict[str, Any]:
+    """All but the routes of others that the app has."""
+    guests = getattr(app.state, "guests", ())
+    ours = [route for route in app.routes if route not in guests]
+    description = "Projects, branches and computes of a self-hosted Postgres platform."
+    return openapi.described(ours, title=app.title, version=app.version, description=description)
+
+
 @cache
-def _json(app: FastAPI) -> str:
-    return openapi.text(app)
+def text(app: FastAPI) -> str:
+    return openapi.text(describe(app))
 
 
 @cache
 def _page(app: FastAPI) -> str:
-    document = openapi.describe(app)
+    document = describe(app)
     return _templates.get_template("documentation.html").render(document=document, groups=_groups(document))
 
 
 @router.get("/openapi.json")
 async def openapi_json(request: Request) -> Response:
-    return Response(_json(request.app), media_type="application/json")
+    return Response(text(request.app), media_type="application/json")
 
 
 @router.get("/docs")
