@@ -93,6 +93,13 @@ class Project:
         uri = own["connection_uri"].replace(own["connection_parameters"]["host"], answer["endpoint"]["host"])
         return Made(self, f"{self.path}/endpoints/{answer['endpoint']['id']}", answer, uri)
 
+    def refused(self, method: str, path: str, body: Json) -> str:
+        """Why."""
+        answer = self._client.request(method, path, json=body)
+        if not answer.is_client_error:
+            raise RuntimeError(f"{method} {path}: {answer.status_code}")
+        return str(answer.json()["message"])
+
     def request(self, method: str, path: str, body: Json | None = None) -> Json:
         answer = self._client.request(method, path, json=body)
         if answer.is_error:

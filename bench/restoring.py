@@ -6,7 +6,6 @@ the moment is at the same share of those writes. The baseline is the same by han
 """
 
 import asyncio
-import json
 import random
 import time
 from collections import defaultdict
@@ -136,10 +135,10 @@ async def _written(target: Target, megabytes: int, share: float) -> datetime:
 
 
 def _until_based(project: Project) -> None:
-    """Its history begins with what was filled in."""
-    run = json.loads((project.platform.home / "run" / f"{project.made['endpoints'][0]['id']}.json").read_text())
+    """Its history begins with what was filled in; what is asked for is before it, and refused."""
+    asked = {"branch": {"parent_timestamp": "2000-01-01T00:00:00Z"}}
     deadline = time.monotonic() + program.PATIENCE_WITH_WORK
-    while not any(project.platform.place.volumes.glob(f"base-{run['volume_id']}-*/volume.json")):
+    while "no history to go back to yet" in project.refused("POST", f"{project.path}/branches", asked):
         if time.monotonic() > deadline:
             raise RuntimeError("no base was taken")
         time.sleep(0.1)
