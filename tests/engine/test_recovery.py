@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from bough import clock
+from bough.domain.change import MakeRole
 from bough.domain.history import HEAD, Point
 from bough.engine.local.history.bases import Base
 from bough.engine.port import Readiness
@@ -24,7 +25,7 @@ from engine.going_back import (
     write,
     write_one,
 )
-from engine.homes import Compute, Home
+from engine.homes import VERIFIER, Compute, Home, branch_of
 
 
 async def test_before_at_and_after_bases(home: Home) -> None:
@@ -53,6 +54,21 @@ async def test_before_the_first_commit_and_after_the_last(home: Home) -> None:
     assert await seen_at(compute, before(marks)) == []
     assert await seen_at(compute, Point(at=clock.now())) == [1, 2]
     assert await seen_at(compute, Point(at=clock.now() + timedelta(seconds=5))) == [1, 2]
+
+
+async def test_what_is_in_it_is_known_without_another_start_until_something_changes(home: Home) -> None:
+    compute = await home.compute()
+    marks = await write(compute, 1)
+    child, _ = await begin_at(compute, marks[0].points[0])
+    branch, end = branch_of(child.spec), await home.engine.written_until(child.spec.volume_id)
+    before_it = await home.engine.look_into(branch)
+    assert await home.engine.written_until(child.spec.volume_id) == end, "no server ran"
+    assert before_it == await home.engine.look_into(branch)
+    other, _ = await begin_at(compute, marks[0].points[0])
+    branch = branch_of(other.spec)
+    await home.engine.change(branch, MakeRole(name="later", verifier=VERIFIER))
+    now = {role.name for role in (await home.engine.look_into(branch)).roles}
+    assert now == {"later", *(role.name for role in before_it.roles)}
 
 
 async def test_a_commit_is_in_at_its_end_and_not_a_byte_before(home: Home) -> None:

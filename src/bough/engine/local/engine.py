@@ -220,6 +220,8 @@ class LocalEngine:
             sockets = await self._living.settled(spec.volume_id)
             if sockets is not None:
                 return await self._looking.into(sockets)
+            if (seen := await self._histories.glances.take(spec.volume_id)) is not None:
+                return seen
             async with self._private.on(spec, install) as own:
                 return await self._looking.into(own)
 

@@ -12,6 +12,7 @@ from bough.engine.local.history.archives import Archives
 from bough.engine.local.history.bases import Bases
 from bough.engine.local.history.ends import Ends
 from bough.engine.local.history.gathering import Gathering
+from bough.engine.local.history.glances import Glances
 from bough.engine.local.history.keeping import Keeping
 from bough.engine.local.history.recovering import Recovering
 from bough.engine.local.history.retiring import Retiring
@@ -50,10 +51,13 @@ class Histories:
         self.bases = Bases(volumes, branches, living, owners)
         self._lives = lives = Lives(self.archives, self.bases, templates)
         self.gathering = Gathering(spools, volumes, self.archives, living, locks)
-        self.recovering = Recovering(lives, self.gathering, turns, volumes=volumes, private=private, owners=owners)
+        self.ends = Ends(volumes, living)
+        self.glances = Glances(self.ends)
+        self.recovering = Recovering(
+            lives, self.gathering, turns, self.glances, volumes=volumes, private=private, owners=owners
+        )
         self.keeping = Keeping(volumes, lives, living, turns, offer, shortage=shortage, base_bytes=base_bytes)
         self.retiring = Retiring(volumes, self.archives)
-        self.ends = Ends(volumes, living)
 
     async def ensure_tidy(self) -> None:
         await self.gathering.ensure_tidy()

@@ -17,6 +17,7 @@ from bough.engine.local.computes.private import PrivateComputes
 from bough.engine.local.history import laying
 from bough.engine.local.history.ancestry import Lives
 from bough.engine.local.history.gathering import Gathering
+from bough.engine.local.history.glances import Glances
 from bough.engine.local.history.laying import Ground
 from bough.engine.local.history.planning import Plan, plans
 from bough.engine.local.history.turns import Turns
@@ -26,7 +27,7 @@ from bough.engine.local.owners import Owners
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import EngineError, Origin
+from bough.engine.port import Contents, EngineError, Origin
 from bough.engine.spec import BranchSpec
 from bough.ids import VolumeId
 from bough.postgres import recovery
@@ -48,6 +49,7 @@ class Recovering:
         lives: Lives,
         gathering: Gathering,
         turns: Turns,
+        glances: Glances,
         *,
         volumes: Volumes,
         private: PrivateComputes,
@@ -56,6 +58,7 @@ class Recovering:
         self._lives = lives
         self._gathering = gathering
         self._turns = turns
+        self._glances = glances
         self._volumes = volumes
         self._private = private
         self._owners = owners
@@ -91,10 +94,12 @@ class Recovering:
                 plan = await unbroken(lambda: self._plan(wish, way))
                 spool = await self._gathering.gather(plan, wish.parent, volume, wish.owner)
                 await self._lay(wish, plan.begins)
-            replayed = await self._replayed(wish, plan, str(spool))
+            replayed, contents = await self._replayed(wish, plan, str(spool))
             at = replayed.at or wish.spec.point.at or laying.moment_of(plan.begins)
             whole = replace(replayed, at=at)
-            return await self._volumes.work(lambda: laying.finish(self._volumes.folder(volume), whole))
+            origin = await self._volumes.work(lambda: laying.finish(self._volumes.folder(volume), whole))
+            await self._glances.note(volume, contents)
+            return origin
         except BaseException:
             await self.drop(volume)
             raise
@@ -122,16 +127,17 @@ class Recovering:
         async with self._volumes.new(spec.volume_id, record, wish.owner) as made:
             await self._volumes.work(lambda: laying.lay(made, ground))
 
-    async def _replayed(self, wish: _Wish, plan: Plan[Ground], spool: str) -> Origin:
+    async def _replayed(self, wish: _Wish, plan: Plan[Ground], spool: str) -> tuple[Origin, Contents]:
         """How far the server came. A point after the last commit means all of it, and has to be said so."""
         try:
             return await self._run(wish, recovery.settings(spool, wish.spec.point, timeline=plan.timeline))
         except RanOut:
             return await self._run(wish, recovery.settings(spool, HEAD, timeline=plan.timeline))
 
-    async def _run(self, wish: _Wish, settings: Mapping[str, str]) -> Origin:
+    async def _run(self, wish: _Wish, settings: Mapping[str, str]) -> tuple[Origin, Contents]:
         async with (
             self._private.replaying(wish.spec, wish.install, settings) as sockets,
             session.opened(sockets) as ours,
         ):
-            return Origin(at=await ours.last_replayed(), subscribes=await ours.subscribes())
+            origin = Origin(at=await ours.last_replayed(), subscribes=await ours.subscribes())
+            return origin, await ours.contents()
