@@ -27,6 +27,8 @@ from engine.going_back import (
 )
 from engine.homes import VERIFIER, Compute, Home, branch_of
 
+BREATH = 0.2  # seconds: what is archived takes memory here, and all of it is replayed again and again
+
 
 async def test_before_at_and_after_bases(home: Home) -> None:
     compute = await home.compute()
@@ -195,6 +197,7 @@ async def writing(compute: Compute) -> AsyncIterator[list[Mark]]:
     async def fill_on() -> None:
         while not over.is_set():
             await fill(compute, 2)
+            await asyncio.sleep(BREATH)
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(write_on())
