@@ -20,6 +20,7 @@ from bough.errors import SettingRefused
 FILE_NAME = "bough.toml"
 PREFIX = "BOUGH_"
 DEFAULT_API_PORT = 8432
+MIN_MEMORY = 128 * 1024**2  # bytes; a process of ours that just started takes about a half of it
 NOT_SETTINGS = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -124,6 +125,17 @@ class Settings(_Frozen):
     )
     gateway_workers: int | None = Field(
         None, ge=1, le=256, description="processes that serve Postgres clients [default: one a core]"
+    )
+    control_memory_bytes: int | None = Field(
+        None,
+        ge=MIN_MEMORY,
+        description="memory over which control is ended and started again "
+        "[default: a quarter of the machine's, 1 GiB at least]",
+    )
+    gateway_worker_memory_bytes: int | None = Field(
+        None,
+        ge=MIN_MEMORY,
+        description="the same for each gateway worker [default: a quarter for all workers, 512 MiB each at least]",
     )
     tls_certificate: Path | None = Field(
         None, description="your own certificate for Postgres clients, with its chain (PEM); needs tls_key"

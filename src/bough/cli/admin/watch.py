@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bough import __version__, clock, log
 from bough.cli import output
-from bough.cli.admin import api_listener, listeners, options, ports, state
+from bough.cli.admin import api_listener, listeners, memory_limits, options, ports, state
 from bough.cli.admin.child import Child, Launch, gateway_command, own_command
 from bough.cli.admin.drain import Drain
 from bough.cli.admin.gateways import Gateways
@@ -40,6 +40,7 @@ class Watch:
                 alive_fd=self._alive_end,
                 log_file=settings.logs / "supervisor.log",
                 descriptors=[listener.fileno() for listener in self._api],
+                memory=memory_limits.of_control(settings),
             )
         )
         self._gateways: Gateways | None = None
@@ -113,6 +114,7 @@ class Watch:
                 log_file=self._settings.gateway_log,
                 descriptors=(*tcp, door),
                 environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+                memory=memory_limits.of_worker(self._settings),
             )
         )
 
