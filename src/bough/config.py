@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError, field_validator, model_validator
 
 from bough.errors import SettingRefused
 
@@ -106,6 +106,11 @@ class Settings(_Frozen):
     cache: Path = Field(default_factory=default_cache, description="where Postgres binaries are kept")
     listen: str = Field("127.0.0.1", description="address that the API and the gateway listen on")
     api_port: Port | None = Field(None, description="port of the API [first choice: 8432]")
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
+        (),
+        description="addresses or networks of proxies before the API, whose X-Forwarded-For and X-Forwarded-Proto "
+        "are believed",
+    )
     gateway_port: Port | None = Field(None, description="port for Postgres clients [first choice: 5432]")
     domain: str = Field("localhost", description="domain of the endpoint hosts", pattern=r"^[a-z0-9.-]{1,120}$")
     storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="volume driver")
@@ -329,7 +334,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _read_text(name: str, text: str, variable: str) -> Any:
     """Lists and tables are written as TOML values, everything else as it is."""
-    if name in {"regions", "plans", "postgres_versions", "project_uids"}:
+    if name in {"regions", "plans", "postgres_versions", "project_uids", "trusted_proxies"}:
         try:
             return tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:

@@ -20,6 +20,7 @@ _OPTIONS: dict[str, Any] = {
     "lifespan": "off",
     "server_header": False,
     "timeout_keep_alive": 75,
+    "proxy_headers": False,  # uvicorn would believe them from every local user; `proxies` asks the settings
 }
 
 
