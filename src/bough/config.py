@@ -48,7 +48,8 @@ class Region(_Frozen):
 class Plan(_Frozen):
     """Limits of an account. `free` is the plan of new accounts, `unclaimed` that of what nobody has claimed yet."""
 
-    projects: int = 100
+    organizations: int = 10  # that a person creates, besides the personal one
+    projects: int = 100  # of all organizations on the plan that one person created
     branches: int = 500  # of a project
     endpoints: int = 500  # of a project
     roles: int = 500  # of a branch
@@ -64,6 +65,7 @@ DEFAULT_REGIONS = (Region(id="aws-us-east-2", name="US East 2 (Ohio)", latitude=
 DEFAULT_PLANS = {
     "free": Plan(),
     "unlimited": Plan(
+        organizations=100_000,
         projects=1_000_000,
         branches=100_000,
         endpoints=100_000,
