@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bough import clock, log
 from bough.access.keys import Keys
+from bough.access.metrics_token import metrics_token
 from bough.access.passwords import Passwords
 from bough.access.vault import Vault, secret_file
 from bough.api.app import create_app
@@ -138,6 +139,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Platform]:
     await store.open()
     try:
         await ensure_operator_key(store, keys, operator_key(settings))
+        metrics_token(settings)  # made now, for whoever sets up monitoring
         await ensure_welcome(store, keys, settings)
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()

@@ -161,6 +161,9 @@ class Settings(_Frozen):
     rate_per_second_and_route: int = Field(40, ge=1, description="requests a second per key and route")
     rate_per_minute_and_address: int = Field(300, ge=1, description="requests a minute per address without a key")
     body_limit: int = Field(1024 * 1024, ge=1024, description="largest request body in bytes")
+    metrics_open: bool = Field(
+        False, description="whether everybody who reaches the API may read /metrics; else the token in keys/metrics may"
+    )
     hold_seconds: float = Field(5.0, ge=0, description="how long a request waits for conflicting work before 423")
     operation_workers: int = Field(8, ge=1, description="operations that run at once")
     wake_seconds: float = Field(60.0, gt=0, description="how long a client waits for its compute to wake")
