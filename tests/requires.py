@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+NPM = Path(__file__).parent / "npm"  # published packages that tests drive, each folder with its lock
+NPM_CI = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 CONTRACT = Path(__file__).parents[2] / "shared" / "contract"
 
 
@@ -53,10 +55,13 @@ def require_cow() -> None:
     )
 
 
-def npm_packages(folder: Path, *packages: str) -> Path:
-    """Installed outside the project, where Node finds them; the files stay in npm's own cache between runs."""
-    options = "--no-save --no-package-lock --no-audit --no-fund --prefer-offline".split()
-    command = [require_node(), "install", *options, *packages]
+def npm_packages(folder: Path, name: str) -> Path:
+    """Those of `tests/npm/<name>`, exactly as its lock has them, installed where Node finds them.
+
+    It is outside the project; the files stay in npm's own cache between runs.
+    """
+    shutil.copytree(NPM / name, folder, dirs_exist_ok=True)
+    command = [require_node(), *NPM_CI]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
-    require("node", done.returncode == 0, f"npm could not install {packages}: {done.stderr.strip()[-300:]}")
+    require("node", done.returncode == 0, f"npm could not install {name}: {done.stderr.strip()[-300:]}")
     return folder / "node_modules"

@@ -1,12 +1,13 @@
 """The one place that chooses: which store, which engine, which edges; starts and stops them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from bough import clock, log
 from bough.access.keys import Keys
+from bough.access.metrics_token import metrics_token
 from bough.access.passwords import Passwords
 from bough.access.vault import Vault, secret_file
 from bough.api.app import create_app
@@ -98,9 +99,15 @@ def operator_key(settings: Settings) -> str:
     return secret_file(settings.keys / "operator", keys.new().token.encode()).decode().strip()
 
 
-async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyncio.Future[bool]) -> None:
+async def serve(
+    settings: Settings,
+    *,
+    ready: Callable[[], None],
+    stopping: asyncio.Future[bool],
+    api_listeners: Sequence[int] = (),
+) -> None:
     """Run the platform until `stopping` has a result; True there means: stop the computes too."""
-    with listening(settings) as listener:
+    with listening(settings, api_listeners) as sockets:
         async with assembled(settings) as platform, AsyncExitStack() as stack:
             await stack.enter_async_context(beside(platform.runner.run()))
             for loop in platform.loops:
@@ -109,7 +116,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyn
             plane = PlaneApp(platform.plane)
             await stack.enter_async_context(serving_locally(plane, settings.plane, _gateway_group(settings)))
             await stack.enter_async_context(
-                serving(create_app(platform.parts, [*pages.routes(), *instant.routes()]), listener)
+                serving(create_app(platform.parts, [*pages.routes(), *instant.routes()]), *sockets)
             )
             await KeepNames(platform.parts.store, platform.parts.names).run()
             logger.info("ready", home=str(settings.home), store=platform.parts.store.name)
@@ -132,6 +139,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Platform]:
     await store.open()
     try:
         await ensure_operator_key(store, keys, operator_key(settings))
+        metrics_token(settings)  # made now, for whoever sets up monitoring
         await ensure_welcome(store, keys, settings)
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError, field_validator, model_validator
 
 from bough.errors import SettingRefused
 
 FILE_NAME = "bough.toml"
 PREFIX = "BOUGH_"
 DEFAULT_API_PORT = 8432
+MIN_MEMORY = 128 * 1024**2  # bytes; a process of ours that just started takes about a half of it
 NOT_SETTINGS = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -47,7 +48,8 @@ class Region(_Frozen):
 class Plan(_Frozen):
     """Limits of an account. `free` is the plan of new accounts, `unclaimed` that of what nobody has claimed yet."""
 
-    projects: int = 100
+    organizations: int = 10  # that a person creates, besides the personal one
+    projects: int = 100  # of all organizations on the plan that one person created
     branches: int = 500  # of a project
     endpoints: int = 500  # of a project
     roles: int = 500  # of a branch
@@ -63,6 +65,7 @@ DEFAULT_REGIONS = (Region(id="aws-us-east-2", name="US East 2 (Ohio)", latitude=
 DEFAULT_PLANS = {
     "free": Plan(),
     "unlimited": Plan(
+        organizations=100_000,
         projects=1_000_000,
         branches=100_000,
         endpoints=100_000,
@@ -105,6 +108,11 @@ class Settings(_Frozen):
     cache: Path = Field(default_factory=default_cache, description="where Postgres binaries are kept")
     listen: str = Field("127.0.0.1", description="address that the API and the gateway listen on")
     api_port: Port | None = Field(None, description="port of the API [first choice: 8432]")
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
+        (),
+        description="addresses or networks of proxies before the API, whose X-Forwarded-For and X-Forwarded-Proto "
+        "are believed",
+    )
     gateway_port: Port | None = Field(None, description="port for Postgres clients [first choice: 5432]")
     domain: str = Field("localhost", description="domain of the endpoint hosts", pattern=r"^[a-z0-9.-]{1,120}$")
     storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="volume driver")
@@ -125,6 +133,17 @@ class Settings(_Frozen):
     gateway_workers: int | None = Field(
         None, ge=1, le=256, description="processes that serve Postgres clients [default: one a core]"
     )
+    control_memory_bytes: int | None = Field(
+        None,
+        ge=MIN_MEMORY,
+        description="memory over which control is ended and started again "
+        "[default: a quarter of the machine's, 1 GiB at least]",
+    )
+    gateway_worker_memory_bytes: int | None = Field(
+        None,
+        ge=MIN_MEMORY,
+        description="the same for each gateway worker [default: a quarter for all workers, 512 MiB each at least]",
+    )
     tls_certificate: Path | None = Field(
         None, description="your own certificate for Postgres clients, with its chain (PEM); needs tls_key"
     )
@@ -142,6 +161,9 @@ class Settings(_Frozen):
     rate_per_second_and_route: int = Field(40, ge=1, description="requests a second per key and route")
     rate_per_minute_and_address: int = Field(300, ge=1, description="requests a minute per address without a key")
     body_limit: int = Field(1024 * 1024, ge=1024, description="largest request body in bytes")
+    metrics_open: bool = Field(
+        False, description="whether everybody who reaches the API may read /metrics; else the token in keys/metrics may"
+    )
     hold_seconds: float = Field(5.0, ge=0, description="how long a request waits for conflicting work before 423")
     operation_workers: int = Field(8, ge=1, description="operations that run at once")
     wake_seconds: float = Field(60.0, gt=0, description="how long a client waits for its compute to wake")
@@ -317,7 +339,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _read_text(name: str, text: str, variable: str) -> Any:
     """Lists and tables are written as TOML values, everything else as it is."""
-    if name in {"regions", "plans", "postgres_versions", "project_uids"}:
+    if name in {"regions", "plans", "postgres_versions", "project_uids", "trusted_proxies"}:
         try:
             return tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:

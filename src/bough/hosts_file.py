@@ -6,6 +6,7 @@ very file, and in one stroke from the first byte that differs, so a reader never
 """
 
 import fcntl
+import hashlib
 import os
 import re
 import time
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bough import clock
+from bough.config import default_cache, running_as_root
 
 PATIENCE = 2.0  # seconds for another owner to finish
 
@@ -77,17 +79,31 @@ def _marks(owner: str) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """The file, for us alone among all who ask this way; again when somebody put another in its place."""
-    deadline = clock.monotonic() + PATIENCE
-    while True:
+    """The file, for us alone among all homes that change it."""
+    with _locked(lock_file(path)):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            _lock(descriptor, deadline)
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                yield descriptor
-                return
+            yield descriptor
         finally:
             os.close(descriptor)
+
+
+def lock_file(path: Path) -> Path:
+    """A file of our own: whoever may read the file of hosts could hold a lock on that for ever."""
+    folder = Path("/run/bough") if running_as_root() else default_cache()
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
+    return folder / f"hosts-{name}.lock"
+
+
+@contextmanager
+def _locked(lock: Path) -> Iterator[None]:
+    lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        _lock(descriptor, clock.monotonic() + PATIENCE)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int, deadline: float) -> None:

@@ -1,10 +1,11 @@
-"""Health for load balancers and people, numbers for Prometheus; both without a key."""
+"""Health for load balancers and people, without a key; numbers for Prometheus."""
 
 import re
 
 import bough
 from api.callers import Caller
 from api.front import Front
+from bough.access.metrics_token import metrics_token
 
 ROOT = "http://bough"
 
@@ -27,7 +28,7 @@ async def test_health_needs_no_key_and_counts(front: Front, caller: Caller) -> N
 
 async def test_metrics_count_requests_by_route(front: Front, caller: Caller) -> None:
     name = 'bough_http_requests_total{method="GET",route="/projects/{project_id}",status="404"}'
-    async with front.client() as client:
+    async with front.client(metrics_token(front.settings)) as client:
         before = await client.get(f"{ROOT}/metrics")
         for project_id in ("one", "two", "three"):
             await caller.client.get(f"/projects/{project_id}")
@@ -41,7 +42,7 @@ async def test_metrics_count_requests_by_route(front: Front, caller: Caller) -> 
 async def test_callers_cannot_invent_labels(front: Front, caller: Caller) -> None:
     await caller.client.request("BREW", "/projects")
     await caller.client.get("/a-path-of-my-own")
-    async with front.client() as client:
+    async with front.client(metrics_token(front.settings)) as client:
         text = (await client.get(f"{ROOT}/metrics")).text
     assert "BREW" not in text
     assert "a-path-of-my-own" not in text
@@ -51,7 +52,7 @@ async def test_callers_cannot_invent_labels(front: Front, caller: Caller) -> Non
 
 async def test_metrics_tell_no_secret(front: Front, caller: Caller) -> None:
     made = await caller.creates(name="private-name")
-    async with front.client() as client:
+    async with front.client(metrics_token(front.settings)) as client:
         text = (await client.get(f"{ROOT}/metrics")).text
     for private in (caller.token, made["project"]["id"], "private-name", made["roles"][0]["password"]):
         assert private not in text

@@ -14,6 +14,7 @@ from api import front as fronts
 from api.callers import open_account
 from api.front import Front
 from bough import clock
+from bough.access.metrics_token import metrics_token
 from bough.control.activity import Told
 from bough.control.history_figures import HistoryFigure
 from bough.domain.endpoint import EndpointState
@@ -31,7 +32,7 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 
 async def figures(front: Front) -> Figures:
     """Name → values of its labels, in the order of their names → figure."""
-    async with front.client() as client:
+    async with front.client(metrics_token(front.settings)) as client:
         answer = await client.get("http://bough/metrics")
     found: Figures = {}
     for family in text_string_to_metric_families(answer.text):

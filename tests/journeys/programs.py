@@ -17,7 +17,6 @@ from journeys.served import ADDRESS
 
 Command = tuple[str | Path, ...]
 
-PACKAGES = ("pg@8.23.1", "pg-copy-streams@7.0.0", "postgres@3.4.9", "drizzle-orm@0.45.4")
 SEEN_AT_EITHER: dict[str, Any] = {
     "cancelled": "57014",
     "after_cancel": 1,
@@ -57,7 +56,7 @@ def drive(*command: str | Path, **variables: str) -> dict[str, Any]:
 
 def install_packages(folder: Path) -> Path:
     """What Node needs."""
-    return requires.npm_packages(folder, *PACKAGES)
+    return requires.npm_packages(folder, "postgres-clients")
 
 
 def _output(*command: str | Path, **variables: str) -> str:

@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ FOLDER = Path(__file__).parents[2] / "js"
 GET_DB = FOLDER / "get-db"
 VITE_PLUGIN = FOLDER / "vite-plugin"
 OLDEST = (20, 19)
-INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline")
+INSTALL = ("install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline")
 PATIENCE = 240
 
 Result = subprocess.CompletedProcess[str]
@@ -64,16 +65,18 @@ class Workspace:
 @cache
 def ready() -> Workspace:
     """Built from what the files say now. Several processes may want that at once."""
-    found = _tools()
-    described = [FOLDER / ".npmrc", *(folder / "package.json" for folder in (FOLDER, GET_DB, VITE_PLUGIN))]
+    found = tools()
+    described = [
+        FOLDER / ".npmrc",
+        FOLDER / "package-lock.json",
+        *(folder / "package.json" for folder in (FOLDER, GET_DB, VITE_PLUGIN)),
+    ]
     sources = [*described, FOLDER / "tsconfig.base.json"]
     for folder in (GET_DB, VITE_PLUGIN):
         sources += [folder / "tsconfig.json", *folder.glob("*.js"), *folder.glob("src/*.ts")]
-    (FOLDER / "node_modules").mkdir(exist_ok=True)
-    with (FOLDER / "node_modules" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone():
         if not _is_stamped("installed", described):
-            done = found.run(*found.npm, *INSTALL, cwd=FOLDER)
+            done = found.run(*found.npm, *requires.NPM_CI, cwd=FOLDER)
             here = done.returncode == 0
             requires.require("node", here, f"npm could not install the packages of js/: {done.stderr.strip()[-300:]}")
             _stamp("installed", described)
@@ -84,7 +87,18 @@ def ready() -> Workspace:
     return found
 
 
-def _tools() -> Workspace:
+@contextmanager
+def _alone() -> Iterator[None]:
+    """The lock is on the folder itself: `npm ci` begins by removing all that is installed in it."""
+    folder = os.open(FOLDER, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def tools() -> Workspace:
     node, npm = shutil.which("node"), shutil.which("npm")
     environment = dict(os.environ)
     if node is None or npm is None or _version(node) < OLDEST:

@@ -18,6 +18,7 @@ from bough.api.ours import audit
 from bough.api.ours import invitations as own_invitations
 from bough.api.ours import organizations as own_organizations
 from bough.api.ours import users as accounts
+from bough.api.proxies import TrustedProxies
 from bough.api.v2 import (
     api_keys,
     branches,
@@ -80,7 +81,7 @@ def create_app(parts: Parts, guests: Sequence[BaseRoute] = ()) -> ASGIApp:
     app.state.parts = parts
     app.state.guests = guests
     app.router.routes.extend(guests)
-    return Edge(app, parts.settings.body_limit)
+    return Edge(app, parts.settings.body_limit, TrustedProxies(parts.settings.trusted_proxies))
 
 
 def bare_app() -> FastAPI:

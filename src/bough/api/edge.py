@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bough import clock, log
 from bough.api import errors, metrics
+from bough.api.proxies import TrustedProxies
 
 _GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 # In a path: whoever knows one of these may take the project over.
@@ -28,14 +29,16 @@ class BodyTooLarge(HTTPException):
 
 
 class Edge:
-    def __init__(self, app: ASGIApp, body_limit: int) -> None:
+    def __init__(self, app: ASGIApp, body_limit: int, proxies: TrustedProxies) -> None:
         self._app = app
         self._body_limit = body_limit
+        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        self._proxies.apply(scope)
         request_id = scope["request_id"] = _request_id(scope)
         began = clock.monotonic()
         answer = _Answer(send, request_id)

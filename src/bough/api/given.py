@@ -9,6 +9,7 @@ from fastapi.security import HTTPBearer
 
 from bough import ids
 from bough.access import lookup
+from bough.access.metrics_token import is_metrics_token
 from bough.access.principal import Principal
 from bough.control.desk import Desk
 from bough.control.once import LONGEST, Once
@@ -17,7 +18,7 @@ from bough.control.recording import Record
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import OrgRight, Right
-from bough.errors import Invalid, Unauthenticated
+from bough.errors import Denied, Invalid, Unauthenticated
 from bough.ids import OrganizationId, ProjectId
 
 _TOLD_APART = ("project_id", "org_id", "source_org_id", "request_id")  # the last is a secret
@@ -73,10 +74,16 @@ PrincipalGiven = Annotated[Principal, Depends(principal)]
 
 
 def _token(request: Request) -> str:
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not token.strip():
+    token = _bearer(request)
+    if not token:
         raise Unauthenticated("This call needs an API key. Send the header `Authorization: Bearer <key>`.")
-    return token.strip()
+    return token
+
+
+def _bearer(request: Request) -> str:
+    """Empty when there is none."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
 
 
 async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> Desk:
@@ -86,6 +93,15 @@ async def desk(request: Request, given: PartsGiven, caller: PrincipalGiven) -> D
 
 
 DeskGiven = Annotated[Desk, Depends(desk)]
+
+
+async def check_reads_metrics(request: Request, given: PartsGiven) -> None:
+    """The figures name endpoints, projects and branches of everybody."""
+    if given.settings.metrics_open or is_metrics_token(given.settings, _bearer(request)):
+        return
+    caller = await _authenticated(request, given)
+    if not caller.is_operator:
+        raise Denied("Only the operator's key and the token in keys/metrics of the home may read these figures.")
 
 
 def _address(request: Request) -> str:

@@ -1,10 +1,10 @@
 """Is it well? For people, load balancers and Prometheus."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Response
 
 import bough
 from bough.api import compute_metrics, metrics
-from bough.api.given import PartsGiven
+from bough.api.given import PartsGiven, check_reads_metrics
 from bough.api.shapes import View, show
 from bough.control.parts import Parts
 
@@ -45,7 +45,7 @@ async def healthz(given: PartsGiven) -> Response:
     return show(health)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, dependencies=[Depends(check_reads_metrics)])
 async def prometheus(given: PartsGiven) -> Response:
     """Counters and gauges in Prometheus's text form."""
     picture = await compute_metrics.look(given)

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,24 @@ _OPTIONS: dict[str, Any] = {
     "lifespan": "off",
     "server_header": False,
     "timeout_keep_alive": 75,
+    "proxy_headers": False,  # uvicorn would believe them from every local user; `proxies` asks the settings
 }
 
 
 @contextmanager
-def listening(settings: Settings) -> Iterator[socket.socket]:
-    """The API's port, taken before anything is started."""
+def listening(settings: Settings, inherited: Sequence[int] = ()) -> Iterator[Sequence[socket.socket]]:
+    """The API's listening sockets: those that the supervisor holds, or one of our own where there is none."""
+    if inherited:
+        with ExitStack() as stack:
+            yield [stack.enter_context(socket.socket(fileno=descriptor)) for descriptor in inherited]
+    else:
+        with _bound(settings) as listener:
+            yield [listener]
+
+
+@contextmanager
+def _bound(settings: Settings) -> Iterator[socket.socket]:
+    """Before anything is started."""
     port = settings.api_port or DEFAULT_API_PORT
     family = socket.AF_INET6 if ":" in settings.listen else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
@@ -41,8 +53,8 @@ def listening(settings: Settings) -> Iterator[socket.socket]:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
-    async with _running(uvicorn.Config(app, timeout_graceful_shutdown=10, **_OPTIONS), [listener]):
+async def serving(app: ASGIApp, *listeners: socket.socket) -> AsyncIterator[None]:
+    async with _running(uvicorn.Config(app, timeout_graceful_shutdown=10, **_OPTIONS), list(listeners)):
         yield
 
 

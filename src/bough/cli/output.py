@@ -1,5 +1,7 @@
 """What people and programs read: lines, tables, JSON and errors. Nothing else prints.
 
+Control characters are made visible in all of it: names, errors and logs hold what tenants wrote.
+
 Answers go to standard output, remarks and errors to standard error, so that the answer of a
 command can be piped while its remarks stay on the terminal.
 """
@@ -15,33 +17,40 @@ from typing import Any
 
 import typer
 
+from bough.cli import escapes
+
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "error": "red", "running": "green"}
 
 
 def say(text: str = "") -> None:
-    typer.echo(text)
+    typer.echo(escapes.escaped_but_colours(text))
 
 
 def note(text: str) -> None:
-    typer.echo(text, err=True)
+    typer.echo(escapes.escaped_but_colours(text), err=True)
 
 
 def fail(sentence: str) -> None:
-    typer.echo(f"bough: {sentence}", err=True)
+    typer.echo(f"bough: {escapes.escaped(sentence)}", err=True)
 
 
 def show_json(value: Any) -> None:
     """One line, so that a script may read it with one `read`."""
-    typer.echo(json.dumps(value, default=str))
+    show_json_line(json.dumps(value, default=str))
+
+
+def show_json_line(line: str) -> None:
+    typer.echo(escapes.escaped_json(line))
 
 
 def paint(word: str, text: str | None = None) -> str:
     """The text in the word's colour; terminals only, `echo` strips it elsewhere."""
-    return typer.style(word if text is None else text, fg=COLOURS.get(word))
+    return typer.style(escapes.escaped(word if text is None else text), fg=COLOURS.get(word))
 
 
 def table(rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns. The last one is wrapped to a terminal's width and left whole in a pipe."""
+    rows = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     for row in rows:
         *first, last = row
@@ -51,6 +60,11 @@ def table(rows: Sequence[Sequence[str]]) -> None:
         indent = sum(width + 2 for width in widths[:-1])
         for number, line in enumerate(_wrapped(last, indent)):
             say((head if number == 0 else " " * indent) + line)
+
+
+def _one_line(cell: str) -> str:
+    """A name with an end of line in it would look like another row."""
+    return escapes.escaped_but_colours(cell).replace("\n", "\\n")
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -87,7 +87,14 @@ async def add(rows: Rows, email: str, name: str, password_digest: str | None) ->
         raise Taken(f"Somebody has an account with the address {email} already.") from None
     org_id = OrganizationId.new()
     organization = Organization(
-        id=org_id, name=shown, handle=org_id, plan=PLAN, personal_for=user.id, created_at=now, updated_at=now
+        id=org_id,
+        name=shown,
+        handle=org_id,
+        plan=PLAN,
+        personal_for=user.id,
+        created_at=now,
+        updated_at=now,
+        created_by=user.id,
     )
     await rows.organizations.add(organization)
     await rows.members.add(

@@ -50,13 +50,36 @@ def key_text(key: Key) -> bytes:
     )
 
 
-def new_ca(key: Key, now: datetime, before: x509.Certificate | None = None) -> Signed:
-    """With the name of the one before: what that key signed holds for both."""
+def new_ca(key: Key, now: datetime, before: x509.Certificate | None = None, *, domains: Sequence[str] = ()) -> Signed:
+    """With the name of the one before: what that key signed holds for both.
+
+    It vouches for hosts of these domains alone, so that its key, stolen, cannot pass off other hosts to the clients
+    that trust it. Addresses are not restricted: `listen` may change, and clients keep the file that they have.
+    """
     name = before.subject if before else _name(f"Bough CA {secrets.token_hex(4)}")
     builder = _begun(name, name, key, now - EARLIER, now - EARLIER + CA_LIFE)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    if domains:
+        permitted = [x509.DNSName(domain) for domain in domains]
+        builder = builder.add_extension(x509.NameConstraints(permitted, None), critical=True)
     return Signed(builder.sign(key, hashes.SHA256()), key)
+
+
+def wanted_domains(settings: Settings) -> list[str]:
+    """Each with all that is below it."""
+    return list(dict.fromkeys([settings.domain, "localhost"]))
+
+
+def permits(ca: x509.Certificate, names: Iterable[str]) -> bool:
+    """Whether the authority may vouch for all of these; one without constraints may for any."""
+    try:
+        found = ca.extensions.get_extension_for_class(x509.NameConstraints).value.permitted_subtrees or []
+    except x509.ExtensionNotFound:
+        return True
+    domains = [one.value for one in found if isinstance(one, x509.DNSName)]
+    hosts = [name for name in names if isinstance(_general(name), x509.DNSName)]
+    return all(any(host == domain or host.endswith(f".{domain}") for domain in domains) for host in hosts)
 
 
 def new_leaf(ca: Signed, names: Sequence[str], now: datetime) -> Signed:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bough import clock
+from bough.control import plan_room
 from bough.control.desk import Desk
 from bough.domain import transfer
 from bough.domain.organization import Organization
@@ -41,7 +42,7 @@ async def _check_room(
 ) -> None:
     plan = desk.plan_of(destination)
     needed = Room(
-        projects=await rows.projects.count_in(destination.id) + len(projects),
+        projects=await plan_room.with_projects(rows, destination, projects),
         branches=await rows.projects.most_branches([project.id for project in projects]),
         history_seconds=max(project.history_retention_seconds for project in projects),
     )

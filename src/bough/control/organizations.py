@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from bough import clock
 from bough.access import fresh
+from bough.control import plan_room
 from bough.control.desk import Desk
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.rights import OrgRight
@@ -26,8 +27,16 @@ class Organizations:
             user = await rows.users.get(caller.user_id)
             if user is None:
                 raise NotFound.thing("user")
+            await plan_room.check_organizations(rows, user, self._desk.settings.plan(user.plan))
             made = Organization(
-                id=org_id, name=name, handle=org_id, plan=user.plan, personal_for=None, created_at=now, updated_at=now
+                id=org_id,
+                name=name,
+                handle=org_id,
+                plan=user.plan,
+                personal_for=None,
+                created_at=now,
+                updated_at=now,
+                created_by=user.id,
             )
             admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
             await rows.organizations.add(made)

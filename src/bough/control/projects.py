@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from bough import clock
 from bough.access import lookup
-from bough.control import seeding
+from bough.control import plan_room, seeding
 from bough.control.archiving import ensure_usable
 from bough.control.desk import Desk
 from bough.control.endpoint_planning import EndpointWish, planned
@@ -137,13 +137,7 @@ class Projects:
         return principal.organization(org_id or principal.home().id, to=OrgRight.CREATE_PROJECTS)
 
     async def _check_room(self, rows: Rows, organization: Organization) -> None:
-        await rows.organizations.lock(organization.id)
-        limit = self._desk.plan_of(organization).projects
-        if await rows.projects.count_in(organization.id) >= limit:
-            raise RuleBroken(
-                f"The organization has {limit} projects, all that its plan allows. Delete one, or change the plan.",
-                code="PROJECTS_LIMIT_EXCEEDED",
-            )
+        await plan_room.check_projects(rows, organization, self._desk.plan_of(organization))
 
     async def _apply_everywhere(self, rows: Rows, project: Project) -> list[Operation]:
         active = [one for one in await rows.endpoints.of_project(project.id) if one.state is EndpointState.ACTIVE]

@@ -115,9 +115,14 @@ class TlsFiles:
         if key is None:
             key, before = certificates.new_key(), None
             self._write(self._paths.ca_key, certificates.key_text(key), mode=0o600)
-        if before is not None and before.public_key() == key.public_key() and not certificates.ca_is_due(before, now):
+        if before is not None and before.public_key() != key.public_key():
+            before = None
+        permits = before is not None and certificates.permits(before, certificates.wanted_names(self._settings))
+        if before is not None and permits and not certificates.ca_is_due(before, now):
             return Signed(before, key)
-        fresh = certificates.new_ca(key, now, before if before and before.public_key() == key.public_key() else None)
+        fresh = certificates.new_ca(key, now, before, domains=certificates.wanted_domains(self._settings))
+        if before is not None and not permits:
+            logger.warning("authority_is_for_another_domain", clients_need=str(self._paths.ca_copy))
         self._write(self._paths.ca, fresh.certificate_pem, mode=0o644)
         logger.info("authority_made", until=fresh.certificate.not_valid_after_utc.isoformat())
         return fresh

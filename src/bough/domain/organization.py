@@ -27,6 +27,7 @@ class Organization:
     personal_for: UserId | None  # the user whose personal organization this is
     created_at: datetime
     updated_at: datetime
+    created_by: UserId | None = None  # whose organizations count together for the limits of a plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ _OF_USER = (
     .order_by(organizations.c.created_at, organizations.c.id)
 )
 _REACHED = _OF_USER.add_columns(members.c.role.label("member_role"))
+_CREATED_BY = sa.select(organizations).where(same(organizations.c.created_by)).order_by(organizations.c.id)
 _PERSONAL = sa.select(organizations).where(same(organizations.c.personal_for))
 
 
@@ -49,6 +50,10 @@ class Organizations(Queries):
         """Those they are a member of, with their role in each."""
         rows = await self._all(_REACHED, user_id=user_id)
         return [(rebuild(Organization, row), MemberRole(row["member_role"])) for row in rows]
+
+    async def created_by(self, user_id: UserId) -> list[Organization]:
+        """Their personal one too, and those that they have left."""
+        return [rebuild(Organization, row) for row in await self._all(_CREATED_BY, created_by=user_id)]
 
     async def personal(self, user_id: UserId) -> Organization | None:
         row = await self._one(_PERSONAL, personal_for=user_id)

@@ -198,6 +198,9 @@ class Projects(Queries):
     async def count_in(self, org_id: OrganizationId) -> int:
         return int(await self._value(_COUNT_IN, org_id=org_id))
 
+    async def count_in_all(self, org_ids: Collection[OrganizationId]) -> int:
+        return int(await self._value(_COUNT.where(projects.c.org_id.in_(org_ids))))
+
     async def count(self) -> int:
         return int(await self._value(_COUNT))
 

@@ -12,6 +12,7 @@ from bough.store.tables import users
 
 _ONE = sa.select(users).where(same(users.c.id))
 _LOCK = _ONE.with_for_update()
+_LOCK_ROOM = sa.select(users.c.id).where(same(users.c.id)).with_for_update(key_share=True)
 _NAMED = sa.select(users).where(same(users.c.email))
 
 
@@ -31,6 +32,10 @@ class Users(Queries):
         """Nobody else changes them in this transaction's time. SQLite has one writer anyway."""
         row = await self._one(_LOCK, id=user_id)
         return rebuild(User, row) if row else None
+
+    async def lock(self, user_id: UserId) -> None:
+        """One decision on the room of their plan at a time. Rows that refer to them may be written meanwhile."""
+        await self._value(_LOCK_ROOM, id=user_id)
 
     async def with_email(self, email: str) -> User | None:
         row = await self._one(_NAMED, email=email)

@@ -9,6 +9,7 @@ ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nam
 class Addresses:
     listen: str
     api_port: int
+    inodes: tuple[int, ...] = ()  # of the listening sockets that the supervisor holds there
 
     @property
     def host(self) -> str:

@@ -1,10 +1,15 @@
-"""Asking the API of a running platform, with the operator's key."""
+"""Asking the API of a running platform, with the operator's key.
+
+The key goes only to the listening socket that the platform's supervisor holds: another program may have taken
+the port after the platform was killed.
+"""
 
 import http.client
 import json
 from typing import Any
 from urllib.parse import urlencode
 
+from bough.cli.admin import socket_table
 from bough.cli.admin.addresses import Addresses
 from bough.errors import NotFound, PreconditionFailed, Unavailable
 
@@ -26,6 +31,9 @@ def _answer(addresses: Addresses, key: str, method: str, path: str, body: str | 
     connection = http.client.HTTPConnection(addresses.host, addresses.api_port, timeout=TIMEOUT)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     try:
+        connection.connect()
+        # After connecting: a socket that listened before and still does has taken this connection.
+        _require_ours(addresses)
         connection.request(method, f"/api/v2{path}", body, headers)
         answer = connection.getresponse()
         found = json.loads(answer.read())
@@ -38,3 +46,15 @@ def _answer(addresses: Addresses, key: str, method: str, path: str, body: str | 
     sentence = found.get("message", "") if isinstance(found, dict) else ""
     refusal = NotFound if answer.status == http.HTTPStatus.NOT_FOUND else PreconditionFailed
     raise refusal(sentence or f"The platform answers with status {answer.status}.")
+
+
+def _require_ours(addresses: Addresses) -> None:
+    if not addresses.inodes:
+        raise PreconditionFailed(
+            "The platform still runs as an earlier version; `bough restart` brings it to this one."
+        )
+    if not socket_table.is_listening(addresses.api_port, addresses.inodes):
+        raise Unavailable(
+            f"Another program listens at {addresses.root}, so the operator's key was not sent. "
+            "Stop that program, then start Bough again."
+        )

@@ -10,11 +10,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bough.cli.admin import handshake
+from bough.cli.admin.memory_limits import LOOK, MemoryLimit
 from bough.errors import Unavailable
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0  # before the next start; doubling while it does not get ready
@@ -46,6 +47,7 @@ class Launch:
     log_file: Path
     descriptors: Sequence[int] = ()  # what else it inherits
     environment: Mapping[str, str] | None = None  # None: ours
+    memory: MemoryLimit | None = None
 
 
 class Child:
@@ -54,6 +56,7 @@ class Child:
         self.starts = 0
         self._launch = launch
         self._process: asyncio.subprocess.Process | None = None
+        self._killed_for = ""  # why we ended it, if we did
 
     @property
     def pid(self) -> int:
@@ -67,6 +70,7 @@ class Child:
         finally:
             os.close(write_end)
         self.starts += 1
+        self._killed_for = ""
         error = handshake.error_in(await _line_of(ready))
         if error is not None:
             code = await self._process.wait()
@@ -77,7 +81,7 @@ class Child:
         wait = FIRST_WAIT
         while True:
             if self._process is not None:
-                changed(self._died(await self._process.wait()))
+                changed(self._died(await self._ended(self._process)))
             await asyncio.sleep(wait)
             try:
                 await self.start()
@@ -87,6 +91,21 @@ class Child:
             else:
                 wait = FIRST_WAIT
                 changed(f"{self.name} runs again")
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> int:
+        """Its exit status. A process that takes more memory than it may is killed."""
+        ended = asyncio.create_task(process.wait())
+        try:
+            while not ended.done():
+                await asyncio.wait({ended}, timeout=LOOK)
+                why = self._launch.memory.exceeded(process.pid) if self._launch.memory and not ended.done() else None
+                if why is not None:
+                    self._killed_for = why
+                    self.send(signal.SIGKILL)
+                    return await ended
+            return ended.result()
+        finally:
+            ended.cancel()
 
     def send(self, number: signal.Signals) -> None:
         if self.pid and self._process is not None:
@@ -114,16 +133,17 @@ class Child:
             async with _one_at_a_time:
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
                 try:
-                    return await asyncio.create_subprocess_exec(
-                        *launch.command,
-                        *pipes,
-                        stdin=asyncio.subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        pass_fds=(ready_fd, launch.alive_fd, *launch.descriptors),
-                        env=launch.environment,
-                        start_new_session=True,
-                    )
+                    with launch.memory.inherited() if launch.memory else nullcontext():
+                        return await asyncio.create_subprocess_exec(
+                            *launch.command,
+                            *pipes,
+                            stdin=asyncio.subprocess.DEVNULL,
+                            stdout=log,
+                            stderr=log,
+                            pass_fds=(ready_fd, launch.alive_fd, *launch.descriptors),
+                            env=launch.environment,
+                            start_new_session=True,
+                        )
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
         finally:
@@ -131,7 +151,7 @@ class Child:
 
     def _died(self, code: int) -> str:
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
-        return f"{self.name} ended {how}"
+        return f"{self.name} ended {how}" + (f": {self._killed_for}" if self._killed_for else "")
 
 
 async def _line_of(pipe_fd: int) -> bytes:

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +18,14 @@ class Inheritance:
     listeners: tuple[int, ...]
     door: int
     workers: tuple[int, ...]  # pids
+    api_listeners: tuple[int, ...] = ()  # none from versions whose control bound the port itself
 
     @classmethod
     def read(cls, text: str) -> "Inheritance":
         """Taken over from the program before us."""
-        given = json.loads(text)
-        found = cls(**{**given, "listeners": tuple(given["listeners"]), "workers": tuple(given["workers"])})
+        given: dict[str, Any] = json.loads(text)
+        lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        found = cls(**{**given, **lists})
         for descriptor in found._descriptors():
             os.set_inheritable(descriptor, False)
         return found
@@ -34,4 +37,4 @@ class Inheritance:
         return json.dumps(dataclasses.asdict(self))
 
     def _descriptors(self) -> Iterator[int]:
-        yield from (self.alive_end, self.our_end, self.door, *self.listeners)
+        yield from (self.alive_end, self.our_end, self.door, *self.listeners, *self.api_listeners)

@@ -41,17 +41,27 @@ def door_folder(settings: Settings) -> Path:
 def opened(settings: Settings, port: int, listeners: Sequence[int] = (), door: int | None = None) -> Listeners:
     """What is needed now; of what a program before us had open, all that fits is kept and the rest closed."""
     had = [socket.socket(fileno=descriptor) for descriptor in listeners]
-    addresses = ports.gateway_addresses(settings)
     try:
-        if not any(listener.getsockname()[1] == port for listener in had):  # else it is ours already
-            tcp = _first(addresses, port)
-        else:
-            tcp = [_kept(address, port, had) or _listener(address, port) for address in addresses]
+        tcp = bound(ports.gateway_addresses(settings), port, had)
     except OSError as error:
-        raise Unavailable(f"Port {port} cannot be held: {error.strerror}.") from None
+        raise refusal(port, "--gateway-port", error) from None
     for unfit in had:
         unfit.close()
     return Listeners(tuple(tcp), _door(settings, door))
+
+
+def bound(addresses: Sequence[str], port: int, had: list[socket.socket]) -> list[socket.socket]:
+    """A listener for each address; those that fit are taken from `had`."""
+    if not any(listener.getsockname()[1] == port for listener in had):  # else the port is ours already
+        return _first(addresses, port)
+    return [_kept(address, port, had) or _listener(address, port) for address in addresses]
+
+
+def refusal(port: int, flag: str, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"Port {port} cannot be held: {error.strerror}. "
+        f"Stop the program that has it, or give another port with {flag} N."
+    )
 
 
 def ports_of(listeners: Sequence[int]) -> set[int]:

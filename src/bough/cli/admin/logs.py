@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bough import config, log
-from bough.cli import output
+from bough.cli import escapes, output
 from bough.cli.admin import options, tail
 from bough.errors import Invalid, NotFound
 
@@ -33,7 +33,7 @@ def logs(
     if gateway and endpoint:
         raise Invalid("Give an endpoint or --gateway, not both.")
     path = _file(settings, endpoint, settings.gateway_log if gateway else settings.log_file)
-    show = _show_without_secrets if endpoint else output.say if json else _show_readable
+    show = _show_without_secrets if endpoint else output.show_json_line if json else _show_readable
     with path.open("rb") as file:
         for line in tail.last_lines(file, path, lines):
             show(line)
@@ -66,7 +66,7 @@ def _which_have(folder: Path, endpoint: str) -> str:
 
 def _show_without_secrets(line: str) -> None:
     """Postgres writes a statement that failed into its log as the tenant sent it."""
-    output.say(log.redacted(line))
+    output.say(escapes.escaped(log.redacted(line)))
 
 
 def _show_readable(line: str) -> None:
@@ -78,12 +78,14 @@ def _readable(line: str) -> str:
     try:
         entry = json_text.loads(line)
     except ValueError:
-        return line
+        return escapes.escaped(line)
     if not isinstance(entry, dict) or "event" not in entry:
-        return line
+        return escapes.escaped(line)
     level = str(entry.get("level", ""))
-    fields = (f"{name}={_plain(value)}" for name, value in entry.items() if name not in FIRST_FIELDS)
-    return "  ".join([_local_time(entry), output.paint(level, f"{level:<7}"), str(entry["event"]), *fields])
+    fields = (escapes.escaped(f"{name}={_plain(value)}") for name, value in entry.items() if name not in FIRST_FIELDS)
+    return "  ".join(
+        [_local_time(entry), output.paint(level, f"{level:<7}"), escapes.escaped(str(entry["event"])), *fields]
+    )
 
 
 def _plain(value: Any) -> str:

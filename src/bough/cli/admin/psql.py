@@ -14,7 +14,6 @@ import typer
 from bough import config
 from bough.cli import output
 from bough.cli.admin import asking, listeners, options, state, welcome
-from bough.cli.admin.addresses import Addresses
 from bough.domain import database as databases
 from bough.domain import role as roles
 from bough.errors import NotFound, PreconditionFailed
@@ -67,7 +66,7 @@ class _Finder:
         if running is None:
             line = output.our_command("up", settings.home)
             raise PreconditionFailed(f"Bough does not run in {settings.home}; `{line}` starts it.")
-        self._addresses = Addresses(running.listen, running.api_port)
+        self._addresses = running.addresses
         self._key = welcome.operator_key(settings)
 
     def target(self, project: str | None, branch: str | None, role: str, database: str) -> Target:

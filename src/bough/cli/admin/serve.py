@@ -8,6 +8,7 @@ import asyncio
 import gc
 import os
 import signal
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -18,10 +19,20 @@ from bough.cli.admin.child import STOP_SIGNALS
 from bough.errors import PlatformError, Unavailable
 
 
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """What the supervisor gave us."""
+
+    ready: int
+    alive: int
+    api: tuple[int, ...]
+
+
 def serve(
     *,
     ready_fd: Annotated[int, typer.Option(help="Pipe to tell when ready.")],
     alive_fd: Annotated[int, typer.Option(help="Pipe that closes when the supervisor dies.")],
+    api_fd: Annotated[list[int], typer.Option(help="A listening socket of the API.")],
     home: options.Home = None,
     api_port: options.ApiPort = None,
     gateway_port: options.GatewayPort = None,
@@ -37,35 +48,35 @@ def serve(
         "storage": storage,
     }
     try:
-        _serve(config.load(flags), ready_fd, alive_fd)
+        _serve(config.load(flags), Descriptors(ready_fd, alive_fd, tuple(api_fd)))
     except PlatformError as error:
         handshake.tell_error(ready_fd, error.public)
         raise
 
 
-def _serve(settings: config.Settings, ready_fd: int, alive_fd: int) -> None:
+def _serve(settings: config.Settings, given: Descriptors) -> None:
     log.configure(settings.log_level, settings.log_file)
     if lock.take(lock.control_file(settings), patience=homes.OLD_CONTROL_PATIENCE) is None:
         raise Unavailable("Another control process still runs in this home.")
     import uvloop  # noqa: PLC0415 - `serve --help` and refusals need none of this
 
     try:
-        uvloop.run(_until_stopped(settings, ready_fd, alive_fd))
+        uvloop.run(_until_stopped(settings, given))
     except OSError as error:
         log.get().exception("control failed")
         raise Unavailable(f"The platform could not run: {error}.") from error
 
 
-async def _until_stopped(settings: config.Settings, ready_fd: int, alive_fd: int) -> None:
+async def _until_stopped(settings: config.Settings, given: Descriptors) -> None:
     gc.disable()  # starting makes only what stays: looking for garbage in it costs a quarter of the time
     from bough import app  # noqa: PLC0415 - the whole platform; a second to import
 
     def ready() -> None:
         gc.freeze()
         gc.enable()
-        handshake.tell_ready(ready_fd)
+        handshake.tell_ready(given.ready)
 
-    await app.serve(settings, ready=ready, stopping=_stop_wish(alive_fd))
+    await app.serve(settings, ready=ready, stopping=_stop_wish(given.alive), api_listeners=given.api)
 
 
 def _stop_wish(alive_fd: int) -> asyncio.Future[bool]:

@@ -12,6 +12,7 @@ from typing import TypedDict
 
 from bough import clock
 from bough.cli.admin import lock
+from bough.cli.admin.addresses import Addresses
 from bough.config import Settings
 
 
@@ -34,10 +35,15 @@ class State:
     workers: tuple[WorkerState, ...] = ()  # of the gateway
     draining: int = 0  # older workers that end with their last connection
     sentence: str = ""  # why it failed
+    api_inodes: tuple[int, ...] = ()  # of the API's listening sockets; none while an earlier version runs
 
     @property
     def since(self) -> datetime:
         return datetime.fromisoformat(self.started_at)
+
+    @property
+    def addresses(self) -> Addresses:
+        return Addresses(self.listen, self.api_port, tuple(self.api_inodes))
 
 
 def _file(settings: Settings) -> Path:

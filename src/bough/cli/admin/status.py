@@ -55,7 +55,7 @@ def _show_absence(settings: config.Settings, json: bool) -> None:
 
 def _facts(settings: config.Settings, seen: state.State) -> dict[str, Any]:
     addresses = Addresses(seen.listen, seen.api_port)
-    health_now = health.ask(addresses)
+    health_now = health.ask(addresses) if seen.control_pid else None  # nobody would answer
     facts: dict[str, Any] = {
         "state": _state(seen, health_now),
         "pid": seen.pid,

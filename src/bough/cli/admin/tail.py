@@ -23,7 +23,7 @@ def last_lines(file: BinaryIO, log: Path, count: int) -> list[str]:
         blocks.append(block)
         line_ends += block.count(b"\n")
     file.seek(end)
-    lines = b"".join(reversed(blocks)).splitlines()
+    lines = b"".join(reversed(blocks)).removesuffix(b"\n").split(b"\n") if blocks else []
     return [_text(line) for line in lines[-count:]]
 
 

@@ -2,13 +2,13 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 from bough import __version__, clock, log
 from bough.cli import output
-from bough.cli.admin import listeners, options, ports, state
+from bough.cli.admin import api_listener, listeners, memory_limits, options, ports, state
 from bough.cli.admin.child import Child, Launch, gateway_command, own_command
 from bough.cli.admin.drain import Drain
 from bough.cli.admin.gateways import Gateways
@@ -23,19 +23,24 @@ class Watch:
     def __init__(self, settings: Settings, flags: options.Flags, given: Inheritance | None = None) -> None:
         self._settings = settings
         self._given = given
-        self._ports = ports.resolve(settings, listeners.ports_of(given.listeners) if given else ())
+        self._ports = ports.resolve(
+            settings, listeners.ports_of((*given.listeners, *given.api_listeners)) if given else ()
+        )
         # Nobody writes to this pipe. Its other end closes with us, also by SIGKILL, and children notice.
         self._alive_end, self._our_end = (given.alive_end, given.our_end) if given else os.pipe()
         self._listeners = listeners.opened(
             settings, self._ports.gateway_port, given.listeners if given else (), given.door if given else None
         )
+        self._api = api_listener.opened(settings, self._ports.api_port, given.api_listeners if given else ())
         resolved = {**flags, "api_port": self._ports.api_port, "gateway_port": self._ports.gateway_port}
         self._control = Child(
             Launch(
                 name="control",
-                command=own_command("serve", *options.as_arguments(resolved)),
+                command=own_command("serve", *options.as_arguments(resolved), *self._api_arguments()),
                 alive_fd=self._alive_end,
                 log_file=settings.logs / "supervisor.log",
+                descriptors=[listener.fileno() for listener in self._api],
+                memory=memory_limits.of_control(settings),
             )
         )
         self._gateways: Gateways | None = None
@@ -48,6 +53,7 @@ class Watch:
             gateway_port=self._ports.gateway_port,
             version=__version__,
             started_at=clock.now().isoformat(),
+            api_inodes=api_listener.inodes(self._api),
         )
 
     async def until_ended(self, ready: Callable[[], None]) -> Ending:
@@ -73,12 +79,19 @@ class Watch:
             listeners=tuple(listener.fileno() for listener in self._listeners.tcp),
             door=self._listeners.door.fileno(),
             workers=self._gateways.pids if self._gateways else (),
+            api_listeners=tuple(listener.fileno() for listener in self._api),
         )
 
     def close(self) -> None:
         """Nobody is awaited any more."""
         self._listeners.close()
+        for listener in self._api:
+            listener.close()
         listeners.remove_door(self._settings)
+
+    def _api_arguments(self) -> Iterator[str]:
+        for listener in self._api:
+            yield from ("--api-fd", str(listener.fileno()))
 
     def _worker(self, number: int) -> Child:
         tcp = [listener.fileno() for listener in self._listeners.tcp]
@@ -101,6 +114,7 @@ class Watch:
                 log_file=self._settings.gateway_log,
                 descriptors=(*tcp, door),
                 environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+                memory=memory_limits.of_worker(self._settings),
             )
         )
 

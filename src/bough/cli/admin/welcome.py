@@ -3,7 +3,7 @@
 import shlex
 
 from bough.cli import output
-from bough.cli.admin import asking
+from bough.cli.admin import asking, state
 from bough.cli.admin.addresses import Addresses
 from bough.cli.admin.ports import Ports
 from bough.config import DEFAULT_API_PORT, Settings
@@ -80,7 +80,8 @@ def _get_db(addresses: Addresses) -> str:
 
 
 def _show_connecting(settings: Settings, addresses: Addresses, key: str) -> None:
-    newest = _newest(addresses, key)
+    running = state.running(settings)
+    newest = _newest(running.addresses, key) if running else None
     if newest is None:
         output.say("\nConnect with the `connection_uri` of the answer, in psql or any other client, or by name:\n")
         output.say(f"  {output.our_command('psql first', settings.home)}\n")

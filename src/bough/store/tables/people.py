@@ -28,6 +28,8 @@ organizations = sa.Table(
     text("personal_for", sa.ForeignKey("users.id"), nullable=True, unique=True),
     moment("created_at"),
     moment("updated_at"),
+    text("created_by", nullable=True),
+    sa.Index(None, "created_by"),
 )
 
 members = sa.Table(

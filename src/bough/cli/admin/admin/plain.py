@@ -1,5 +1,7 @@
-"""What people chose as names, safe to show: no letter of theirs moves the cursor or changes a colour."""
+"""What people chose as names, safe to show in a cell of a table."""
+
+from bough.cli import escapes
 
 
 def plain(text: str) -> str:
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return escapes.escaped_line(text)

@@ -22,7 +22,7 @@ class Running:
         if seen is None:
             line = output.our_command("up", settings.home)
             raise PreconditionFailed(f"Bough does not run in {settings.home}; `{line}` starts it.")
-        return cls(settings, Addresses(seen.listen, seen.api_port), _key(settings))
+        return cls(settings, seen.addresses, _key(settings))
 
     def ask(self, path: str, **query: str | int) -> dict[str, Any]:
         return asking.ask(self.addresses, self.key, path, **query)

@@ -53,4 +53,10 @@ def _spawn(command: list[str], options: dict[str, Any]) -> subprocess.Popen[byte
     if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return subprocess.Popen(command, **options)
+    # The limit of our own memory is not that of a compute, which has one by its control group.
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    try:
+        return subprocess.Popen(command, **options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

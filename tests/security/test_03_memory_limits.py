@@ -1,0 +1,132 @@
+"""Row 3: control and gateway workers have a memory limit; one that exceeds it is ended and starts again."""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bough.cli.admin import memory_limits
+from bough.cli.admin.child import Child, Launch
+from bough.cli.admin.memory_limits import MemoryLimit
+from bough.config import Settings
+from cli.program import ONE_WORKER, Program, get
+from cli.test_computes import computes, create_project
+from world import short_folder
+
+MIB = 1024**2
+LIMIT = 256 * MIB
+# A request body may be large here, so that one caller can make control use much memory.
+ROOM = {"BOUGH_CONTROL_MEMORY_BYTES": str(LIMIT), "BOUGH_BODY_LIMIT": str(2 * 1024**3)}
+# Ready, then larger by 200 MiB and idle.
+GROWING = """
+import os, sys, time
+os.write(int(sys.argv[sys.argv.index("--ready-fd") + 1]), b'{"ready": true}\\n')
+held = b"x" * (200 * 1024**2)
+time.sleep(600)
+"""
+# Tells whether it gets 4 GiB.
+ASKING = """
+try:
+    held = bytearray(4 * 1024**3)
+except MemoryError:
+    print("refused")
+"""
+
+
+@pytest.fixture(scope="module")
+def bough() -> Iterator[Program]:
+    with short_folder(0o755) as folder:
+        program = Program(folder / "home", {**ONE_WORKER, **ROOM})
+        try:
+            create_project(program, program.up())
+            yield program
+        finally:
+            program.clean_up()
+
+
+def data_limits(pid: int) -> tuple[str, str]:
+    """Soft and hard RLIMIT_DATA of any user's process."""
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    soft, hard = next(line for line in lines if line.startswith("Max data size")).split()[3:5]
+    return soft, hard
+
+
+def test_control_that_takes_too_much_comes_back_and_computes_live_on(bough: Program) -> None:
+    control, before = bough.status()["control_pid"], computes(bough)
+    assert before
+    piece = b"x" * MIB
+    with socket.create_connection(("127.0.0.1", int(bough.ports()[1]))) as caller:
+        head = f"POST /api/v2/projects HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {bough.said['api_key']}\r\n"
+        caller.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {3 * LIMIT}\r\n\r\n".encode())
+        try:
+            for _ in range(2 * LIMIT // MIB):
+                caller.sendall(piece)
+            assert caller.recv(1) == b"", "control ended; the rest of the body is never sent"
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    bough.running_again(control)
+    assert computes(bough) == before
+    assert get(bough.said, "/projects") == 200
+    log = (bough.home / "logs" / "control.log").read_text()
+    assert "control ended by signal SIGKILL: it used" in log
+    assert "control_memory_bytes is 256 MB" in log
+
+
+def test_a_limit_of_ours_is_not_a_limit_of_computes(bough: Program) -> None:
+    control = bough.status()["control_pid"]
+    soft, hard = data_limits(control)
+    assert soft == str(2 * LIMIT + 1024**3)
+    for compute in computes(bough):
+        assert data_limits(compute) == (hard, hard)
+
+
+def test_workers_have_one_too(bough: Program) -> None:
+    wanted = memory_limits.of_worker(Settings(home=bough.home, gateway_workers=1)).bytes
+    (worker,) = bough.status()["gateway_workers"]
+    assert data_limits(worker["pid"])[0] == str(2 * wanted + 1024**3)
+
+
+def test_by_default_a_limit_follows_the_machine() -> None:
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert memory_limits.of_control(Settings()).bytes == max(1024**3, machine // 4)
+    assert memory_limits.of_worker(Settings(gateway_workers=200)).bytes == max(512 * MIB, machine // 800)
+
+
+async def test_a_process_is_ended_each_time_and_the_sentence_says_why(tmp_path: Path) -> None:
+    alive, our_end = os.pipe()
+    child = Child(
+        Launch(
+            name="gateway worker 1",
+            command=(sys.executable, "-c", GROWING),
+            alive_fd=alive,
+            log_file=tmp_path / "log",
+            memory=MemoryLimit(100 * MIB, "gateway_worker_memory_bytes"),
+        )
+    )
+    said: asyncio.Queue[str] = asyncio.Queue()
+    await child.start()
+    keeping = asyncio.create_task(child.keep(said.put_nowait))
+    for _ in range(2):
+        assert "ended by signal SIGKILL: it used 2" in (sentence := await said.get())
+        assert "gateway_worker_memory_bytes is 100 MB" in sentence
+        assert await said.get() == "gateway worker 1 runs again"
+    keeping.cancel()
+    await asyncio.wait({keeping})
+    await child.stop(signal.SIGKILL, asyncio.Event())
+    os.close(alive)
+    os.close(our_end)
+
+
+def test_between_two_looks_allocations_fail() -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with MemoryLimit(100 * MIB, "control_memory_bytes").inherited():
+        done = subprocess.run([sys.executable, "-c", ASKING], capture_output=True, text=True, check=True)
+    assert done.stdout == "refused\n"
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

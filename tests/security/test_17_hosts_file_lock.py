@@ -1,0 +1,81 @@
+"""Row 17: whoever may read the file of hosts can lock it, and our changes go through all the same."""
+
+import fcntl
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bough import hosts_file
+from cli.program import NOBODY
+from requires import require_root
+from world import short_folder
+
+# Another user's program, which takes a lock on the file that it is given and keeps it.
+HOLDER = """
+import fcntl, os, sys
+os.setgroups([])
+os.setresgid(*[int(sys.argv[2])] * 3)
+os.setresuid(*[int(sys.argv[2])] * 3)
+file = open(sys.argv[1], "rb")
+fcntl.flock(file, getattr(fcntl, sys.argv[3]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def hosts() -> Iterator[Path]:
+    with short_folder(0o755) as folder:
+        path = folder / "hosts"
+        path.write_text("127.0.0.1 localhost\n")
+        path.chmod(0o644)
+        yield path
+        hosts_file.lock_file(path).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("how", ["LOCK_SH", "LOCK_EX"])
+def test_a_lock_of_another_user_hinders_nobody(hosts: Path, how: str) -> None:
+    require_root()
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", HOLDER, str(hosts), str(NOBODY), how],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        assert hosts_file.add(hosts, "bough x", "127.0.0.1 ep-one.localhost")
+        assert hosts_file.keep(hosts, "bough x", ["127.0.0.1 ep-two.localhost"])
+        assert "ep-two.localhost" in hosts.read_text()
+        with hosts.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it held the lock all along
+        holder.stdin.close()
+
+
+def test_the_lock_is_a_file_of_ours(hosts: Path) -> None:
+    assert hosts_file.add(hosts, "bough x", "127.0.0.1 ep-one.localhost")
+    lock = hosts_file.lock_file(hosts)
+    seen, folder = lock.stat(), lock.parent.stat()
+    assert stat.S_IMODE(seen.st_mode) == 0o600
+    assert (seen.st_uid, folder.st_uid) == (os.geteuid(), os.geteuid())
+    assert not folder.st_mode & 0o022, "nobody else can put a file there"
+
+
+def test_homes_that_change_it_wait_for_each_other(hosts: Path) -> None:
+    with hosts_file.lock_file(hosts).open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", "import sys; from pathlib import Path; from bough import hosts_file; "
+             "hosts_file.PATIENCE = 600; hosts_file.add(Path(sys.argv[1]), 'bough y', '127.0.0.1 ep-y.localhost')",
+             str(hosts)]
+        )  # fmt: skip
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(timeout=0.5)
+        assert "ep-y" not in hosts.read_text()
+    assert waiting.wait(timeout=60) == 0
+    assert "ep-y" in hosts.read_text()

@@ -1,0 +1,140 @@
+"""Row 19: more organizations give a person no more room than their plan has."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+
+import stores
+import world
+from api import front as fronts
+from api.accounts import Account, add_key
+from api.callers import Caller
+from api.front import Front
+from bough.config import DEFAULT_PLANS, Plan
+from bough.control import accounts
+from bough.domain.user import OPERATOR
+from bough.ids import OrganizationId
+from bough.store import schema
+from bough.store.sqlite import SqliteStore
+
+PLANS = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(organizations=3, projects=4)}
+
+
+@pytest.fixture(params=stores.BACK_ENDS)
+async def front(request: pytest.FixtureRequest) -> AsyncIterator[Front]:
+    changes: dict[str, Any] = {"plans": PLANS}
+    if request.param == "postgres":
+        server: world.PostgresServer = request.getfixturevalue("postgres_server")
+        changes["store_url"] = await server.new_store()
+    async with fronts.front(**changes) as made:
+        yield made
+
+
+@asynccontextmanager
+async def person(front: Front) -> AsyncIterator[Caller]:
+    """On the plan of new accounts, with the organization that an account has from the beginning."""
+    async with front.parts.store.transaction() as rows:
+        user = await accounts.add(rows, f"{OrganizationId.new()}@example.com", "Ada", None)
+        organization = await rows.organizations.personal(user.id)
+        assert organization is not None
+    account = Account(user, organization)
+    token = await add_key(front.parts, account)
+    caller = Caller(front=front, account=account, token=token, client=front.client(token))
+    async with caller.client:
+        yield caller
+
+
+async def makes(caller: Caller, name: str = "team") -> httpx2.Response:
+    return await caller.client.post("/bough/organizations", json={"name": name})
+
+
+async def projects(caller: Caller, *org_ids: str) -> list[httpx2.Response]:
+    """One in each, all at once."""
+    return await asyncio.gather(
+        *(caller.client.post("/projects", json={"project": {"org_id": org_id}}) for org_id in org_ids)
+    )
+
+
+async def test_organizations_and_their_projects_are_counted_together(front: Front) -> None:
+    async with person(front) as ada, person(front) as bob:
+        answers = await asyncio.gather(*(makes(ada) for _ in range(6)))
+        statuses = sorted(answer.status_code for answer in answers)
+        assert statuses == [201] * 3 + [422] * 3, "asked for at once"
+        refusal = next(answer.json() for answer in answers if answer.status_code == 422)
+        assert refusal["code"] == "ORGANIZATIONS_LIMIT_EXCEEDED"
+        assert "your plan allows 3" in refusal["message"] and "ask the operator" in refusal["message"]
+
+        teams = [answer.json()["id"] for answer in answers if answer.status_code == 201]
+        made = await projects(ada, ada.organization.id, *teams, *teams)
+        assert sorted(answer.status_code for answer in made) == [201] * 4 + [422] * 3
+        refusal = next(answer.json() for answer in made if answer.status_code == 422)
+        assert refusal["code"] == "PROJECTS_LIMIT_EXCEEDED"
+        assert "The 4 organizations on this plan that one person created have together 4 projects" in refusal["message"]
+
+        assert (await makes(bob)).status_code == 201, "another person has room of their own"
+        assert (await projects(bob, bob.organization.id))[0].status_code == 201
+
+        # Between organizations of one person a project takes no more room, and from others it does.
+        mine = next(answer.json()["project"] for answer in made if answer.status_code == 201)
+        await ada.sees_work_end(mine["id"])
+        other = next(team for team in (*teams, ada.organization.id) if team != mine["org_id"])
+        body = {"destination_org_id": other, "project_ids": [mine["id"]]}
+        source = mine["org_id"]
+        personal = source == ada.organization.id
+        path = "/users/me/projects/transfer" if personal else f"/organizations/{source}/projects/transfer"
+        assert (await ada.client.post(path, json=body)).status_code == 200
+
+
+async def test_who_has_more_already_keeps_it(front: Front) -> None:
+    async with person(front) as ada:
+        for _ in range(3):
+            assert (await makes(ada)).status_code == 201
+        smaller = Front(front.platform, plans={**PLANS, "free": Plan(organizations=1, projects=1)})
+        await projects(ada, ada.organization.id, ada.organization.id)
+        async with ada.at(smaller) as client:
+            assert len((await client.get("/users/me/organizations")).json()["organizations"]) == 4
+            assert len((await client.get("/projects")).json()["projects"]) == 2
+            assert (await client.post("/bough/organizations", json={"name": "x"})).status_code == 422
+            assert (await client.post("/projects", json={"project": {}})).status_code == 422
+
+
+async def test_the_first_admin_of_an_old_organization_created_it(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'store.db'}")
+    with engine.connect() as connection:
+        schema.upgrade(connection, backup=None, to="0007")
+        for user in ("first", "second"):
+            connection.execute(
+                sa.text(
+                    "insert into users (id, email, name, last_name, plan, created_at, updated_at) "
+                    f"values ('{user}', '{user}@example.com', '', '', 'free', 1, 1)"
+                )
+            )
+        connection.execute(
+            sa.text(
+                "insert into organizations (id, name, handle, plan, created_at, updated_at) "
+                "values ('org-team', 'team', 'org-team', 'free', 1, 1)"
+            )
+        )
+        for user, role, joined in (("second", "admin", 2), ("first", "admin", 1)):
+            connection.execute(
+                sa.text(
+                    "insert into members (org_id, user_id, role, joined_at, id) "
+                    f"values ('org-team', '{user}', '{role}', {joined}, 'member-{user}')"
+                )
+            )
+        connection.commit()
+    engine.dispose()
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    async with store.read() as rows:
+        team = await rows.organizations.get(OrganizationId("org-team"))
+        personal = await rows.organizations.personal(OPERATOR)
+    await store.close()
+    assert team is not None and personal is not None
+    assert (team.created_by, personal.created_by) == ("first", OPERATOR)
