@@ -1,49 +1,127 @@
 """Start processes that can never gain a privilege, whatever they execute.
 
-`no_new_privs` belongs to a thread and goes to what the thread forks. `subprocess` has no option for
-it, and code of ours between fork and exec may deadlock under threads; so one thread gives up new
-privileges for good and does all the starting, while the others keep theirs.
+`no_new_privs`, a filter of system calls and a view of the file system belong to a thread and go to what the thread
+forks. `subprocess` has no option for them, and code of ours between fork and exec may deadlock under threads; so each
+process is started by a thread of its own, which takes them on for good and ends, while the others keep theirs.
 """
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
+from bough import log
+from bough.config import running_as_root
+from bough.engine.local.isolation import seccomp
+from bough.engine.local.isolation.mount_namespace import View
 from bough.engine.local.isolation.sandbox import Identity, ourselves, start_options
 from bough.engine.local.threads import submitted
 
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 _BECOME = shutil.which("setpriv", path="/usr/bin:/bin")  # of util-linux; without it we do it ourselves
 
+logger = log.get(room="engine")
 _libc = ctypes.CDLL(None, use_errno=True)
-_thread = ThreadPoolExecutor(1, "launcher")
+_refusals: dict[str, str] = {}  # what this machine does not let us do; tried once
+_FOR_GOOD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+MOUNTS, CALLS = "mount namespace", "filter of system calls"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    command: list[str]
+    identity: Identity
+    within: AbstractContextManager[None]
+    streams: dict[str, Any]
+
+
+class _HalfAView(Exception):
+    """The thread could not have its view whole, and cannot go back."""
 
 
 def spawn(
-    command: list[str], identity: Identity, within: AbstractContextManager[None] | None = None, **streams: Any
+    command: list[str],
+    identity: Identity,
+    within: AbstractContextManager[None] | None = None,
+    view: View | None = None,
+    **streams: Any,
 ) -> subprocess.Popen[bytes]:
     """A process under the identity, that inherits nothing but the given streams.
 
-    `within` is entered by the thread that starts it, for what a process has from its parent.
+    `within` is entered by the thread that starts it, for what a process has from its parent. `view` is what it has of
+    the file system, where this machine lets us give it one.
     """
-    return submitted(lambda: _spawn_within(within, command, identity, streams), _thread.submit).result()
+    start = _Start(command, identity, within or nullcontext(), streams)
+    try:
+        return _in_a_thread(start, view)
+    except _HalfAView:
+        return _in_a_thread(start, None)
 
 
-def _spawn_within(
-    within: AbstractContextManager[None] | None, command: list[str], identity: Identity, streams: dict[str, Any]
-) -> subprocess.Popen[bytes]:
-    with within or nullcontext():
-        if identity.is_ours or _BECOME is None:
-            return _spawn(command, start_options(identity) | streams)
-        # To become another user in the child makes Python copy all its memory for the fork; a small program does
-        # it in a fraction of the time.
-        become = [_BECOME, "--reuid", str(identity.uid), "--regid", str(identity.gid), "--clear-groups", "--"]
-        return _spawn([*become, *command], start_options(ourselves()) | streams)
+def _in_a_thread(start: _Start, view: View | None) -> subprocess.Popen[bytes]:
+    def work() -> subprocess.Popen[bytes]:
+        _give_up(view)
+        with start.within:
+            return _spawn_as(start)
+
+    thread = ThreadPoolExecutor(1, "launcher")
+    try:
+        return submitted(work, thread.submit).result()
+    finally:
+        thread.shutdown(wait=False)
+
+
+def _give_up(view: View | None) -> None:
+    """The view first: who is filtered mounts nothing."""
+    is_wanted = view is not None and running_as_root() and MOUNTS not in _refusals
+    if view is not None and is_wanted and not _done(MOUNTS, view.enter):
+        raise _HalfAView
+    if CALLS not in _refusals:
+        _done(CALLS, seccomp.install)
+
+
+def refusals(view: View) -> dict[str, str]:
+    """What this machine does not let us do, and why; tried by a thread that is gone afterwards."""
+    found: dict[str, str] = {}
+
+    def attempt() -> None:
+        for what, work in ((MOUNTS, view.enter), (CALLS, seccomp.install)):
+            try:
+                work()
+            except OSError as error:
+                found[what] = error.strerror or str(error)
+
+    with ThreadPoolExecutor(1, "probe") as thread:
+        thread.submit(attempt).result()
+    return found
+
+
+def _done(what: str, work: Callable[[], None]) -> bool:
+    """Without it computes run too. What the machine does not let us do is not tried again; `bough doctor` says so."""
+    try:
+        work()
+    except OSError as error:
+        logger.warning("compute_not_confined", lacks=what, error=str(error))
+        if error.errno in _FOR_GOOD:
+            _refusals[what] = error.strerror or str(error)
+        return False
+    return True
+
+
+def _spawn_as(start: _Start) -> subprocess.Popen[bytes]:
+    if start.identity.is_ours or _BECOME is None:
+        return _spawn(start.command, start_options(start.identity) | start.streams)
+    # To become another user in the child makes Python copy all its memory for the fork; a small program does
+    # it in a fraction of the time.
+    ids = ["--reuid", str(start.identity.uid), "--regid", str(start.identity.gid), "--clear-groups"]
+    return _spawn([_BECOME, *ids, "--", *start.command], start_options(ourselves()) | start.streams)
 
 
 def _spawn(command: list[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:

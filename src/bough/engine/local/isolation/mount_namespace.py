@@ -1,0 +1,126 @@
+"""A view of the file system for computes, in which nothing can be executed where a tenant can write.
+
+A thread of ours takes such a view, and whatever it starts has it too. The machine's own mounts stay as they are: the
+view follows them where they are shared, and never the other way round.
+"""
+
+import ctypes
+import os
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from bough.config import Settings
+
+# Where every user may write. `/run` has the sockets of computes, and locks that anybody may take.
+_EVERYBODYS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run")  # noqa: S108
+
+# linux/sched.h, linux/mount.h
+_NEW_MOUNT_NAMESPACE = 0x00020000
+_NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _WITH_ALL_BELOW, _FOLLOWING = 2, 4, 8, 32, 4096, 16384, 1 << 19
+_KEPT = {"ro": 1, "nosuid": _NOSUID, "nodev": _NODEV, "noexec": _NOEXEC, "noatime": 1024, "nodiratime": 2048}
+_LATER = 2  # MNT_DETACH: when nobody uses it any more
+_MOUNT_SETATTR = 442  # the same number on every architecture
+_HERE, _RECURSIVELY = -100, 0x8000
+_FORBIDDEN = _NOSUID | _NODEV | _NOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    closed: tuple[Path, ...]  # nothing in them and below can be executed
+    programs: Path  # but for what is in here
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls((settings.home, settings.sockets, *map(Path, _EVERYBODYS)), settings.cache)
+
+    def enter(self) -> None:
+        """For the calling thread and all it starts. An OSError where the kernel or the container does not let us."""
+        _checked(_libc.unshare(_NEW_MOUNT_NAMESPACE))
+        _mount(None, "/", _FOLLOWING | _WITH_ALL_BELOW)
+        self._let_go_of_images()
+        for folder in _outermost(self.closed):
+            _close(folder)
+        if self.programs.is_dir() and not is_executable(self.programs):
+            _open(os.path.realpath(self.programs))
+
+    def _let_go_of_images(self) -> None:
+        """Those of other homes: they would stay in use for as long as the process lives, whoever unmounts them."""
+        needed = [os.path.realpath(path) for path in (*self.closed[:2], self.programs)]
+        for each in _mounts(of=" /dev/loop"):
+            if not any(_is_on_the_way(each.path, path) for path in needed):
+                _libc.umount2(os.fsencode(each.path), _LATER)  # no matter if it is gone already
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    path: str
+    flags: int
+
+
+def _is_on_the_way(mount: str, path: str) -> bool:
+    """Whether one is inside the other."""
+    return os.path.commonpath((mount, path)) in (mount, path)
+
+
+def _outermost(folders: Iterable[Path]) -> list[str]:
+    """Those that exist and are not inside another, by their true paths."""
+    found = {Path(os.path.realpath(folder)) for folder in folders if folder.is_dir()}
+    return sorted(str(folder) for folder in found if found.isdisjoint(folder.parents))
+
+
+def is_executable(path: Path) -> bool:
+    """Whether files there can be executed, as the calling thread sees it."""
+    return not os.statvfs(path).f_flag & os.ST_NOEXEC
+
+
+def _close(folder: str) -> None:
+    _mount(folder, folder, _BIND | _WITH_ALL_BELOW)
+    try:
+        _set_attributes(folder, _FORBIDDEN, 0)
+    except OSError:  # before Linux 5.12, or where a filter does not know the call
+        for each in _mounts(below=folder):
+            _mount(None, each.path, _REMOUNT | _BIND | each.flags | _FORBIDDEN)
+
+
+def _open(folder: str) -> None:
+    _mount(folder, folder, _BIND)
+    try:
+        _set_attributes(folder, _NOSUID | _NODEV, _NOEXEC)
+    except OSError:
+        for each in _mounts(below=folder):
+            if each.path == folder:
+                _mount(None, folder, _REMOUNT | _BIND | each.flags & ~_NOEXEC)
+
+
+def _mounts(*, of: str = "", below: str = "/") -> list[_Mount]:
+    """Of the calling thread: those whose line has the word, at the folder and below."""
+    lines = Path("/proc/thread-self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    found = [_read(line.split(" ")) for line in lines if of in line]
+    return [each for each in found if os.path.commonpath((each.path, below)) == below]
+
+
+def _read(words: list[str]) -> _Mount:
+    path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), words[4])  # spaces and their like
+    return _Mount(path, sum(_KEPT.get(option, 0) for option in words[5].split(",")))
+
+
+def _mount(source: str | None, target: str, flags: int) -> None:
+    given = None if source is None else os.fsencode(source)
+    _checked(_libc.mount(given, os.fsencode(target), None, ctypes.c_ulong(flags), None))
+
+
+def _set_attributes(folder: str, forbidden: int, allowed: int) -> None:
+    attributes = struct.pack("=QQQQ", forbidden, allowed, 0, 0)
+    _checked(_libc.syscall(_MOUNT_SETATTR, _HERE, os.fsencode(folder), _RECURSIVELY, attributes, len(attributes)))
+
+
+def _checked(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
