@@ -13,8 +13,9 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from bough import log
@@ -46,6 +47,36 @@ class _HalfAView(Exception):
     """The thread could not have its view whole, and cannot go back."""
 
 
+class _Threads:
+    """Each is used once. The next one is there already: on a busy machine a new one comes late.
+
+    It is made by a thread that has given up nothing, because it begins with what its maker has.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[ThreadPoolExecutor] = SimpleQueue()
+        self._maker = ThreadPoolExecutor(1, "launcher")
+
+    def take(self) -> ThreadPoolExecutor:
+        try:
+            return self._waiting.get_nowait()
+        except Empty:
+            return ThreadPoolExecutor(1, "launcher")
+
+    def make_next(self) -> None:
+        with suppress(RuntimeError):  # the machine has no more
+            self._maker.submit(self._make)
+
+    def _make(self) -> None:
+        if self._waiting.empty():
+            thread = ThreadPoolExecutor(1, "launcher")
+            thread.submit(int)
+            self._waiting.put(thread)
+
+
+_threads = _Threads()
+
+
 def spawn(
     command: list[str],
     identity: Identity,
@@ -71,11 +102,12 @@ def _in_a_thread(start: _Start, view: View | None) -> subprocess.Popen[bytes]:
         with start.within:
             return _spawn_as(start)
 
-    thread = ThreadPoolExecutor(1, "launcher")
+    thread = _threads.take()
     try:
         return submitted(work, thread.submit).result()
     finally:
         thread.shutdown(wait=False)
+        _threads.make_next()
 
 
 def _give_up(view: View | None) -> None:

@@ -8,8 +8,8 @@ import ctypes
 import os
 import re
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -50,10 +50,14 @@ class View:
             _open(os.path.realpath(self.programs))
 
     def _let_go_of_images(self) -> None:
-        """Those of other homes: they would stay in use for as long as the process lives, whoever unmounts them."""
-        needed = [os.path.realpath(path) for path in (*self.closed[:2], self.programs)]
-        for each in _mounts(of=" /dev/loop"):
-            if not any(_is_on_the_way(each.path, path) for path in needed):
+        """Those of other homes: they would stay in use for as long as the process lives, whoever unmounts them.
+
+        Where mounts are shared, as systemd makes them, they go by themselves, and nothing has to be done here.
+        """
+        images = _mounts(of=" /dev/loop")
+        needed = [os.path.realpath(path) for path in (*self.closed[:2], self.programs)] if images else []
+        for each in images:
+            if not each.follows and not any(_is_on_the_way(each.path, path) for path in needed):
                 _libc.umount2(os.fsencode(each.path), _LATER)  # no matter if it is gone already
 
 
@@ -61,6 +65,7 @@ class View:
 class _Mount:
     path: str
     flags: int
+    follows: bool  # another of the machine, with which it goes
 
 
 def _is_on_the_way(mount: str, path: str) -> bool:
@@ -68,7 +73,8 @@ def _is_on_the_way(mount: str, path: str) -> bool:
     return os.path.commonpath((mount, path)) in (mount, path)
 
 
-def _outermost(folders: Iterable[Path]) -> list[str]:
+@cache  # each start would pay for it
+def _outermost(folders: tuple[Path, ...]) -> list[str]:
     """Those that exist and are not inside another, by their true paths."""
     found = {Path(os.path.realpath(folder)) for folder in folders if folder.is_dir()}
     return sorted(str(folder) for folder in found if found.isdisjoint(folder.parents))
@@ -100,14 +106,17 @@ def _open(folder: str) -> None:
 
 def _mounts(*, of: str = "", below: str = "/") -> list[_Mount]:
     """Of the calling thread: those whose line has the word, at the folder and below."""
-    lines = Path("/proc/thread-self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    with open("/proc/thread-self/mountinfo", errors="surrogateescape") as file:  # noqa: PTH123  a start waits for it
+        text = file.read()
+    lines = text.splitlines() if of in text else []
     found = [_read(line.split(" ")) for line in lines if of in line]
     return [each for each in found if os.path.commonpath((each.path, below)) == below]
 
 
 def _read(words: list[str]) -> _Mount:
     path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), words[4])  # spaces and their like
-    return _Mount(path, sum(_KEPT.get(option, 0) for option in words[5].split(",")))
+    flags = sum(_KEPT.get(option, 0) for option in words[5].split(","))
+    return _Mount(path, flags, follows=any(word.startswith("master:") for word in words[6 : words.index("-")]))
 
 
 def _mount(source: str | None, target: str, flags: int) -> None:
