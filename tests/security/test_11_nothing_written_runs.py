@@ -15,7 +15,7 @@ import pytest
 from bough.config import Settings, default_cache
 from bough.engine.local.installs import fetch
 from bough.engine.local.isolation import mount_namespace
-from bough.engine.local.isolation.mount_namespace import View
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import Readiness
 from engine.homes import Compute, Home, home_on
 from engine.intruder import Intruder
@@ -116,7 +116,7 @@ def test_programs_that_are_kept_among_closed_folders_can_be_run(settings: Settin
         if child == 0:
             code = 1
             try:
-                View((settings.home, folder), folder / "cache").enter()
+                MountNamespace((settings.home, folder), folder / "cache").enter()
                 assert subprocess.run([program], check=False).returncode == 0
                 try:
                     subprocess.run([elsewhere], check=False)

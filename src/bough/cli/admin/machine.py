@@ -10,7 +10,7 @@ from bough.cli.admin import ports, prepare, state
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
 from bough.engine.local.isolation import accounts, cgroups, launcher
-from bough.engine.local.isolation.mount_namespace import View
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 
 OLDEST_PYTHON = (3, 11)
 
@@ -66,7 +66,7 @@ def limits(settings: Settings) -> Finding:
 
 def confinement(settings: Settings) -> Finding:
     """What code of a tenant finds in its compute, if it ever gets there."""
-    lacking = launcher.refusals(View.of(settings))
+    lacking = launcher.refusals(MountNamespace.of(settings))
     calls = lacking.get(launcher.CALLS)
     mounts = lacking.get(launcher.MOUNTS)
     filtered = (

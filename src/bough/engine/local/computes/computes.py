@@ -207,7 +207,7 @@ class Computes:
             sockets=self._folders.socket_folder(spec.endpoint_id),
             log=self._folders.log(spec.endpoint_id),
             owner=folder.owner,
-            view=self._folders.view,
+            namespace=self._folders.namespace,
             is_standby=spec.follows is not None or spec.stands,
         )
         if is_private(spec.endpoint_id):

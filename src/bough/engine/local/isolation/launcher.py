@@ -1,7 +1,7 @@
 """Start processes that can never gain a privilege, whatever they execute.
 
-`no_new_privs`, a filter of system calls and a view of the file system belong to a thread and go to what the thread
-forks. `subprocess` has no option for them, and code of ours between fork and exec may deadlock under threads; so each
+`no_new_privs`, a filter of system calls and a mount namespace belong to a thread and go to what the thread forks.
+`subprocess` has no option for them, and code of ours between fork and exec may deadlock under threads; so each
 process is started by a thread of its own, which takes them on for good and ends, while the others keep theirs.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 from bough import log
 from bough.config import running_as_root
 from bough.engine.local.isolation import seccomp
-from bough.engine.local.isolation.mount_namespace import View
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.local.isolation.sandbox import Identity, ourselves, start_options
 from bough.engine.local.threads import submitted
 
@@ -43,8 +43,8 @@ class _Start:
     streams: dict[str, Any]
 
 
-class _HalfAView(Exception):
-    """The thread could not have its view whole, and cannot go back."""
+class _NamespaceRefused(Exception):
+    """The thread may have entered half of it, and cannot go back."""
 
 
 class _Threads:
@@ -81,24 +81,24 @@ def spawn(
     command: list[str],
     identity: Identity,
     within: AbstractContextManager[None] | None = None,
-    view: View | None = None,
+    namespace: MountNamespace | None = None,
     **streams: Any,
 ) -> subprocess.Popen[bytes]:
     """A process under the identity, that inherits nothing but the given streams.
 
-    `within` is entered by the thread that starts it, for what a process has from its parent. `view` is what it has of
-    the file system, where this machine lets us give it one.
+    `within` is entered by the thread that starts it, for what a process has from its parent. So is `namespace`, where
+    this machine lets us.
     """
     start = _Start(command, identity, within or nullcontext(), streams)
     try:
-        return _in_a_thread(start, view)
-    except _HalfAView:
+        return _in_a_thread(start, namespace)
+    except _NamespaceRefused:
         return _in_a_thread(start, None)
 
 
-def _in_a_thread(start: _Start, view: View | None) -> subprocess.Popen[bytes]:
+def _in_a_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.Popen[bytes]:
     def work() -> subprocess.Popen[bytes]:
-        _give_up(view)
+        _confine(namespace)
         with start.within:
             return _spawn_as(start)
 
@@ -110,21 +110,21 @@ def _in_a_thread(start: _Start, view: View | None) -> subprocess.Popen[bytes]:
         _threads.make_next()
 
 
-def _give_up(view: View | None) -> None:
-    """The view first: who is filtered mounts nothing."""
-    is_wanted = view is not None and running_as_root() and MOUNTS not in _refusals
-    if view is not None and is_wanted and not _done(MOUNTS, view.enter):
-        raise _HalfAView
+def _confine(namespace: MountNamespace | None) -> None:
+    """The namespace first: a filtered thread makes none."""
+    is_wanted = namespace is not None and running_as_root() and MOUNTS not in _refusals
+    if namespace is not None and is_wanted and not _attempt(MOUNTS, namespace.enter):
+        raise _NamespaceRefused
     if CALLS not in _refusals:
-        _done(CALLS, seccomp.install)
+        _attempt(CALLS, seccomp.install)
 
 
-def refusals(view: View) -> dict[str, str]:
+def refusals(namespace: MountNamespace) -> dict[str, str]:
     """What this machine does not let us do, and why; tried by a thread that is gone afterwards."""
     found: dict[str, str] = {}
 
     def attempt() -> None:
-        for what, work in ((MOUNTS, view.enter), (CALLS, seccomp.install)):
+        for what, work in ((MOUNTS, namespace.enter), (CALLS, seccomp.install)):
             try:
                 work()
             except OSError as error:
@@ -135,7 +135,7 @@ def refusals(view: View) -> dict[str, str]:
     return found
 
 
-def _done(what: str, work: Callable[[], None]) -> bool:
+def _attempt(what: str, work: Callable[[], None]) -> bool:
     """Without it computes run too. What the machine does not let us do is not tried again; `bough doctor` says so."""
     try:
         work()

@@ -1,7 +1,7 @@
-"""A view of the file system for computes, in which nothing can be executed where a tenant can write.
+"""A mount namespace for computes, in which nothing can be executed where a tenant can write.
 
-A thread of ours takes such a view, and whatever it starts has it too. The machine's own mounts stay as they are: the
-view follows them where they are shared, and never the other way round.
+A thread of ours enters it, and whatever it starts has it too. The machine's own mounts stay as they are: the namespace
+follows them where they are shared, and never the other way round.
 """
 
 import ctypes
@@ -31,9 +31,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    closed: tuple[Path, ...]  # nothing in them and below can be executed
-    programs: Path  # but for what is in here
+class MountNamespace:
+    noexec: tuple[Path, ...]  # nothing in them and below can be executed
+    executable: Path  # but for what is in here
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -44,10 +44,10 @@ class View:
         _checked(_libc.unshare(_NEW_MOUNT_NAMESPACE))
         _mount(None, "/", _FOLLOWING | _WITH_ALL_BELOW)
         self._let_go_of_images()
-        for folder in _outermost(self.closed):
+        for folder in _outermost(tuple(folder for folder in self.noexec if folder.is_dir())):
             _close(folder)
-        if self.programs.is_dir() and not is_executable(self.programs):
-            _open(os.path.realpath(self.programs))
+        if self.executable.is_dir() and not is_executable(self.executable):
+            _open(os.path.realpath(self.executable))
 
     def _let_go_of_images(self) -> None:
         """Those of other homes: they would stay in use for as long as the process lives, whoever unmounts them.
@@ -55,7 +55,7 @@ class View:
         Where mounts are shared, as systemd makes them, they go by themselves, and nothing has to be done here.
         """
         images = _mounts(of=" /dev/loop")
-        needed = [os.path.realpath(path) for path in (*self.closed[:2], self.programs)] if images else []
+        needed = [os.path.realpath(path) for path in (*self.noexec[:2], self.executable)] if images else []
         for each in images:
             if not each.follows and not any(_is_on_the_way(each.path, path) for path in needed):
                 _libc.umount2(os.fsencode(each.path), _LATER)  # no matter if it is gone already
@@ -75,8 +75,8 @@ def _is_on_the_way(mount: str, path: str) -> bool:
 
 @cache  # each start would pay for it
 def _outermost(folders: tuple[Path, ...]) -> list[str]:
-    """Those that exist and are not inside another, by their true paths."""
-    found = {Path(os.path.realpath(folder)) for folder in folders if folder.is_dir()}
+    """Those that are not inside another, by their true paths."""
+    found = {Path(os.path.realpath(folder)) for folder in folders}
     return sorted(str(folder) for folder in found if found.isdisjoint(folder.parents))
 
 
