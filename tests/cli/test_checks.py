@@ -65,6 +65,9 @@ def test_without_root_the_missing_isolation_is_said(bough: Program) -> None:
     found = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert found["isolation"]["verdict"] == "warning"
     assert "not isolated" in found["isolation"]["sentence"]
+    assert found["confinement"]["sentence"] == (
+        "without root computes may execute what they write; system calls that computes never need are refused"
+    )
 
 
 @pytest.mark.usefixtures("as_root")
@@ -141,6 +144,7 @@ def test_the_doctor_names_every_check(bough: Program) -> None:
         "isolation",
         "gateway",
         "limits",
+        "confinement",
         "home",
         "cache",
         "instance",

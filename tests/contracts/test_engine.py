@@ -234,6 +234,7 @@ async def test_roles_and_names_of_the_parent_stay_in_the_child(engine: Engine, s
 
 
 async def test_replication_slots_stay_with_the_parent(engine: Engine, spec: ComputeSpec) -> None:
+    spec = replace(spec, settings=compute_settings(0.25, logical_replication=True))
     await ensure_ready(engine, spec)
     async with await session(engine, spec) as db:
         await db.execute("select pg_create_physical_replication_slot('subscriber', true)")
@@ -355,6 +356,7 @@ async def test_it_is_busy_while_a_client_is_at_work(engine: Engine, spec: Comput
 
 
 async def test_a_replication_connection_keeps_it_busy(engine: Engine, spec: ComputeSpec) -> None:
+    spec = replace(spec, settings=compute_settings(0.25, logical_replication=True))
     await ensure_ready(engine, spec)
     address = await engine.address(spec.endpoint_id)
     assert address is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.config import Settings
+from bough.config import Settings, default_cache
 from bough.engine.local.isolation import cgroups, hierarchies, processes
 from bough.engine.local.isolation.limits import Limits
 from bough.engine.port import EngineError
@@ -250,12 +250,16 @@ async def test_no_privilege_can_be_gained(intruder: Intruder, neighbour: Compute
     assert not_refused(await intruder.tries(attempts, other=neighbour.data.stat().st_uid)) == {}
 
 
-async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant: Compute, open_folder: Path) -> None:
-    program, uid = open_folder / "id", tenant.data.stat().st_uid
-    shutil.copy("/usr/bin/id", program)
-    program.chmod(0o4755)
-    require("root", as_user(uid, str(program), "-u") == "0\n", "setuid programs are without effect on this file system")
-    assert await intruder.shell(f"{program} -u") == str(uid)
+async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant: Compute) -> None:
+    program, uid = default_cache() / f"id-{os.getpid()}", tenant.data.stat().st_uid
+    try:
+        shutil.copy("/usr/bin/id", program)
+        program.chmod(0o4755)
+        said = as_user(uid, str(program), "-u")
+        require("root", said == "0\n", "setuid programs are without effect on this file system")
+        assert await intruder.shell(f"{program} -u") == str(uid)
+    finally:
+        program.unlink()
 
 
 async def test_of_our_home_it_reaches_nothing_but_its_own_volume_and_archive(open_folder: Path) -> None:

@@ -13,6 +13,8 @@ from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres import replication, tenant_settings
 
+_LOGICAL = "logical"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchSpec:
@@ -66,6 +68,10 @@ class ComputeSpec:
     def wished_roles(self) -> dict[str, str]:
         """Name → verifier of those that Postgres is told of."""
         return {role.name: role.verifier for role in self.roles if role.verifier is not None}
+
+    @property
+    def replicates_logically(self) -> bool:
+        return self.settings.get("wal_level") == _LOGICAL
 
     @property
     def least_cu(self) -> float:
@@ -155,7 +161,7 @@ def compute_settings(cu: float, *, logical_replication: bool, given: Mapping[str
         **(given or {}),
         "shared_buffers": f"{max(16, int(cu * 64))}MB",
         "max_connections": str(max_connections(cu)),
-        "wal_level": "logical" if logical_replication else "replica",
+        "wal_level": _LOGICAL if logical_replication else "replica",
     }
 
 

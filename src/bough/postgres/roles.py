@@ -82,10 +82,10 @@ def attributes(major: int) -> str:
     """Attributes are never inherited, so each role carries them itself.
 
     Before 16 a role with CREATEROLE could grant itself membership of any group, server files
-    and programs included, so there it is withheld.
+    and programs included, so there it is withheld. REPLICATION comes with logical replication: `output_plugins`.
     """
     createrole = "createrole" if major >= 16 else "nocreaterole"
-    return f"login createdb {createrole} bypassrls replication"
+    return f"login createdb {createrole} bypassrls"
 
 
 def create(name: str, verifier: str | None, major: int) -> list[str]:

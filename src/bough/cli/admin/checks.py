@@ -19,6 +19,7 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     machine.isolation,
     machine.gateway,
     machine.limits,
+    machine.confinement,
     folders.home,
     folders.cache,
     folders.instance,

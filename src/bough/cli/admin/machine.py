@@ -9,7 +9,8 @@ from bough.cli import output
 from bough.cli.admin import ports, prepare, state
 from bough.cli.admin.finding import Finding, failed, fine, warning
 from bough.config import Settings, running_as_root
-from bough.engine.local.isolation import accounts, cgroups
+from bough.engine.local.isolation import accounts, cgroups, launcher
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 
 OLDEST_PYTHON = (3, 11)
 
@@ -61,6 +62,27 @@ def limits(settings: Settings) -> Finding:
     if groups.kind == "none":
         return warning("limits", f"Nothing keeps a compute within its size: {groups.missing}.")
     return fine("limits", groups.sentence)
+
+
+def confinement(settings: Settings) -> Finding:
+    """What code of a tenant finds in its compute, if it ever gets there."""
+    lacking = launcher.refusals(MountNamespace.of(settings))
+    calls = lacking.get(launcher.CALLS)
+    mounts = lacking.get(launcher.MOUNTS)
+    filtered = (
+        f"system calls are not filtered ({calls})" if calls else "system calls that computes never need are refused"
+    )
+    if not running_as_root():
+        return fine("confinement", f"without root computes may execute what they write; {filtered}")
+    if not mounts and not calls:
+        return fine("confinement", f"computes execute nothing that they write; {filtered}")
+    executed = (
+        f"computes may execute what they write ({mounts})" if mounts else "computes execute nothing that they write"
+    )
+    sentence = f"Code of a tenant finds more in its compute than it could: {executed}; {filtered}."
+    return warning(
+        "confinement", sentence, "allow CAP_SYS_ADMIN, unshare, mount and seccomp to the service or container"
+    )
 
 
 def _has_user_ids(first: int, last: int) -> bool:

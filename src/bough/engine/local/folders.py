@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bough.config import FILE_NAME, Settings, running_as_root
 from bough.engine.local.images.image import Image
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import EngineError
 from bough.ids import EndpointId
 
@@ -26,6 +27,7 @@ class Folders:
         self.home = settings.home
         self.cache = settings.cache
         self.sockets = settings.sockets
+        self.namespace = MountNamespace.of(settings)  # of computes
         self.image = Image.of(settings.home)
         place = self.image.root if self.image else settings.home
         self.volumes = place / "volumes"

@@ -17,7 +17,7 @@ from bough.domain.change import (
 from bough.engine.local.computes import database_changes, emptying, role_dropping, session
 from bough.engine.local.computes.session import Session
 from bough.engine.port import EngineError
-from bough.postgres import roles, subscriptions
+from bough.postgres import output_plugins, roles, subscriptions
 
 
 async def make(sockets: Path, change: Change, major: int) -> None:
@@ -45,7 +45,9 @@ async def make(sockets: Path, change: Change, major: int) -> None:
 
 async def _make_role(ours: Session, change: MakeRole, major: int) -> None:
     [(exists,)] = await ours.rows(roles.EXISTS, change.name)
-    await ours.run(*roles.make(change.name, change.verifier, can_login=change.can_login, exists=exists, major=major))
+    made = roles.make(change.name, change.verifier, can_login=change.can_login, exists=exists, major=major)
+    [(replicates,)] = await ours.rows(output_plugins.IS_ON)
+    await ours.run(*made, *([output_plugins.GIVE] if replicates else []))
 
 
 async def _set_password(ours: Session, change: SetPassword) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import metrics, postmaster, process, session, sizing, standbys
+from bough.engine.local.computes import logical_replication, metrics, postmaster, process, session, sizing, standbys
 from bough.engine.local.computes.compute_log import LacksSettings
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
@@ -76,10 +76,10 @@ class Computes:
 
     async def is_told(self, spec: ComputeSpec, install: Install) -> bool:
         """Whether its Postgres has nothing to be told of roles and databases."""
-        if not spec.wished_roles and not spec.databases:
+        applied = await asyncio.to_thread(self._volumes.folder(spec.volume_id).applied)
+        if applied is None and not (spec.wished_roles or spec.databases or spec.replicates_logically):
             return True
-        wished = wish(spec, major=install.major, entrants=self._entrants)
-        return wished.is_in(await asyncio.to_thread(self._volumes.folder(spec.volume_id).applied))
+        return wish(spec, major=install.major, entrants=self._entrants).is_in(applied)
 
     async def tell(self, spec: ComputeSpec, install: Install, sockets: Path) -> None:
         """Roles and databases, by another compute on its volume."""
@@ -178,7 +178,11 @@ class Computes:
             return
         fresh = applied is None and launch.from_template
         async with session.opened(sockets, _first_database(spec) if fresh else MAINTENANCE_DATABASE) as ours:
-            await ours.apply(spec.wished_roles, spec.databases, major=launch.install.major, fresh=fresh)
+            replicates = await ours.apply(spec.wished_roles, spec.databases, major=launch.install.major, fresh=fresh)
+            if spec.follows is None and spec.replicates_logically:
+                await logical_replication.ensure_on(sockets, ours, launch.install.major)
+            elif spec.follows is None and replicates:
+                await logical_replication.ensure_off(ours)
         await unbroken(lambda: folder.write_applied(wished.contents))
 
     async def _leave_other_volume(self, spec: ComputeSpec) -> None:
@@ -203,6 +207,7 @@ class Computes:
             sockets=self._folders.socket_folder(spec.endpoint_id),
             log=self._folders.log(spec.endpoint_id),
             owner=folder.owner,
+            namespace=self._folders.namespace,
             is_standby=spec.follows is not None or spec.stands,
         )
         if is_private(spec.endpoint_id):

@@ -20,6 +20,7 @@ from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.folders import SOCKET_NAME
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError
 
@@ -43,6 +44,7 @@ class Launch:
     sockets: Path
     log: Path
     owner: Identity
+    namespace: MountNamespace
     is_standby: bool = False  # it follows another server, or stands still
 
     @property
@@ -81,7 +83,7 @@ def _spawn(launch: Launch, within: AbstractContextManager[None]) -> int:
     log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(log, f"{clock.now().isoformat()} {MARK}\n".encode())
-        process = launcher.spawn(launch.command, launch.owner, within, stdout=log, stderr=log)
+        process = launcher.spawn(launch.command, launch.owner, within, launch.namespace, stdout=log, stderr=log)
     finally:
         os.close(log)
     # It outlives this object and is reaped by its pid; an open return code would warn about a lost child.

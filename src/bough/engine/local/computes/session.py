@@ -23,6 +23,7 @@ from bough.postgres import (
     activity,
     backup,
     databases,
+    output_plugins,
     position,
     recovery,
     roles,
@@ -44,7 +45,8 @@ _WRONG_SETTINGS = """
      where error is not null and error not like '%cannot be changed without restarting the server'
 """
 _WAITING_SETTINGS = "select name::text from pg_catalog.pg_settings where pending_restart"
-_CONTENTS = f"{roles.READ} union all {databases.READ}"  # in one question: a new project waits for each
+# In one question: a new project waits for each.
+_CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.HAVE_IT}"
 _NOW = f"{roles.NOW} union all {databases.NOW} order by 1, 2"
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
@@ -77,15 +79,19 @@ class Session:
 
     async def apply(
         self, verifiers: Mapping[str, str], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
-    ) -> None:
-        """Roles, then the databases they own. In a fresh volume the template's spares are taken over."""
-        present, names = _contents(await self._connection.fetch(_CONTENTS))
+    ) -> bool:
+        """Roles, then the databases they own. In a fresh volume the template's spares are taken over.
+
+        True when there was a role of tenants with the attribute REPLICATION.
+        """
+        present, names, replicates = _contents(await self._connection.fetch(_CONTENTS))
         plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
         if plan:
             await self._connection.execute(";\n".join(plan))
         owners = {database.name: database.owner for database in wished_databases}
         for statement in databases.plan(owners, names, spare=SPARE_DATABASE if fresh else None):
             await self._connection.execute(statement)
+        return replicates
 
     async def reload(self) -> bool:
         """Take over changed files; True when some setting waits for a restart."""
@@ -186,11 +192,15 @@ def _role_now(row: Any) -> RoleNow:
     )
 
 
-def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str]]:
-    """The roles with their verifiers, and the databases. Names of another encoding are nobody's wish."""
+def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str], bool]:
+    """The roles with their verifiers, the databases, and whether some role may replicate.
+
+    Names of another encoding are nobody's wish.
+    """
     named = [(of, name.decode(errors="replace"), verifier) for of, name, verifier in rows]
     kinds = {kind: [(name, verifier) for of, name, verifier in named if of == kind] for kind in ("role", "database")}
-    return dict(kinds["role"]), [name for name, _ in kinds["database"]]
+    replicates = any(of == "replicates" for of, _, _ in named)
+    return dict(kinds["role"]), [name for name, _ in kinds["database"]], replicates
 
 
 @asynccontextmanager

@@ -9,6 +9,8 @@ from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.spec import ComputeSpec
 from bough.postgres import conf, hba
 
+_LOGICAL, _NO_LOGICAL = "logical", "no-logical"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -16,17 +18,19 @@ class Wish:
     settings: str  # digest of the files: when it is in force, nothing is to be reloaded
     roles: str  # digest of the roles that Postgres is to be told of; empty when there are none
     databases: str  # the same of databases
+    replication: str  # whether its roles may replicate; empty when Postgres is not told
 
     @property
     def contents(self) -> str:
-        return f"{self.roles} {self.databases}"
+        return f"{self.roles} {self.databases} {self.replication}"
 
     def is_in(self, applied: str | None) -> bool:
         """Whether all of it is in what was applied last, so that nothing is to be made."""
         if applied is None:
             return False
-        roles, _, databases = applied.rpartition(" ")
-        return self.databases in ("", databases) and self.roles in ("", roles)
+        roles, databases, replication = (*applied.split(" "), "", "")[:3]  # versions before wrote fewer words
+        told = ((self.roles, roles), (self.databases, databases), (self.replication, replication))
+        return all(wished in ("", known) for wished, known in told)
 
 
 def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
@@ -44,6 +48,7 @@ def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
         settings=_digest(files),
         roles=_digest(spec.wished_roles) if spec.wished_roles else "",
         databases=_digest(databases) if databases else "",
+        replication="" if spec.follows is not None else _LOGICAL if spec.replicates_logically else _NO_LOGICAL,
     )
 
 

@@ -1,49 +1,159 @@
 """Start processes that can never gain a privilege, whatever they execute.
 
-`no_new_privs` belongs to a thread and goes to what the thread forks. `subprocess` has no option for
-it, and code of ours between fork and exec may deadlock under threads; so one thread gives up new
-privileges for good and does all the starting, while the others keep theirs.
+`no_new_privs`, a filter of system calls and a mount namespace belong to a thread and go to what the thread forks.
+`subprocess` has no option for them, and code of ours between fork and exec may deadlock under threads; so each
+process is started by a thread of its own, which takes them on for good and ends, while the others keep theirs.
 """
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
+from bough import log
+from bough.config import running_as_root
+from bough.engine.local.isolation import seccomp
+from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.local.isolation.sandbox import Identity, ourselves, start_options
 from bough.engine.local.threads import submitted
 
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 _BECOME = shutil.which("setpriv", path="/usr/bin:/bin")  # of util-linux; without it we do it ourselves
 
+logger = log.get(room="engine")
 _libc = ctypes.CDLL(None, use_errno=True)
-_thread = ThreadPoolExecutor(1, "launcher")
+_refusals: dict[str, str] = {}  # what this machine does not let us do; tried once
+_FOR_GOOD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+MOUNTS, CALLS = "mount namespace", "filter of system calls"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    command: list[str]
+    identity: Identity
+    within: AbstractContextManager[None]
+    streams: dict[str, Any]
+
+
+class _NamespaceRefused(Exception):
+    """The thread may have entered half of it, and cannot go back."""
+
+
+class _Threads:
+    """Each is used once. The next one is there already: on a busy machine a new one comes late.
+
+    It is made by a thread that has given up nothing, because it begins with what its maker has.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[ThreadPoolExecutor] = SimpleQueue()
+        self._maker = ThreadPoolExecutor(1, "launcher")
+
+    def take(self) -> ThreadPoolExecutor:
+        try:
+            return self._waiting.get_nowait()
+        except Empty:
+            return ThreadPoolExecutor(1, "launcher")
+
+    def make_next(self) -> None:
+        with suppress(RuntimeError):  # the machine has no more
+            self._maker.submit(self._make)
+
+    def _make(self) -> None:
+        if self._waiting.empty():
+            thread = ThreadPoolExecutor(1, "launcher")
+            thread.submit(int)
+            self._waiting.put(thread)
+
+
+_threads = _Threads()
 
 
 def spawn(
-    command: list[str], identity: Identity, within: AbstractContextManager[None] | None = None, **streams: Any
+    command: list[str],
+    identity: Identity,
+    within: AbstractContextManager[None] | None = None,
+    namespace: MountNamespace | None = None,
+    **streams: Any,
 ) -> subprocess.Popen[bytes]:
     """A process under the identity, that inherits nothing but the given streams.
 
-    `within` is entered by the thread that starts it, for what a process has from its parent.
+    `within` is entered by the thread that starts it, for what a process has from its parent. So is `namespace`, where
+    this machine lets us.
     """
-    return submitted(lambda: _spawn_within(within, command, identity, streams), _thread.submit).result()
+    start = _Start(command, identity, within or nullcontext(), streams)
+    try:
+        return _in_a_thread(start, namespace)
+    except _NamespaceRefused:
+        return _in_a_thread(start, None)
 
 
-def _spawn_within(
-    within: AbstractContextManager[None] | None, command: list[str], identity: Identity, streams: dict[str, Any]
-) -> subprocess.Popen[bytes]:
-    with within or nullcontext():
-        if identity.is_ours or _BECOME is None:
-            return _spawn(command, start_options(identity) | streams)
-        # To become another user in the child makes Python copy all its memory for the fork; a small program does
-        # it in a fraction of the time.
-        become = [_BECOME, "--reuid", str(identity.uid), "--regid", str(identity.gid), "--clear-groups", "--"]
-        return _spawn([*become, *command], start_options(ourselves()) | streams)
+def _in_a_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.Popen[bytes]:
+    def work() -> subprocess.Popen[bytes]:
+        _confine(namespace)
+        with start.within:
+            return _spawn_as(start)
+
+    thread = _threads.take()
+    try:
+        return submitted(work, thread.submit).result()
+    finally:
+        thread.shutdown(wait=False)
+        _threads.make_next()
+
+
+def _confine(namespace: MountNamespace | None) -> None:
+    """The namespace first: a filtered thread makes none."""
+    is_wanted = namespace is not None and running_as_root() and MOUNTS not in _refusals
+    if namespace is not None and is_wanted and not _attempt(MOUNTS, namespace.enter):
+        raise _NamespaceRefused
+    if CALLS not in _refusals:
+        _attempt(CALLS, seccomp.install)
+
+
+def refusals(namespace: MountNamespace) -> dict[str, str]:
+    """What this machine does not let us do, and why; tried by a thread that is gone afterwards."""
+    found: dict[str, str] = {}
+
+    def attempt() -> None:
+        for what, work in ((MOUNTS, namespace.enter), (CALLS, seccomp.install)):
+            try:
+                work()
+            except OSError as error:
+                found[what] = error.strerror or str(error)
+
+    with ThreadPoolExecutor(1, "probe") as thread:
+        thread.submit(attempt).result()
+    return found
+
+
+def _attempt(what: str, work: Callable[[], None]) -> bool:
+    """Without it computes run too. What the machine does not let us do is not tried again; `bough doctor` says so."""
+    try:
+        work()
+    except OSError as error:
+        logger.warning("compute_not_confined", lacks=what, error=str(error))
+        if error.errno in _FOR_GOOD:
+            _refusals[what] = error.strerror or str(error)
+        return False
+    return True
+
+
+def _spawn_as(start: _Start) -> subprocess.Popen[bytes]:
+    if start.identity.is_ours or _BECOME is None:
+        return _spawn(start.command, start_options(start.identity) | start.streams)
+    # To become another user in the child makes Python copy all its memory for the fork; a small program does
+    # it in a fraction of the time.
+    ids = ["--reuid", str(start.identity.uid), "--regid", str(start.identity.gid), "--clear-groups"]
+    return _spawn([_BECOME, *ids, "--", *start.command], start_options(ourselves()) | start.streams)
 
 
 def _spawn(command: list[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:

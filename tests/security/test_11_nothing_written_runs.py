@@ -1,0 +1,170 @@
+"""Row 11: what a compute writes cannot be executed, neither as a program nor as a library, where the kernel lets us."""
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bough.config import Settings, default_cache
+from bough.engine.local.installs import fetch
+from bough.engine.local.isolation import mount_namespace
+from bough.engine.local.isolation.mount_namespace import MountNamespace
+from bough.engine.port import Readiness
+from engine.homes import Compute, Home, home_on
+from engine.intruder import Intruder
+from requires import require_root
+from security.libraries import compiled
+from short_folders import short_folder
+
+OTHERS = pytest.param("reflink", marks=pytest.mark.long), pytest.param("btrfs", marks=pytest.mark.long)
+RUN_A_COPY = "cp /bin/true {0} && chmod 755 {0} && if {0}; then echo ran; else echo $?; fi 2>/dev/null; rm {0}"
+EVERYBODYS = ("/tmp", "/var/tmp", "/dev/shm")
+REFUSED = "126"  # what a shell says of a file that it may not execute
+
+
+@pytest.fixture(scope="module", params=["plain", "btrfs+wal", *OTHERS])
+def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    require_root()
+    fetch.fetch(17, default_cache())
+    with home_on(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+async def home(settings: Settings) -> AsyncIterator[Home]:
+    async with Home.opened(settings) as opened:
+        yield opened
+
+
+async def runs(compute: Compute, *folders: str) -> dict[str, str]:
+    """What became of a program that the server wrote and would run."""
+    intruder = Intruder(compute)
+    return {folder: await intruder.shell(RUN_A_COPY.format(f"{folder}/bough-test-{os.getpid()}")) for folder in folders}
+
+
+def seen_by_us(home: Home) -> tuple[list[int], int]:
+    """What may be done in these folders outside of computes, and how many mounts the home has."""
+    folders = (str(home.settings.home), *EVERYBODYS)
+    paths = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [os.statvfs(folder).f_flag for folder in folders], sum(path.startswith(folders[0]) for path in paths)
+
+
+async def test_neither_a_program_nor_a_library(home: Home) -> None:
+    before = seen_by_us(home)
+    compute = await home.compute()
+    places = (".", "pg_wal", str(compute.volume / "archive"), *EVERYBODYS)
+    assert set((await runs(compute, *places)).values()) == {REFUSED}
+    marker = compute.data / "ran"
+    library = compiled(compute.data, marker)
+    async with compute.connect("bough_admin") as db:
+        with pytest.raises(asyncpg.PostgresError, match="could not load library"):
+            await db.execute(f"load '{library}'")
+    assert not marker.exists()
+    assert seen_by_us(home) == before, "the machine's own mounts are as they were"
+
+
+async def test_it_is_so_after_a_sleep_and_in_a_branch(home: Home) -> None:
+    parent = await home.compute()
+    await parent.suspend()
+    assert await parent.run() is Readiness.READY
+    child = await home.child(parent)
+    assert await child.run() is Readiness.READY
+    for compute in (parent, child):
+        assert await runs(compute, ".") == {".": REFUSED}
+
+
+async def test_a_compute_works_as_before(home: Home) -> None:
+    """Shared memory of parallel work, programs of the machine, and WAL that is archived by a shell."""
+    compute = await home.compute()
+    async with compute.connect() as db:
+        await db.execute("create table many as select generate_series(1, 100000) as id")
+        await db.execute(
+            "set parallel_setup_cost = 0; set parallel_tuple_cost = 0; set min_parallel_table_scan_size = 0"
+        )
+        assert await db.fetchval("select count(*) from many") == 100_000
+        plan = await db.fetchval("explain (analyze, format json) select count(*) from many")
+        assert '"Workers Launched": 2' in plan
+    assert await Intruder(compute).shell("echo seen | cat") == "seen"
+    async with compute.connect("bough_admin") as db:
+        await db.execute("select pg_switch_wal()")
+        while not await db.fetchval("select archived_count from pg_stat_archiver"):
+            assert not await db.fetchval("select failed_count from pg_stat_archiver")
+            await asyncio.sleep(0.01)
+
+
+async def test_on_an_older_kernel_too(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no call for all mounts below a folder at once; each is changed by itself."""
+
+    def missing(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(mount_namespace, "_set_attributes", missing)
+    compute = await home.compute()
+    assert set((await runs(compute, ".", "/tmp", "/dev/shm")).values()) == {REFUSED}
+
+
+def test_programs_that_are_kept_among_closed_folders_can_be_run(settings: Settings) -> None:
+    """The cache may be in the home, or in /tmp. Nobody but us writes there."""
+    with short_folder() as folder:
+        (folder / "cache").mkdir()
+        program = shutil.copy("/bin/true", folder / "cache" / "true")
+        elsewhere = shutil.copy("/bin/true", folder / "true")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                MountNamespace((settings.home, folder), folder / "cache").enter()
+                assert subprocess.run([program], check=False).returncode == 0
+                try:
+                    subprocess.run([elsewhere], check=False)
+                except PermissionError:
+                    code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# Root without the right to mount, as in most containers: a compute runs, and the doctor says what is lacking.
+WITHOUT_THE_RIGHT = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+LIFE = """
+import asyncio, sys
+from pathlib import Path
+from bough.config import Settings
+from engine.homes import Home
+from security.test_11_nothing_written_runs import runs
+async def tell():
+    async with Home.opened(Settings(home=Path(sys.argv[1]), free_space_floor=0)) as home:
+        print(await runs(await home.compute(), "."))
+asyncio.run(tell())
+"""
+
+
+@pytest.mark.parametrize("settings", ["plain"], indirect=True)
+def test_where_the_machine_does_not_let_us_computes_run_and_the_doctor_says_so(settings: Settings) -> None:
+    folders = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(folders)}
+    command = [*WITHOUT_THE_RIGHT, sys.executable, "-c", LIFE, str(settings.home)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.splitlines()[-1:] == ["{'.': 'ran'}"], done.stderr
+    doctor = [
+        *WITHOUT_THE_RIGHT,
+        sys.executable,
+        "-m",
+        "bough.cli.main",
+        "doctor",
+        "--json",
+        "--home",
+        str(settings.home),
+    ]
+    said = json.loads(subprocess.run(doctor, capture_output=True, text=True, check=False).stdout)
+    [found] = [finding for finding in said if finding["name"] == "confinement"]
+    assert found["verdict"] == "warning"
+    assert "computes may execute what they write (Operation not permitted)" in found["sentence"]

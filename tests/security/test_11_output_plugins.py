@@ -1,0 +1,213 @@
+"""Row 11: whoever may replicate names the output plugins of Postgres and no other library.
+
+REPLICATION comes with logical replication and with nothing else.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+import pytest
+
+from bough.config import Settings, default_cache
+from bough.domain.change import MakeRole
+from bough.engine.local.installs import fetch
+from bough.engine.port import Readiness
+from bough.engine.spec import compute_settings
+from bough.postgres import output_plugins
+from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of, home_folder
+from security.libraries import compiled
+
+LOGICAL = compute_settings(0.25, logical_replication=True)
+REPLICATE = "select array_agg(rolname::text order by rolname) from pg_roles where rolreplication and not rolsuper"
+CREATE = "select pg_create_logical_replication_slot('taken', $1)"
+COPY = "select pg_copy_logical_replication_slot('own', 'taken', true, $1)"
+
+
+@pytest.fixture(scope="module")
+def settings() -> Iterator[Settings]:
+    fetch.fetch(17, default_cache())
+    with home_folder() as made:
+        yield made
+
+
+@pytest.fixture
+async def home(settings: Settings) -> AsyncIterator[Home]:
+    async with Home.opened(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def publisher(home: Home) -> Compute:
+    return await home.compute(settings=LOGICAL)
+
+
+async def refusal(db: Any, statement: str, *given: object) -> str:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError) as refused:
+        await db.fetchval(statement, *given)
+    return str(refused.value)
+
+
+async def as_the_last_version_left_it(compute: Compute) -> None:
+    """Every role had the attribute, and nobody looked at plugins."""
+    await compute.value(f"alter role {ROLE} replication", "bough_admin")
+    await compute.value("comment on role bough_admin is null", "bough_admin")
+    applied = compute.volume / "applied"
+    applied.write_text(" ".join(applied.read_text().split()[:2]))
+
+
+async def test_a_library_of_the_tenants_never_runs(publisher: Compute) -> None:
+    """In no database: those that were there, those of either template, and a copy of the tenant's own."""
+    marker = publisher.data / "ran"
+    compiled(publisher.data, marker)  # the server works in its data folder, and finds it there by a short name
+    async with publisher.connect() as db:
+        with suppress(asyncpg.PostgresError):
+            await db.fetchval(CREATE, "./attack.so")
+        assert not marker.exists()
+        await db.execute("create database of_one")
+        await db.execute("create database of_nothing template template0")
+        await db.execute("select pg_create_logical_replication_slot('own', 'pgoutput')")
+    async with publisher.connect(database="of_one") as db:
+        await db.execute("create database of_a_copy template of_nothing")
+    for database in ("neondb", "postgres", "template1", "of_one", "of_nothing", "of_a_copy"):
+        async with publisher.connect(database=database) as db:
+            for name in ("./attack.so", "./attack", "pgoutput.so", "$libdir/pgoutput", "auto_explain"):
+                assert "is not allowed" in await refusal(db, CREATE, name)
+                assert "is not allowed" in await refusal(db, COPY, name)
+            kept = "select bough_create_logical_replication_slot('taken', $1, false, false, false)"
+            assert "permission denied for function" in await refusal(db, kept, "./attack")
+    assert not marker.exists()
+
+
+async def test_allowed_plugins_go_on_working(publisher: Compute) -> None:
+    async with publisher.connect() as db:
+        await db.execute("create table letters (id int primary key); create publication news for table letters")
+        row = await db.fetchrow("select * from pg_create_logical_replication_slot('own', 'test_decoding')")
+        assert row["slot_name"] == "own"
+        assert row["lsn"]
+        named = (
+            "select pg_create_logical_replication_slot(plugin => 'pgoutput', slot_name => 'named', twophase => true)"
+        )
+        await db.execute(named)
+        await db.execute("select pg_create_logical_replication_slot('gone', 'pgoutput', true)")
+        await db.execute("select pg_copy_logical_replication_slot('own', 'two')")
+        await db.execute("select pg_copy_logical_replication_slot('own', 'three', true)")
+        await db.execute("select pg_copy_logical_replication_slot('own', 'four', true, 'pgoutput')")
+        assert await db.fetchval("select pg_create_logical_replication_slot(null, 'pgoutput')") is None
+        await db.execute("insert into letters values (1)")
+        changes = await db.fetch("select data from pg_logical_slot_get_changes('own', null, null)")
+        assert any("INSERT" in data for (data,) in changes)
+    slots = "select array_agg(slot_name::text order by slot_name) from pg_replication_slots"
+    assert await publisher.value(slots) == ["named", "own", "two"]
+
+
+async def test_without_logical_replication_nobody_may_replicate(home: Home) -> None:
+    compute = await home.compute()
+    await home.engine.change(branch_of(compute.spec), MakeRole(name="app", verifier=VERIFIER))
+    assert await compute.value(REPLICATE) is None
+    for role in (ROLE, "app"):
+        async with compute.connect(role) as db:
+            for statement in (
+                "alter role current_user replication",
+                "create role other replication",
+                "select pg_create_physical_replication_slot('taken')",
+                "select pg_create_logical_replication_slot('taken', 'pgoutput')",
+            ):
+                await refusal(db, statement)
+
+
+async def test_it_comes_with_the_setting_to_one_that_runs_and_to_one_that_sleeps(home: Home) -> None:
+    for sleeps in (False, True):
+        compute = await home.compute()
+        await home.engine.change(branch_of(compute.spec), MakeRole(name="app", verifier=VERIFIER))
+        await home.engine.change(branch_of(compute.spec), MakeRole(name="crowd", can_login=False))
+        await compute.value("create role by_sql login")
+        if sleeps:
+            await compute.suspend()
+        assert await compute.run(settings=LOGICAL) is Readiness.READY
+        assert await compute.value(REPLICATE) == ["app", ROLE]
+        await home.engine.change(branch_of(compute.spec), MakeRole(name="later", verifier=VERIFIER))
+        assert await compute.value(REPLICATE) == ["app", "later", ROLE]
+        async with compute.connect("by_sql") as db:
+            assert "permission denied" in await refusal(db, CREATE, "pgoutput")
+
+
+async def test_roles_of_the_last_version_lose_it(home: Home) -> None:
+    compute = await home.compute()
+    await as_the_last_version_left_it(compute)
+    await compute.value("create role other replication")
+    assert await compute.run() is Readiness.READY
+    assert await compute.value(REPLICATE) is None
+    await as_the_last_version_left_it(compute)
+    await compute.suspend()
+    assert await compute.run() is Readiness.READY
+    assert await compute.value(REPLICATE) is None
+
+
+async def test_databases_of_the_last_version_are_limited_and_stay_open_or_closed(home: Home) -> None:
+    compute = await home.compute()
+    async with compute.connect() as db:
+        for name in ("open", "closed"):
+            await db.execute(f"create database {name}")
+        await db.execute("alter database closed allow_connections false")
+    await as_the_last_version_left_it(compute)
+    assert await compute.run(settings=LOGICAL) is Readiness.READY
+    closed = "select array_agg(datname::text order by datname) from pg_database where not datallowconn"
+    assert await compute.value(closed) == ["closed", "template0"]
+    await compute.value("create database copied template closed")
+    for database in ("open", "copied", "neondb"):
+        async with compute.connect(database=database) as db:
+            assert "is not allowed" in await refusal(db, CREATE, "/tmp/attack")
+
+
+async def test_a_branch_has_it_from_its_parent_and_is_not_told_again(home: Home, publisher: Compute) -> None:
+    child = await home.child(publisher)
+    assert await child.run() is Readiness.READY
+    assert await child.value(REPLICATE) == [ROLE]
+    mark = "select shobj_description('bough_admin'::regrole, 'pg_authid')"
+    assert await child.value(mark) == output_plugins.MARK
+    async with child.connect() as db:
+        assert "is not allowed" in await refusal(db, CREATE, "/tmp/attack")
+
+
+async def test_a_tenant_cannot_write_the_mark_or_undo_the_limit(home: Home, publisher: Compute) -> None:
+    arguments = "(name, name, boolean, boolean, boolean)"
+    own = f"pg_catalog.pg_create_logical_replication_slot{arguments}"
+    kept = f"pg_catalog.bough_create_logical_replication_slot{arguments}"
+    async with publisher.connect() as db:
+        for statement in (
+            f"comment on role bough_admin is '{output_plugins.MARK}'",
+            f"drop function {own}",
+            f"alter function {own} security invoker",
+            f"alter function {kept} rename to mine",
+            f"grant execute on function {kept} to current_user",
+            "drop function pg_catalog.bough_output_plugin(name)",
+            "create function pg_catalog.bough_output_plugin(text) returns name language sql as 'select $1'",
+            "drop extension plpgsql cascade",
+        ):
+            await refusal(db, statement)
+
+
+async def test_a_dump_elsewhere_would_know_nothing_of_it(publisher: Compute) -> None:
+    """`pg_dump` writes the privileges of functions of Postgres that are not as they were after `initdb`."""
+    differ = """
+        select array_agg(proname::text) from pg_proc
+          left join pg_init_privs on objoid = pg_proc.oid and classoid = 'pg_proc'::regclass and objsubid = 0
+         where pronamespace = 'pg_catalog'::regnamespace and proacl is distinct from initprivs
+    """
+    assert await publisher.value(differ) is None
+
+
+async def test_a_build_that_looks_itself_is_left_as_it_is(home: Home) -> None:
+    """Those of the system may be newer than ours."""
+    majors = [major for major in home.engine.capabilities().installs if major != 17]
+    for major in majors:
+        compute = await home.compute(major, settings=LOGICAL)
+        looks = await compute.value("select count(*) from pg_settings where name = 'output_plugin_libraries'")
+        ours = await compute.value("select count(*) from pg_proc where proname = 'bough_output_plugin'")
+        assert (looks, ours) in ((1, 0), (0, 1))
+        async with compute.connect() as db:
+            await db.execute("select pg_create_logical_replication_slot('own', 'pgoutput')")
+            with pytest.raises(asyncpg.PostgresError, match=r"output plugin|output_plugin_libraries"):
+                await db.fetchval(CREATE, "/tmp/attack")
