@@ -156,7 +156,7 @@ async def test_what_is_stored_is_told_in_either_state(home: Home, primary: Compu
     async def stored() -> int:
         found = await home.engine.stored(primary.spec.endpoint_id)
         assert found is not None
-        return found
+        return found.bytes
 
     empty = await stored()
     assert empty < 2**20, "what a new project has counts as nothing"

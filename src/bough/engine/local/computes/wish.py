@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.spec import ComputeSpec
-from bough.postgres import conf, hba
+from bough.postgres import conf, hba, storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class Wish:
     settings: str  # digest of the files: when it is in force, nothing is to be reloaded
     roles: str  # digest of the roles that Postgres is to be told of; empty when there are none
     databases: str  # the same of databases
+    limits: str  # text of the file with what follows from the plan; it is no part of the digest
 
     @property
     def contents(self) -> str:
@@ -32,7 +33,7 @@ class Wish:
 def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
     names = [role.name for role in spec.roles]
     files = {
-        "postgresql.conf": conf.text_over_size(spec.settings, major=major, follows=spec.follows is not None),
+        "postgresql.conf": conf.whole_text(spec.settings, major=major, follows=spec.follows is not None),
         "pg_hba.conf": hba.hba_text(),
         "pg_ident.conf": hba.ident_text(
             major=major, control_user=entrants.control, gateway_user=entrants.gateway, roles=names
@@ -44,6 +45,7 @@ def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
         settings=_digest(files),
         roles=_digest(spec.wished_roles) if spec.wished_roles else "",
         databases=_digest(databases) if databases else "",
+        limits=storage.limits_text(spec.storage_bytes, spec.settings),
     )
 
 
