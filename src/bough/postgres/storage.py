@@ -6,13 +6,14 @@ logical decoding, the notification queue, exported snapshots, transaction status
 
 from collections.abc import Mapping
 
-from bough.postgres import ADMIN, MAINTENANCE_DATABASE, activity
+from bough.postgres import MAINTENANCE_DATABASE, activity
 from bough.postgres.conf import EVERY_COMPUTE
 from bough.postgres.replication import SLOT_PREFIX
 from bough.postgres.tenant_settings.table import SLOT_WAL_KEPT
 
 TEMP_FILES, SLOT_WAL = "temp_file_limit", "max_slot_wal_keep_size"
 _KB, _MB = 1024, 1024**2
+_OUR_OID = 10  # of the role that initdb made, which is ours
 _LEAST = 64 * _MB  # a sort or a slow reader of the smallest plan
 _MOST_TEMP_FILES = 2**31 * _KB - _KB  # Postgres counts kB in 32 bits
 
@@ -28,21 +29,24 @@ _FILES = f"""
     select coalesce(pg_catalog.sum(greatest(held.size, 4096)), 0)
       from (values {", ".join(f"('{folder}')" for folder in _FOLDERS)}
             union all
-            select 'pg_replslot/' || slot from pg_catalog.pg_ls_dir('pg_replslot', true, false) as slot
+            select pg_catalog.concat('pg_replslot/', slot) from pg_catalog.pg_ls_dir('pg_replslot', true, false) as slot
             union all
-            select 'base/pgsql_tmp/' || shared from pg_catalog.pg_ls_dir('base/pgsql_tmp', true, false) as shared
-             where shared like '%fileset') as folder (path),
+            select pg_catalog.concat('base/pgsql_tmp/', shared)
+              from pg_catalog.pg_ls_dir('base/pgsql_tmp', true, false) as shared
+             where pg_catalog.right(shared, 7) = 'fileset') as folder (path),
            pg_catalog.pg_ls_dir(folder.path, true, false) as name,
-           pg_catalog.pg_stat_file(folder.path || '/' || name, true) as held
+           pg_catalog.pg_stat_file(pg_catalog.concat(folder.path, '/', name), true) as held
 """
-# Not by the slots of read replicas, nor by those that our sessions have while they copy.
+# Not by the slots of read replicas, nor by those that our sessions have while they copy. Functions instead of their
+# views: each session of ours asks once, and would read what the views are made of.
 _HELD_WAL = f"""
     select coalesce(pg_catalog.max(
                case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
                     else pg_catalog.pg_current_wal_lsn() end - restart_lsn), 0)
-      from pg_catalog.pg_replication_slots
+      from pg_catalog.pg_get_replication_slots() as slot
      where not (slot_type = 'physical' and pg_catalog.starts_with(slot_name::text, '{SLOT_PREFIX}'))
-       and not exists (select from pg_catalog.pg_stat_activity where pid = active_pid and usename = '{ADMIN}')
+       and not exists (select from pg_catalog.pg_stat_get_activity(slot.active_pid) as reader
+                        where slot.active_pid is not null and reader.usesysid = {_OUR_OID})
 """
 # Of all tablespaces: temporary files and databases that are being made are in them too.
 _TABLESPACES = "select pg_catalog.sum(pg_catalog.pg_tablespace_size(oid)) from pg_catalog.pg_tablespace"

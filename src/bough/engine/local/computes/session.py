@@ -67,6 +67,7 @@ _SETTINGS = {
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "10s",
+    "max_parallel_workers_per_gather": "0",  # the planner knows little of what our questions read, and guesses high
     # These the owner of a database can set for everyone who comes in.
     "role": "none",
     "local_preload_libraries": "",
