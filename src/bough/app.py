@@ -230,6 +230,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             workers=settings.operation_workers,
             urgent_workers=settings.wakes_at_once,
             doors=GatewayDoors(settings.gateway_folder, activity),
+            plans=settings.plan,
         ),
         loops=(
             Loop(store, tasks),

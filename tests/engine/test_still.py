@@ -13,6 +13,7 @@ from bough.postgres.backup import TAKEN_LABEL_FILE
 from bough.postgres.secret import scram_verifier
 from engine.followers import eventually, following, numbers, replica_of, shows, write
 from engine.homes import ROLE, Compute, Home, branch_of
+from engine.test_computes import require_system_15
 
 OTHER = scram_verifier("another")
 
@@ -156,7 +157,7 @@ async def test_what_is_stored_is_told_in_either_state(home: Home, primary: Compu
     async def stored() -> int:
         found = await home.engine.stored(primary.spec.endpoint_id)
         assert found is not None
-        return found
+        return found.bytes
 
     empty = await stored()
     assert empty < 2**20, "what a new project has counts as nothing"
@@ -171,3 +172,13 @@ async def test_what_is_stored_is_told_in_either_state(home: Home, primary: Compu
     assert abs(await stored() - more) < 2**20
     await primary.suspend()
     assert await home.engine.stored(primary.spec.endpoint_id) is None
+
+
+async def test_an_older_version_tells_it_too(home: Home) -> None:
+    require_system_15()
+    compute = await home.compute(15, storage_bytes=100 * 2**20)
+    found = await home.engine.stored(compute.spec.endpoint_id)
+    assert found is not None
+    assert found.bytes < 2**20
+    assert found.temp_file_bytes == 64 * 2**20
+    assert not await compute.value("select has_database_privilege('template1', 'connect')")

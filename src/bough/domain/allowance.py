@@ -19,6 +19,11 @@ class Fullness(StrEnum):
     OVERFULL = "overfull"  # nothing can be written
 
 
+def is_worse(fullness: Fullness, than: Fullness) -> bool:
+    order = list(Fullness)
+    return order.index(fullness) > order.index(than)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPeriod:
     """Of what its clients got a project counts what they got since its period began."""

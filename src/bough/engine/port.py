@@ -53,6 +53,13 @@ class Usage:
     cu: float | None = None  # its size now; None: it is as large as it may be
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    bytes: int  # all that the tenant can fill
+    temp_file_bytes: int | None  # what a process may have of temporary files; None: files were counted, roughly
+    is_busy: bool = True  # something is under way that may write
+
+
 class Following(StrEnum):
     """How a running read replica stands to the compute that writes its branch."""
 
@@ -212,8 +219,8 @@ class Engine(Protocol):
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         """What a running endpoint's databases hold and its compute has used; None when it does not run."""
 
-    async def stored(self, endpoint: EndpointId) -> int | None:
-        """How many bytes a running endpoint's databases hold above a single empty one; None when it does not run."""
+    async def stored(self, endpoint: EndpointId) -> Storage | None:
+        """What the tenant of a running endpoint stores above an empty Postgres; None when it does not run."""
 
     async def following(self, endpoint: EndpointId) -> Following | None:
         """How a read replica stands; None when it does not run, or is none."""

@@ -60,6 +60,7 @@ class ComputeSpec:
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
     databases: tuple[DatabaseSpec, ...]  # those that Postgres is to be told of
+    storage_bytes: int | None = None  # what its plan lets the branch store; None: nothing follows from a plan
     stands: bool = False  # nothing can be written in it, whatever its clients set
     follows: Follow | None = None  # of a read replica, whose volume is made when it is missing or of no use
     replicas: tuple[VolumeId, ...] = ()  # the volumes of those that follow it

@@ -1,10 +1,12 @@
 """The few things an action may hold."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from bough import log
+from bough.config import Plan
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
 from bough.domain.history import HEAD, Target
@@ -20,12 +22,21 @@ from bough.operations.doors import Doors, NoDoors
 from bough.store.store import Rows, Store
 
 T = TypeVar("T")
+Plans = Callable[[str], Plan]  # the plan of a name
 logger = log.get(room="operations")
 
 
 class Context:
-    def __init__(self, store: Store, engine: Engine, operation: Operation, doors: Doors | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        operation: Operation,
+        doors: Doors | None = None,
+        plans: Plans | None = None,
+    ) -> None:
         self._store = store
+        self._plans = plans
         self.doors: Doors = doors or NoDoors()
         self.engine = engine
         self._operation = operation
@@ -84,7 +95,11 @@ class Context:
             roles = await rows.roles.of_branch(branch.id)
             databases = await rows.databases.of_branch(branch.id)
             siblings = await rows.endpoints.of_branch(branch.id)
-        return compute_spec(project, branch, endpoint, roles, databases, siblings=siblings)
+            organization = await rows.organizations.get(project.org_id)
+        spec = compute_spec(project, branch, endpoint, roles, databases, siblings=siblings)
+        if self._plans is None or organization is None:
+            return spec
+        return replace(spec, storage_bytes=self._plans(organization.plan).storage_bytes)
 
 
 def there(thing: T | None, noun: str) -> T:

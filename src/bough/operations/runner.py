@@ -19,7 +19,7 @@ from bough.engine.port import Engine
 from bough.errors import PlatformError
 from bough.operations import metrics
 from bough.operations.action import Action, key_of
-from bough.operations.context import Context
+from bough.operations.context import Context, Plans
 from bough.operations.doors import Doors
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome, Sleep
@@ -46,11 +46,13 @@ class Runner:
         workers: int,
         urgent_workers: int = 1,
         doors: Doors | None = None,
+        plans: Plans | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._events = events
         self._doors = doors
+        self._plans = plans
         self._actions = {action.key(): action for action in actions}
         self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
         self._running: dict[bool, set[asyncio.Task[None]]] = {True: set(), False: set()}
@@ -140,7 +142,7 @@ class Runner:
 
     async def _one_step(self, operation: Operation) -> Operation:
         action = self._actions[key_of(operation)](operation)
-        ctx = Context(self._store, self._engine, operation, self._doors)
+        ctx = Context(self._store, self._engine, operation, self._doors, self._plans)
         try:
             if operation.undoing:
                 return await self._undo_one(action, ctx)

@@ -6,6 +6,7 @@ from bough.postgres import archiving
 from bough.postgres.wal import SEGMENT_MB
 
 SIZE_FILE = "size.conf"  # what follows the size of a compute, beside the file with all the rest
+LIMITS_FILE = "limits.conf"  # what follows from the plan of its project
 
 EVERY_COMPUTE = {
     "listen_addresses": "",
@@ -39,17 +40,22 @@ EVERY_COMPUTE = {
 # A branch that recovers would fill the queue of the disk, and its parent's clients wait behind it.
 _READS_ONE_BY_ONE = {"recovery_prefetch": "off"}
 _KNOWS_PREFETCH = 15
+# 64 MB, in pages; otherwise the queue may grow to 8 GB while one listener does not read. It counts from the next start.
+_SHORT_QUEUE = {"max_notify_queue_pages": "8192"}
+_KNOWS_QUEUE = 17
 
 
 def text(settings: Mapping[str, str], *, major: int, follows: bool = False) -> str:
     """The whole file: ours for every compute, then the given ones over them. Who follows another always recovers."""
-    known = {} if follows or major < _KNOWS_PREFETCH else _READS_ONE_BY_ONE
-    return lines({**EVERY_COMPUTE, **known, **settings})
+    prefetch = {} if follows or major < _KNOWS_PREFETCH else _READS_ONE_BY_ONE
+    queue = _SHORT_QUEUE if major >= _KNOWS_QUEUE else {}
+    return lines({**EVERY_COMPUTE, **prefetch, **queue, **settings})
 
 
-def text_over_size(settings: Mapping[str, str], *, major: int, follows: bool) -> str:
-    """The same over the settings in `SIZE_FILE`: the last line that names a setting counts."""
-    return f"include '{SIZE_FILE}'\n{text(settings, major=major, follows=follows)}"
+def whole_text(settings: Mapping[str, str], *, major: int, follows: bool) -> str:
+    """The same over `SIZE_FILE` and under `LIMITS_FILE`: the last line that names a setting counts."""
+    own = text(settings, major=major, follows=follows)
+    return f"include '{SIZE_FILE}'\n{own}include_if_exists '{LIMITS_FILE}'\n"
 
 
 def lines(settings: Mapping[str, str]) -> str:

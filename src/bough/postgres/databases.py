@@ -27,7 +27,6 @@ SIZE = f"""
       from pg_catalog.pg_database
      where datname not in ('{MAINTENANCE_DATABASE}', 'template0', 'template1')
 """
-STORED = f"select greatest(0, ({SIZE}) - pg_catalog.pg_database_size('template0'))::bigint"
 
 
 def create(name: str, owner: str) -> str:

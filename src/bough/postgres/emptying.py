@@ -1,7 +1,9 @@
 """Statements that leave the structure of a database and take its rows. Pure.
 
 They run in a copy that nobody else has opened, as our superuser, so no code of a tenant may run with them: triggers
-that would fire are off in the same transaction, and Postgres builds the empty indexes as the tables' owners.
+that would fire are off in the same transaction, and Postgres builds the empty indexes as the tables' owners. No owner
+could do it: tables that refer to one another are truncated in one command, and may be different owners'. So what is
+truncated is named one by one, and a foreign table is never reached, whose rows are on another server.
 """
 
 from collections.abc import Iterable
@@ -24,7 +26,20 @@ _OF_TENANTS = f"""
 """
 # They hold locks, and rows that nobody has seen.
 PREPARED = "select gid from pg_catalog.pg_prepared_xacts where database = pg_catalog.current_database()"
-TABLES = f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind in ('r', 'p') order by c.oid"
+TABLES = f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'r' order by c.oid"
+# They have no rows of their own, but foreign keys that lead to tables which have. Those with a foreign table anywhere
+# below them cannot have any: Postgres allows no foreign key from it, and no unique index over it.
+PARTITIONED = f"""
+    select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'p'
+       and not exists (
+           with recursive below (oid) as (
+               select inhrelid from pg_catalog.pg_inherits where inhparent = c.oid
+               union
+               select inhrelid from pg_catalog.pg_inherits join below on inhparent = below.oid)
+           select from below join pg_catalog.pg_class as partition on partition.oid = below.oid
+            where partition.relkind not in ('r', 'p'))
+     order by c.oid
+"""
 VIEWS = f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'm' and c.relispopulated order by c.oid"
 SEQUENCES = f"""
     select n.nspname::text, c.relname::text, s.seqstart from pg_catalog.pg_sequence s
@@ -43,9 +58,11 @@ def roll_back(prepared: str) -> str:
     return f"rollback prepared {literal(prepared)}"
 
 
-def truncate(tables: Iterable[tuple[str, str]], triggers: Iterable[tuple[int, str]]) -> list[str]:
+def truncate(
+    tables: Iterable[tuple[str, str]], partitioned: Iterable[tuple[str, str]], triggers: Iterable[tuple[int, str]]
+) -> list[str]:
     """In one transaction, and in a session that has not looked at the tables: it would remember their triggers."""
-    named = ", ".join(_named(*table) for table in tables)
+    named = ", ".join([*(f"only {_named(*table)}" for table in tables), *(_named(*table) for table in partitioned)])
     kept = list(triggers)
     off = [f"update pg_catalog.pg_trigger set tgenabled = 'D' where oid = {oid}" for oid, _ in kept]
     on = [f"update pg_catalog.pg_trigger set tgenabled = {literal(state)} where oid = {oid}" for oid, state in kept]

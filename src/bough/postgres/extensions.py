@@ -46,6 +46,12 @@ TRUSTED = frozenset(
     ]
 )
 
+# What their scripts leave out, because superusers may use everything. Whoever creates the extension may use its
+# wrapper; a password is asked for all the same, for only superusers can waive it.
+ADDED = {
+    "postgres_fdw--1.0.sql": "grant usage on foreign data wrapper postgres_fdw to @extowner@ with grant option;\n",
+}
+
 # They read or write the server's files, or run code outside the database.
 DROPPED = frozenset(
     [
@@ -70,6 +76,12 @@ DROPPED = frozenset(
         "ltree_plpython3u",
     ]
 )
+
+
+def with_added(name: str, text: str) -> str:
+    """An extension's script with what is added to it, once."""
+    added = ADDED.get(name, "")
+    return text if text.endswith(added) else f"{text}\n{added}"
 
 
 def trusted_control(text: str) -> str:

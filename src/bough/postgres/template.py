@@ -1,7 +1,7 @@
 """The template that every new project is a clone of. Its choices cannot change later."""
 
 from bough.domain import database, role
-from bough.postgres import ADMIN, databases, roles
+from bough.postgres import ADMIN, databases, roles, storage
 from bough.postgres.wal import SEGMENT_MB
 
 SPARE_ROLE = role.DEFAULT_NAME
@@ -30,4 +30,5 @@ def statements(major: int) -> list[str]:
         *roles.create(SPARE_ROLE, None, major),
         "revoke create on schema public from public",
         databases.create(SPARE_DATABASE, SPARE_ROLE),
+        *storage.CLOSE,
     ]

@@ -1,24 +1,28 @@
 """Branches stay within the storage of their plan: those in use are measured, and their computes told when it is over.
 
 One that has used it up is read-only until it has room again; one that is far over it cannot be written at all. How a
-branch stood is kept, so that a larger plan helps it at once, also while it sleeps.
+branch stood is kept, so that a larger plan helps it at once, also while it sleeps. Settings that follow from the plan
+are brought to computes that run with others, as after a claim.
 """
 
 import asyncio
+from collections.abc import Iterable
 
 from bough import clock, log
 from bough.config import Settings
 from bough.control import telling
 from bough.control.activity import Activity
 from bough.control.allowances import Allowances
+from bough.domain import allowance
 from bough.domain.allowance import Fullness, fullness
 from bough.domain.endpoint import Endpoint, EndpointType
 from bough.domain.operation import OperationAction, Reach, Touch
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import Engine, EngineError, Storage
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
+from bough.postgres import storage
 from bough.store.allowances import Stored
 from bough.store.store import Store
 from bough.tasks.patience import Patience
@@ -27,6 +31,8 @@ AT_ONCE = 4
 MOST = 50  # in one go: each is a session of its own
 FASTEST = 100 * 1024**2  # bytes a second that a branch may grow by: far from its limit it is looked at seldom
 LONGEST_PAUSE = 60.0  # seconds
+QUIET_PAUSE = 10.0  # seconds between looks at a full one that nobody uses: temporary files go with their sessions
+SETTINGS_PAUSE = 60.0  # seconds after settings were brought, before they are brought again
 REQUEST_ID = "keep-storage"
 
 logger = log.get(room="tasks")
@@ -53,11 +59,15 @@ class KeepStorage:
         self._allowances = allowances
         self._is_new = True  # while we were away nobody told us which were in use
         self._next: dict[EndpointId, float] = {}  # when it is worth a look
+        self._brought: dict[EndpointId, float] = {}  # when settings were brought to it
+        self._measured: dict[EndpointId, float] = {}  # when it was looked at last
         self._told: dict[EndpointId, tuple[object, ...]] = {}  # how they stood when gateways were told of it
         self._patience = Patience()
 
     async def run(self) -> str:
-        changed = await self._measure_used()
+        async with self._store.read() as rows:
+            full = [held.writer_id for held in await rows.allowances.full() if held.writer_id]
+        changed = await self._measure_used(full)
         async with self._store.read() as rows:
             without_room = await rows.allowances.full()
         for held in without_room:
@@ -66,16 +76,19 @@ class KeepStorage:
             await self._tell()
         return f"changed what may be written in {changed} branches" if changed else ""
 
-    async def _measure_used(self) -> int:
+    async def _measure_used(self, full: Iterable[EndpointId]) -> int:
         async with self._store.read() as rows:
             active = await rows.endpoints.active_ids()
         used = active if self._is_new else self._activity.take_unmeasured() & active
         now = clock.monotonic()
+        used = used | {each for each in active.intersection(full) if self._is_stale(each, now)}
         due = [each for each in used if self._next.get(each, 0.0) <= now and self._patience.has(each)]
         due = sorted(due, key=lambda each: self._next.get(each, 0.0))[:MOST]
         self._activity.unmeasured(used.difference(due))
         self._is_new = False
-        self._next = {each: at for each, at in self._next.items() if each in active}
+        for moments in (self._next, self._measured, self._brought):
+            for gone in moments.keys() - active:
+                del moments[gone]
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def measure(endpoint_id: EndpointId) -> bool:
@@ -89,18 +102,32 @@ class KeepStorage:
             endpoint = await rows.endpoints.living(endpoint_id)
         if endpoint is None or endpoint.type is not EndpointType.READ_WRITE:
             return False
-        stored = await self._stored(endpoint)
-        if stored is None:
+        found = await self._stored(endpoint)
+        if found is None:
             return False
         async with self._store.read() as rows:
             held = await rows.allowances.of_branch(endpoint.branch_id)
         if held is None:
             return False
-        left = (self._allowances.plan(held).storage_bytes - stored) / FASTEST
-        self._next[endpoint_id] = clock.monotonic() + min(max(left, 0.0), LONGEST_PAUSE)
-        return await self._judge(held, stored)
+        limit = self._allowances.plan(held).storage_bytes
+        left = (limit - found.bytes) / FASTEST
+        now = self._measured[endpoint_id] = clock.monotonic()
+        self._next[endpoint_id] = now + min(max(left, 0.0), LONGEST_PAUSE)
+        if found.is_busy:  # it may grow although its client says nothing meanwhile
+            self._activity.unmeasured([endpoint_id])
+        if found.temp_file_bytes is None:  # what is counted roughly never says that there is room again
+            is_worse = allowance.is_worse(fullness(held.fullness, found.bytes, limit), held.fullness)
+            return is_worse and await self._judge(held, found.bytes)
+        if await self._judge(held, found.bytes):  # which brings settings too
+            return True
+        if found.temp_file_bytes != storage.temp_file_bytes(limit):
+            await self._bring_settings(held, endpoint_id)
+        return False
 
-    async def _stored(self, endpoint: Endpoint) -> int | None:
+    def _is_stale(self, endpoint_id: EndpointId, now: float) -> bool:
+        return now - self._measured.get(endpoint_id, now - QUIET_PAUSE) >= QUIET_PAUSE
+
+    async def _stored(self, endpoint: Endpoint) -> Storage | None:
         try:
             return await self._engine.stored(endpoint.id)
         except EngineError as error:
@@ -108,6 +135,20 @@ class KeepStorage:
             self._patience.lose(endpoint.id)
             self._activity.unmeasured([endpoint.id])
             return None
+
+    async def _bring_settings(self, held: Stored, endpoint_id: EndpointId) -> None:
+        now = clock.monotonic()
+        if self._brought.get(endpoint_id, now - SETTINGS_PAUSE) > now - SETTINGS_PAUSE:
+            return
+        touch = Touch(reach=Reach.BRANCH, project_id=held.project_id, branch_id=held.branch_id)
+        try:
+            async with self._queue.turn(touch, patient=False) as rows:
+                wish = Wish(OperationAction.APPLY_CONFIG, held.project_id, held.branch_id, endpoint_id)
+                await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
+        except Busy:
+            self._activity.unmeasured([endpoint_id])  # the next beat tries again
+            return
+        self._brought[endpoint_id] = now
 
     async def _judge(self, held: Stored, stored: int) -> bool:
         """Whether the branch may write more, or less, than before."""

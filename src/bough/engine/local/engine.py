@@ -49,6 +49,7 @@ from bough.engine.port import (
     Origin,
     Readiness,
     Reading,
+    Storage,
     Usage,
 )
 from bough.engine.spec import BranchSpec, ComputeSpec, Follow, compute_settings
@@ -263,7 +264,7 @@ class LocalEngine:
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         return await self._looking.usage(endpoint)
 
-    async def stored(self, endpoint: EndpointId) -> int | None:
+    async def stored(self, endpoint: EndpointId) -> Storage | None:
         return await self._looking.stored(endpoint)
 
     async def following(self, endpoint: EndpointId) -> Following | None:

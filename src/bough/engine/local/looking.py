@@ -1,8 +1,10 @@
 """What can be seen of computes that run, and of the machine, without changing anything."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
+from bough import clock, log
 from bough.engine.local import space
 from bough.engine.local.computes import session
 from bough.engine.local.computes.handover import is_spare
@@ -10,9 +12,17 @@ from bough.engine.local.computes.living import Living
 from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
 from bough.engine.local.folders import Folders
+from bough.engine.local.volumes.footprint import footprint
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import Contents, Observation, Usage
+from bough.engine.port import Contents, EngineError, Observation, Storage, Usage
 from bough.ids import EndpointId
+from bough.postgres import storage
+
+_MEASURING_SECONDS = 5.0
+_SILENT_SECONDS = 60.0  # one that did not answer would hold up the others again
+_EMPTY_BYTES = 32 * 1024**2  # what an empty Postgres has on disk, roughly
+
+logger = log.get(room="engine")
 
 
 class Looking:
@@ -24,6 +34,7 @@ class Looking:
         self._sizes = sizes
         self._folders = folders
         self._volumes = volumes
+        self._silent: dict[EndpointId, float] = {}  # until when they are not asked what they store
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         sockets = await self._living.sockets(endpoint)
@@ -48,12 +59,37 @@ class Looking:
             cu=await asyncio.to_thread(self._sizes.size, endpoint),
         )
 
-    async def stored(self, endpoint: EndpointId) -> int | None:
+    async def stored(self, endpoint: EndpointId) -> Storage | None:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return None
-        async with session.opened(sockets) as ours:
-            return await ours.stored_bytes()
+        if self._silent.get(endpoint, 0.0) > clock.monotonic():
+            return await self._counted(endpoint)
+        try:
+            async with asyncio.timeout(_MEASURING_SECONDS), session.opened(sockets) as ours:
+                stored, is_open = await ours.storage()
+        except (EngineError, TimeoutError) as error:  # as when a tenant locks a catalog
+            logger.warning("storage_not_asked", endpoint_id=endpoint, reason=str(error))
+            self._note_silent(endpoint)
+            return await self._counted(endpoint)
+        if is_open:  # its template was made by a version that let tenants in
+            with suppress(EngineError):
+                async with session.opened(sockets) as ours:
+                    await ours.run(*storage.CLOSE)
+        return stored
+
+    def _note_silent(self, endpoint: EndpointId) -> None:
+        now = clock.monotonic()
+        self._silent = {each: until for each, until in self._silent.items() if until > now}
+        self._silent[endpoint] = now + _SILENT_SECONDS
+
+    async def _counted(self, endpoint: EndpointId) -> Storage | None:
+        """By its files, when its server does not answer."""
+        run = await asyncio.to_thread(self._living.runs.get, endpoint)
+        if run is None:
+            return None
+        found = await asyncio.to_thread(footprint, self._volumes.folder(run.volume_id).data)
+        return Storage(bytes=max(0, found - _EMPTY_BYTES), temp_file_bytes=None)
 
     async def contents(self, endpoint: EndpointId) -> Contents | None:
         sockets = await self._living.sockets(endpoint)

@@ -15,6 +15,8 @@ from bough.postgres.tenant_settings.kinds import Choice, Flag, Kind, Number, One
 OLDEST, NEWEST = 14, 18  # major versions
 MOST_PREPARED = 1000  # transactions of an endpoint that ask for it
 _MOST = 2**31 - 1
+# With less a copy of the running branch might lose the WAL it needs, with more the disk would fill.
+SLOT_WAL_KEPT = Whole(least=-1, most=_MOST, unit="MB", bounds=(1024, 16_384))
 _COST = 1.7976931348623157e308
 
 _IDENTIFIER = r'([A-Za-z_][A-Za-z0-9_$]{0,62}|"[^"\x00-\x1f\x7f]{1,63}")'
@@ -98,7 +100,6 @@ MEMORY = (
     Setting(name="maintenance_work_mem", kind=Whole(least=1024, most=_MOST, unit="kB"), until=16),
     Setting(name="maintenance_work_mem", kind=Whole(least=64, most=_MOST, unit="kB"), since=17),
     *_whole("temp_buffers", 100, 2**30 - 1, "8kB"),
-    *_whole("temp_file_limit", -1, unit="kB"),
     *_real("hash_mem_multiplier", 1, 1000),
     Setting(
         name="vacuum_buffer_usage_limit",
@@ -156,9 +157,7 @@ LOCKS = (
 
 REPLICATION = (
     *_timeout("wal_sender_timeout"),
-    Setting(  # with less a copy of the running branch might lose the WAL it needs, with more the disk would fill
-        name="max_slot_wal_keep_size", kind=Whole(least=-1, most=_MOST, unit="MB", bounds=(1024, 16_384))
-    ),
+    Setting(name="max_slot_wal_keep_size", kind=SLOT_WAL_KEPT),
     *_whole("idle_replication_slot_timeout", 0, unit="s", since=18),
     *_whole("max_standby_archive_delay max_standby_streaming_delay", -1, unit="ms"),
     *_flags("hot_standby_feedback"),

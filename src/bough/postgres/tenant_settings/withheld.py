@@ -62,6 +62,7 @@ _REASONS = {
     _SIZE: "follows from the size of the compute: change autoscaling_limit_max_cu instead",
     _SESSIONS: "is not set for a whole endpoint: use ALTER ROLE … SET or ALTER DATABASE … SET",
     _PLATFORM: "belongs to the platform and cannot be set",
+    "temp_file_limit": "follows from the plan of the project's organization: choose a larger plan instead",
     "wal_level": "follows from the project's setting enable_logical_replication: change that instead",
     # Without it transaction ids run out, and tables only ever grow.
     "autovacuum track_counts": "stays on: tune it with the other autovacuum settings, or switch it off for a single "

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import ComputeSpec
 from bough.ids import VolumeId
-from bough.postgres import MAINTENANCE_DATABASE
+from bough.postgres import MAINTENANCE_DATABASE, conf
 from bough.postgres.template import SPARE_DATABASE
 
 READY_SECONDS = 10.0  # then the caller is told that it is starting, and asks again
@@ -95,7 +96,7 @@ class Computes:
             if not await process.ready(live, launch, until):
                 return Readiness.STARTING
             await unbroken(lambda: self._settle(spec, launch))
-            if await self._needs_restart(spec, launch, wished):
+            if await self._needs_restart(spec, launch, wished, live):
                 await process.stop(live)
                 return None
         if not is_private(spec.endpoint_id):
@@ -136,7 +137,7 @@ class Computes:
             self._living.forget(before)
         cu = sizing.size_of(before, spec)
         self._write_files(spec.volume_id, launch, wished, cu)
-        run = replace(_run(spec, settings=wished.settings), cu=cu, max_cu=spec.cu)
+        run = replace(_run(spec, settings=wished.settings), cu=cu, max_cu=spec.cu, limits=wished.limits)
         self._runs.put(run)
         pid = process.start(launch, self._groups.born_into(run.group, sizing.limits(spec, spec.cu)))
         self._runs.put(replace(run, pid=pid))
@@ -154,16 +155,21 @@ class Computes:
         if not process.seal(launch.sockets, self._entrants.gateway_gid):
             raise EngineError("The compute replaced its socket by something else: suspend it.", transient=False)
 
-    async def _needs_restart(self, spec: ComputeSpec, launch: Launch, wished: Wish) -> bool:
+    async def _needs_restart(self, spec: ComputeSpec, launch: Launch, wished: Wish, live: Postmaster) -> bool:
         """Bring changed settings in by a reload. They count as in force only when that is done."""
         if spec.follows is None and standbys.is_marked(launch.data) != spec.stands:
             return True
         run = await asyncio.to_thread(self._runs.get, spec.endpoint_id) or _run(spec, settings="")
         cu = sizing.size_of(run, spec)
-        fitting = replace(run, settings=wished.settings, cu=cu, max_cu=spec.cu)
+        fitting = replace(run, settings=wished.settings, cu=cu, max_cu=spec.cu, limits=wished.limits)
         if run == fitting:
             return False
         await unbroken(lambda: self._write_files(spec.volume_id, launch, wished, cu))
+        if replace(run, limits=wished.limits) == fitting:
+            # A new project takes a spare, which has no plan yet: to wait for a reload would slow its first query.
+            live.signal(signal.SIGHUP)
+            await asyncio.to_thread(self._runs.put, fitting)
+            return False
         async with session.opened(launch.sockets) as ours:
             waiting = await ours.reload()
         if not waiting:
@@ -230,7 +236,8 @@ class Computes:
         return record
 
     def _write_files(self, volume: VolumeId, launch: Launch, wished: Wish, cu: float) -> None:
-        sizing.write(self._volumes.folder(volume), cu)  # first, because another includes it
+        sizing.write(self._volumes.folder(volume), cu)  # these first, because another includes them
+        self._volumes.folder(volume).write_conf(conf.LIMITS_FILE, wished.limits, launch.owner)
         for name, text in wished.files.items():
             self._volumes.folder(volume).write_conf(name, text, launch.owner)
 

@@ -30,7 +30,8 @@ async def _empty_one(there: Session) -> None:
         await there.run(emptying.roll_back(prepared))
     triggers = [(row[0], row[1]) for row in await there.rows(emptying.TRIGGERS)]
     tables = [(row[0], row[1]) for row in await there.rows(emptying.TABLES)]
-    await there.run(*emptying.truncate(tables, triggers), "select")
+    partitioned = [(row[0], row[1]) for row in await there.rows(emptying.PARTITIONED)]
+    await there.run(*emptying.truncate(tables, partitioned, triggers), "select")
     views = [(row[0], row[1]) for row in await there.rows(emptying.VIEWS)]
     sequences = [(row[0], row[1], row[2]) for row in await there.rows(emptying.SEQUENCES)]
     await there.run(*emptying.unpopulate(views), *emptying.restart(sequences), "select")

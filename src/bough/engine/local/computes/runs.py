@@ -22,6 +22,7 @@ class Run:
     born: str | None = None  # its name in the warm pool, if it came from there
     cu: float | None = None  # its size now; None: as large as it may be
     max_cu: float | None = None  # how large it may be; None: whoever started it did not note it
+    limits: str | None = None  # the settings by its plan; None: whoever started it knew none
 
     @property
     def group(self) -> str:
@@ -59,6 +60,7 @@ class Runs:
             born=fields.get("born"),
             cu=fields.get("cu"),
             max_cu=fields.get("max_cu"),
+            limits=fields.get("limits"),
         )
 
     def put(self, run: Run) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from bough import clock
-from bough.engine.port import Contents, DatabaseNow, EngineError, RoleNow
+from bough.engine.port import Contents, DatabaseNow, EngineError, RoleNow, Storage
 from bough.engine.spec import DatabaseSpec
 from bough.postgres import (
     ADMIN,
@@ -27,6 +27,7 @@ from bough.postgres import (
     position,
     recovery,
     roles,
+    storage,
     subscriptions,
 )
 from bough.postgres.backup import BackupEnd
@@ -44,7 +45,10 @@ _WRONG_SETTINGS = """
     select name::text, error::text from pg_catalog.pg_file_settings
      where error is not null and error not like '%cannot be changed without restarting the server'
 """
-_WAITING_SETTINGS = "select name::text from pg_catalog.pg_settings where pending_restart"
+# Nobody is cut off for the length of the notification queue: it counts from the next start.
+_WAITING_SETTINGS = """
+    select name::text from pg_catalog.pg_settings where pending_restart and name <> 'max_notify_queue_pages'
+"""
 # In one question: a new project waits for each.
 _CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.HAVE_IT}"
 _NOW = f"{roles.NOW} union all {databases.NOW} order by 1, 2"
@@ -65,6 +69,7 @@ _SETTINGS = {
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "10s",
+    "max_parallel_workers_per_gather": "0",  # the planner knows little of what our questions read, and guesses high
     # These the owner of a database can set for everyone who comes in.
     "role": "none",
     "local_preload_libraries": "",
@@ -153,8 +158,11 @@ class Session:
     async def logical_bytes(self) -> int:
         return int(await self._connection.fetchval(databases.SIZE))
 
-    async def stored_bytes(self) -> int:
-        return int(await self._connection.fetchval(databases.STORED))
+    async def storage(self) -> tuple[Storage, bool]:
+        """What is stored, and whether anybody may connect to Postgres's own databases."""
+        row = await self._connection.fetchrow(storage.MEASURE)
+        found = {name: row[name] for name in ("bytes", "temp_file_bytes", "is_busy")}
+        return Storage(**found), row["is_open"]
 
     async def mark_now(self) -> str:
         """Where the WAL is on disk up to, and ends with a commit of this moment."""

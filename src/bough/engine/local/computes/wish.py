@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.spec import ComputeSpec
-from bough.postgres import conf, hba
+from bough.postgres import conf, hba, storage
 
 _LOGICAL, _NO_LOGICAL = "logical", "no-logical"
 
@@ -19,6 +19,7 @@ class Wish:
     roles: str  # digest of the roles that Postgres is to be told of; empty when there are none
     databases: str  # the same of databases
     replication: str  # whether its roles may replicate; empty when Postgres is not told
+    limits: str  # text of the file with what follows from the plan; it is no part of the digest
 
     @property
     def contents(self) -> str:
@@ -36,7 +37,7 @@ class Wish:
 def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
     names = [role.name for role in spec.roles]
     files = {
-        "postgresql.conf": conf.text_over_size(spec.settings, major=major, follows=spec.follows is not None),
+        "postgresql.conf": conf.whole_text(spec.settings, major=major, follows=spec.follows is not None),
         "pg_hba.conf": hba.hba_text(),
         "pg_ident.conf": hba.ident_text(
             major=major, control_user=entrants.control, gateway_user=entrants.gateway, roles=names
@@ -49,6 +50,7 @@ def wish(spec: ComputeSpec, *, major: int, entrants: Entrants) -> Wish:
         roles=_digest(spec.wished_roles) if spec.wished_roles else "",
         databases=_digest(databases) if databases else "",
         replication="" if spec.follows is not None else _LOGICAL if spec.replicates_logically else _NO_LOGICAL,
+        limits=storage.limits_text(spec.storage_bytes, spec.settings),
     )
 
 

@@ -15,10 +15,11 @@ import platform
 import re
 import shutil
 import tarfile
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from bough.config import Settings
-from bough.engine.local.durable import exclusive, publish, sync_filesystem
+from bough.engine.local.durable import exclusive, publish, sync_filesystem, write_atomically
 from bough.engine.local.installs import installs, npm, pins
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.installs.pins import Pin
@@ -31,10 +32,16 @@ _LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w-]+)'", re.MULTILIN
 
 def ensure_fetched(settings: Settings, progress: Progress = silent) -> None:
     """Every wished major version has an install; fetched when this machine has none."""
-    have = installs.preferred(installs.found(settings.cache).values())
+    found = installs.found(settings.cache).values()
+    have = installs.preferred(found)
     for major in settings.postgres_versions:
         if major not in have:
             fetch(major, settings.cache, progress)
+    for install in found:
+        if install.own_copy:
+            place = install.bin.parent
+            with suppress(OSError), exclusive(place.parent / ".lock"):  # another user's cache is used as it is
+                _complete_scripts(place)
 
 
 def fetch(major: int, cache: Path, progress: Progress = silent) -> Install:
@@ -46,6 +53,7 @@ def fetch(major: int, cache: Path, progress: Progress = silent) -> Install:
         with exclusive(place.parent / ".lock"):
             if not place.exists():
                 _make(pin, place, cache, progress)
+            _complete_scripts(place)
     except OSError as error:
         raise _refusal(error, cache) from error
     install = installs.embedded(place)
@@ -125,7 +133,8 @@ def link(tree: Path) -> None:
 
 def apply_policy(tree: Path) -> None:
     """Allow-listed extensions become trusted; dangerous ones leave, their libraries too."""
-    folder = tree / "share" / "postgresql" / "extension"
+    _complete_scripts(tree)
+    folder = _extension_folder(tree)
     texts = {path.stem: path.read_text() for path in folder.glob("*.control")}
     for name in extensions.TRUSTED & texts.keys():
         (folder / f"{name}.control").write_text(extensions.trusted_control(texts[name]))
@@ -136,6 +145,20 @@ def apply_policy(tree: Path) -> None:
     kept = {library for name in texts.keys() - dropped for library in _LIBRARY.findall(texts[name])}
     for library in {library for name in dropped for library in _LIBRARY.findall(texts[name])} - kept:
         (tree / "lib" / "postgresql" / f"{library}.so").unlink(missing_ok=True)
+
+
+def _complete_scripts(tree: Path) -> None:
+    """Scripts of extensions have what is added to them, also in an install that an older version made."""
+    for name in extensions.ADDED:
+        path = _extension_folder(tree) / name
+        text = path.read_text() if path.exists() else ""
+        whole = extensions.with_added(name, text)
+        if text and whole != text:
+            write_atomically(path, whole, mode=0o644, durable=True)
+
+
+def _extension_folder(tree: Path) -> Path:
+    return tree / "share" / "postgresql" / "extension"
 
 
 def _bytes_below(folder: Path) -> int:

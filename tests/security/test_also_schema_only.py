@@ -1,0 +1,119 @@
+"""A `schema-only` branch is emptied without a word to any other server, and without running anything of its tenant's.
+
+A foreign partition of the parent leads to another project through the gateway, with a password that everybody's user
+mapping has, ours included.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import door_world
+from bough.postgres import ADMIN
+from branch_world import create_branch, query
+from door_world import Door
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REMOTE = ("create table facts (n int)", "insert into facts select generate_series(1, 100)")
+PARENT = (
+    "create table plain (n int primary key)",
+    "create table referring (n int references plain) partition by list (n)",
+    "create table referring_1 partition of referring for values in (1)",
+    "create table mixed (n int) partition by range (n)",
+    "create table mixed_own partition of mixed for values from (1000) to (2000)",
+    "create foreign table mixed_far partition of mixed for values from (0) to (1000) server far "
+    "options (table_name 'facts')",
+    "create table nested (n int) partition by range (n)",
+    "create table nested_below partition of nested for values from (0) to (5000) partition by range (n)",
+    "create foreign table nested_far partition of nested_below for values from (0) to (1000) server far "
+    "options (table_name 'facts')",
+    "create table inherited (n int)",
+    "create foreign table inherited_far () inherits (inherited) server far options (table_name 'facts')",
+    "insert into plain values (1)",
+    "insert into referring values (1)",
+    "insert into mixed values (1500)",
+    "insert into inherited values (7)",
+)
+OWN = ("plain", "referring", "mixed_own", "only inherited")
+
+# An immutable function may call one that changes something: whoever evaluates it does so with their own rights.
+TRAPS = (
+    """create function rise() returns int language plpgsql as $$
+       begin
+           if current_user like 'bough%' then execute 'alter role neondb_owner superuser'; end if;
+           return 1;
+       end $$""",
+    "create function trap(n int) returns int language plpgsql immutable as $$ begin return public.rise(); end $$",
+    "create table by_key (n int) partition by range ((n + trap(1)))",
+    "create table by_key_1 partition of by_key for values from (0) to (1000)",
+    "create table indexed (n int)",
+    "create index on indexed ((n + trap(2)))",
+    "create index on indexed (n) where trap(3) = 1",
+    "create statistics traced on (n + trap(4)), n from indexed",
+    "create materialized view seen as select n, trap(5) as t from indexed",
+    "create unique index on seen ((n + trap(6)))",
+    "create table made (n int, m int generated always as (n + trap(7)) stored, check (trap(8) = 1))",
+    "alter table made enable row level security",
+    "create policy trapped on made using (trap(9) = 1)",
+    "create rule trapped as on update to indexed do also select trap(10)",
+    "insert into by_key values (1); insert into indexed values (1); insert into made (n) values (1)",
+    "refresh materialized view seen",
+    "analyze",
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def door() -> AsyncIterator[Door]:
+    async with door_world.door() as opened:
+        yield opened
+
+
+async def link(door: Door, made: dict[str, Any], remote: dict[str, Any]) -> None:
+    """A server `far` in one project that leads to another, as a tenant makes it who may use the wrapper."""
+    given = remote["connection_uris"][0]["connection_parameters"]
+    async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+        await db.execute("create extension postgres_fdw")
+    async with door.platform.connect(made["endpoints"][0]["id"], ADMIN, "neondb") as db:
+        await db.execute("grant usage on foreign data wrapper postgres_fdw to neondb_owner")
+    async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+        await db.execute(
+            "create server far foreign data wrapper postgres_fdw options "
+            f"(host '{given['host']}', hostaddr '127.0.0.1', port '{door.way.port}', "
+            f"dbname '{given['database']}', sslmode 'require', truncatable 'true')"
+        )
+        await db.execute(
+            f"create user mapping for public server far options (user '{given['role']}', "
+            f"password '{given['password']}')"
+        )
+
+
+async def test_rows_on_another_server_stay(door: Door) -> None:
+    remote, made = await door.platform.ready_project(), await door.platform.ready_project()
+    for statement in REMOTE:
+        await query(door.platform, remote, statement)
+    await link(door, made, remote)
+    for statement in PARENT:
+        await query(door.platform, made, statement)
+    assert await query(door.platform, made, "select count(*) from mixed") == 101, "the link works"
+
+    branch = await create_branch(door.platform, made, init_source="schema-only")
+
+    assert await query(door.platform, remote, "select count(*) from facts") == 100
+    for table in OWN:
+        assert await query(door.platform, made, f"select count(*) from {table}") == 1
+        assert await query(door.platform, branch, f"select count(*) from {table}") == 0
+    assert await query(door.platform, branch, "select count(*) from mixed") == 100, "it is the same structure"
+
+
+async def test_nothing_of_the_tenants_is_evaluated_with_our_rights(door: Door) -> None:
+    made = await door.platform.ready_project()
+    for statement in TRAPS:
+        async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+            await db.execute(statement)
+    branch = await create_branch(door.platform, made, init_source="schema-only")
+    for table in ("by_key_1", "indexed", "made"):
+        assert await query(door.platform, branch, f"select count(*) from {table}") == 0
+    assert await query(door.platform, branch, "select count(*) from pg_roles where rolsuper") == 1, "only ours"
