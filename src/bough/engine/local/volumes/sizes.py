@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bough.engine.local.volumes.copying import DEEPEST, opened_file, opened_folder
+from bough.engine.local.tenant_files import DEEPEST, MOST_NAMES, TenantFileError, entries, opened_file, opened_folder
 from bough.engine.local.volumes.ioctls import extents
 
 _BLOCK = 512  # what st_blocks counts
@@ -36,21 +36,30 @@ class Weight:
 def sizes(folder: Path) -> Sizes:
     """Of all files in a tree that may be in use. Where a file system does not tell, all is its own."""
     with opened_folder(folder) as descriptor:
-        found = [_told(file) for file in _files(descriptor)]
-    return Sizes(sum(one.own for one in found), sum(one.shared for one in found))
+        return sizes_of(descriptor)
+
+
+def sizes_of(folder: int) -> Sizes:
+    """The same, of an open one."""
+    own = shared = 0
+    for file in _files(folder):
+        told = _told(file)
+        own, shared = own + told.own, shared + told.shared
+    return Sizes(own, shared)
 
 
 def weight(folder: Path) -> Weight:
+    said = Weight()
     with opened_folder(folder) as descriptor:
-        told = [os.fstat(file).st_size for file in _files(descriptor)]
-    return Weight(sum(told), max(told, default=0))
+        for file in _files(descriptor):
+            size = os.fstat(file).st_size
+            said += Weight(size, size)
+    return said
 
 
 def _files(folder: int, depth: int = 0) -> Iterator[int]:
-    """Each is open until the next."""
-    with os.scandir(folder) as entries:
-        listed = list(entries)
-    for entry in listed:
+    """Each is open until the next. A link, a pipe or whatever is no file has no size."""
+    for entry in entries(folder, MOST_NAMES):
         try:
             if entry.is_file(follow_symlinks=False):
                 with opened_file(entry.name, folder) as file:
@@ -58,16 +67,22 @@ def _files(folder: int, depth: int = 0) -> Iterator[int]:
             elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
                 with opened_folder(entry.name, folder) as below:
                     yield from _files(below, depth + 1)
-        except FileNotFoundError:
+        except (FileNotFoundError, TenantFileError) as error:
+            if isinstance(error, TenantFileError) and error.errno == errno.EMLINK:
+                raise
             continue
 
 
 def _told(file: int) -> Sizes:
+    own = shared = 0
     try:
-        found = list(extents(file))
+        for extent in extents(file):  # there may be millions
+            if extent.shared:
+                shared += extent.length
+            else:
+                own += extent.length
     except OSError as error:
         if error.errno not in _UNKNOWN:
             raise
         return Sizes(os.fstat(file).st_blocks * _BLOCK, 0)
-    shared = sum(extent.length for extent in found if extent.shared)
-    return Sizes(sum(extent.length for extent in found) - shared, shared)
+    return Sizes(own, shared)
