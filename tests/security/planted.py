@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,15 +46,25 @@ def as_tenant(uid: int, script: str, *arguments: object) -> None:
 
 
 @contextmanager
-def waits_ended(*folders: Path) -> Iterator[None]:
-    """At the end nobody waits any longer who opened a pipe in these folders: a test that fails ends all the same."""
+def waits_ended(folder: Path, after: float) -> Iterator[None]:
+    """Whoever opened a pipe in the folder waits no longer than some seconds: a test that fails ends all the same."""
+    over = threading.Event()
+    watching = threading.Thread(target=_end_waits, args=(folder, after, over), daemon=True)
+    watching.start()
     try:
         yield
     finally:
-        for folder in folders:
-            for path in folder.rglob("*"):
-                if path.is_fifo() and not path.is_symlink():
-                    os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+        over.set()
+        watching.join()
+
+
+def _end_waits(folder: Path, after: float, over: threading.Event) -> None:
+    while not over.wait(after):
+        pipes = [path for path in folder.rglob("*") if not path.is_symlink() and path.is_fifo()]
+        held = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in pipes]
+        over.wait(0.1)  # whoever waited for a writer has seen one by then
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def bytes_read() -> int:

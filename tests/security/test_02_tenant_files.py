@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+import branch_world
+import world
 from bough import clock
 from bough.config import Settings
 from bough.engine.local import tenant_files
+from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import traces
 from bough.engine.local.volumes import copying
 from bough.engine.port import EngineError, Readiness
@@ -44,7 +47,7 @@ def plain_settings() -> Iterator[Settings]:
 @pytest.fixture
 async def home(settings: Settings) -> AsyncIterator[Home]:
     async with Home.opened(settings) as opened:
-        with waits_ended(settings.home):
+        with waits_ended(settings.home, PATIENCE):
             yield opened
 
 
@@ -219,6 +222,25 @@ def test_a_file_that_grows_is_copied_as_far_as_it_was_seen(tmp_path: Path) -> No
         (tmp_path / "from").write_bytes(b"seen, and more, for ever")
         copying.copy_bytes(source.fileno(), target.fileno(), seen)
     assert (tmp_path / "to").read_bytes() == b"seen"
+
+
+async def test_the_operation_says_what_is_wrong_and_others_go_on() -> None:
+    """Through the API: once, with a sentence, and without an error of the server."""
+    require_root()
+    async with world.platform() as platform:
+        made = await platform.ready_project()
+        await branch_world.suspend(platform, made)
+        [data] = Folders(platform.settings).volumes.glob("*/data")
+        plant("link to a sparse file", data / "global" / "pg_control", data.stat().st_uid)
+        read = bytes_read()
+        begun = await branch_world.begin_branch(platform, made)
+        await platform.settle()
+        assert bytes_read() - read < MOST_READ
+        operations = {each.id: each for each in await platform.operations(made["project"]["id"])}
+        first = operations[begun["operations"][0]["id"]]
+        assert first.status == "failed"
+        assert "global/pg_control" in (first.error or "")
+        assert await platform.query(await platform.ready_project(), "select 1") == 1
 
 
 class Gate:

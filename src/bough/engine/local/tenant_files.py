@@ -38,6 +38,13 @@ class TenantFileError(OSError):
         return str(self.strerror)
 
 
+class TooManyNames(TenantFileError):
+    """A folder or a tree has more than we go through."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The branch's files cannot be used: there are more than {limit}.", errno.EMLINK)
+
+
 def shown(name: str) -> str:
     """A tenant's name for a sentence: short, and without characters that a terminal obeys."""
     text = ascii(name)[1:-1]
@@ -135,16 +142,12 @@ def entries(folder: int, limit: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as found:
         for count, entry in enumerate(found):
             if count == limit:
-                raise too_many(limit)
+                raise TooManyNames(limit)
             yield entry
 
 
 def names(folder: int, limit: int = MOST_LISTED) -> list[str]:
     return [entry.name for entry in entries(folder, limit)]
-
-
-def too_many(limit: int) -> TenantFileError:
-    return TenantFileError(f"The branch's files cannot be used: there are more than {limit} in a folder.", errno.EMLINK)
 
 
 def check_depth(depth: int) -> None:

@@ -101,8 +101,9 @@ def _entered(name: str, here: int) -> _Level:
     """The owner cannot add to it from now on, and it holds nothing but folders."""
     seen = os.fstat(here)
     if seen.st_uid != os.geteuid():
-        os.fchown(here, os.geteuid(), os.getegid())
-        os.fchmod(here, 0o700)
+        with suppress(PermissionError):  # as an ordinary user one removes what one can
+            os.fchown(here, os.geteuid(), os.getegid())
+            os.fchmod(here, 0o700)
     return _Level(name, _identity(seen), _sweep(here))
 
 

@@ -14,7 +14,14 @@ from pathlib import Path
 from bough import clock
 from bough.engine.local.durable import sync_folder, write_atomically
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import MOST_LISTED, entries, opened_folder, opened_tenant_folder
+from bough.engine.local.tenant_files import (
+    MOST_LISTED,
+    TenantFileError,
+    TooManyNames,
+    entries,
+    opened_folder,
+    opened_tenant_folder,
+)
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes, retired_record
@@ -102,7 +109,9 @@ class Archives:
             with self.opened(volume) as here:
                 found = entries(here, MOST_LISTED)
                 return [(each.name, _blocks(each) * _BLOCK) for each in found if each.is_file(follow_symlinks=False)]
-        except FileNotFoundError:
+        except TooManyNames:
+            raise
+        except (FileNotFoundError, TenantFileError):
             return []
 
     def _retired(self, volume: VolumeId) -> VolumeRecord | None:

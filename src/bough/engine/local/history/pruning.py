@@ -95,7 +95,7 @@ class Pruning:
         return segments + [name for name in names if archiving.is_note(name)]
 
     def _unlink(self, volume: VolumeId, names: Iterable[str]) -> None:
-        with suppress(FileNotFoundError), self._archives.opened(volume) as here:
+        with suppress(FileNotFoundError, TenantFileError), self._archives.opened(volume) as here:
             for name in names:
                 with suppress(TenantFileError):
                     unlink(name, here)

@@ -9,14 +9,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bough.engine.local.computes import segments
 from bough.engine.local.history.planning import Stretch
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import TenantFileError, names, opened_tenant_folder
+from bough.engine.local.tenant_files import TenantFileError, TooManyNames, names, opened_tenant_folder
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 from bough.postgres import recovery, wal
@@ -151,9 +150,13 @@ def _is_after(name: str, timeline: int, number: int) -> bool:
 
 
 def _listed(folder: Path) -> list[str]:
-    with suppress(FileNotFoundError), opened_tenant_folder(folder) as here:
-        return names(here)
-    return []
+    try:
+        with opened_tenant_folder(folder) as here:
+            return names(here)
+    except TooManyNames:
+        raise
+    except (FileNotFoundError, TenantFileError):
+        return []
 
 
 def _hole(stretch: Stretch, number: int) -> EngineError:

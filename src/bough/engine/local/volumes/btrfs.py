@@ -14,12 +14,12 @@ from threading import Event
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_files import (
     MOST_NAMES,
+    TooManyNames,
     check_depth,
     entries,
     file_status,
     names,
     opened_folder,
-    too_many,
 )
 from bough.engine.local.tenant_trees import remove_name, remove_tree
 from bough.engine.local.volumes.copying import copy_file
@@ -113,7 +113,7 @@ class _Chown:
         for entry in entries(folder):
             self._names -= 1
             if self._names < 0:
-                raise too_many(MOST_NAMES)
+                raise TooManyNames(MOST_NAMES)
             if entry.is_dir(follow_symlinks=False):
                 with opened_folder(entry.name, folder) as below:
                     self.folder(below, depth + 1)

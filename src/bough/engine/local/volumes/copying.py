@@ -20,12 +20,12 @@ from bough.engine.local.tenant_files import (
     MOST_NAMES,
     NEW,
     READ,
+    TooManyNames,
     check_depth,
     check_regular,
     opened_file,
     opened_folder,
     refusal_of,
-    too_many,
 )
 from bough.postgres.data_folder import LEFT_EMPTY, is_left_empty, is_left_out
 
@@ -143,7 +143,7 @@ class _Copy:
                 elif entry.is_symlink() and not is_left_empty(relative):
                     self._link(name, here, there)
                 if self._names < 0:
-                    raise too_many(MOST_NAMES)
+                    raise TooManyNames(MOST_NAMES)
         for name in folders:
             self._subfolder(name, here, there, prefix, depth + 1)
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bough.engine.local.tenant_files import DEEPEST, MOST_NAMES, TenantFileError, entries, opened_file, opened_folder
+from bough.engine.local.tenant_files import (
+    DEEPEST,
+    MOST_NAMES,
+    TenantFileError,
+    TooManyNames,
+    entries,
+    opened_file,
+    opened_folder,
+)
 from bough.engine.local.volumes.ioctls import extents
 
 _BLOCK = 512  # what st_blocks counts
@@ -33,16 +41,19 @@ class Weight:
         return type(self)(self.total + other.total, max(self.largest, other.largest))
 
 
-def sizes(folder: Path) -> Sizes:
-    """Of all files in a tree that may be in use. Where a file system does not tell, all is its own."""
+def sizes(folder: Path, most: int = MOST_NAMES) -> Sizes:
+    """Of all files in a tree that may be in use. Where a file system does not tell, all is its own.
+
+    A TooManyNames when one of its folders has more than `most` names.
+    """
     with opened_folder(folder) as descriptor:
-        return sizes_of(descriptor)
+        return sizes_of(descriptor, most)
 
 
-def sizes_of(folder: int) -> Sizes:
+def sizes_of(folder: int, most: int = MOST_NAMES) -> Sizes:
     """The same, of an open one."""
     own = shared = 0
-    for file in _files(folder):
+    for file in _files(folder, most):
         told = _told(file)
         own, shared = own + told.own, shared + told.shared
     return Sizes(own, shared)
@@ -51,25 +62,25 @@ def sizes_of(folder: int) -> Sizes:
 def weight(folder: Path) -> Weight:
     said = Weight()
     with opened_folder(folder) as descriptor:
-        for file in _files(descriptor):
+        for file in _files(descriptor, MOST_NAMES):
             size = os.fstat(file).st_size
             said += Weight(size, size)
     return said
 
 
-def _files(folder: int, depth: int = 0) -> Iterator[int]:
+def _files(folder: int, most: int, depth: int = 0) -> Iterator[int]:
     """Each is open until the next. A link, a pipe or whatever is no file has no size."""
-    for entry in entries(folder, MOST_NAMES):
+    for entry in entries(folder, most):
         try:
             if entry.is_file(follow_symlinks=False):
                 with opened_file(entry.name, folder) as file:
                     yield file
             elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
                 with opened_folder(entry.name, folder) as below:
-                    yield from _files(below, depth + 1)
-        except (FileNotFoundError, TenantFileError) as error:
-            if isinstance(error, TenantFileError) and error.errno == errno.EMLINK:
-                raise
+                    yield from _files(below, most, depth + 1)
+        except TooManyNames:
+            raise
+        except (FileNotFoundError, TenantFileError):
             continue
 
 
