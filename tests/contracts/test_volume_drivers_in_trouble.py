@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bough.engine.local.isolation.sandbox import ourselves
+from bough.engine.local.tenant_files import TenantFileError
 from bough.engine.local.volumes.copying import copy_tree
 from bough.engine.local.volumes.sizes import sizes
 from contracts.shelf import COPY_ON_WRITE, DRIVERS, MB, TENANT, Shelf, place_for, tree
@@ -111,11 +112,11 @@ def test_a_folder_that_becomes_a_link_while_it_is_copied_is_not_followed(tmp_pat
     (tmp_path / "source" / "first").touch()
     (tmp_path / "secret" / "1").touch()
 
-    def swap(_from: int, _into: int) -> None:
+    def swap(_from: int, _into: int, _seen: os.stat_result) -> None:
         (tmp_path / "source" / "base").rmdir()
         (tmp_path / "source" / "base").symlink_to(tmp_path / "secret")
 
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(TenantFileError):
         copy_tree(tmp_path / "source", tmp_path / "copy", ourselves(), swap)
     assert set(tree(tmp_path / "copy")) == {"first", "base"}
 

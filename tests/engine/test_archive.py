@@ -209,7 +209,7 @@ async def test_a_start_takes_away_archives_of_nobody(home: Home, *, is_retired: 
     if is_retired:
         await home.engine.retire(compute.spec.project_id, compute.spec.volume_id)
     else:
-        await home.engine._volumes.ensure_closed(compute.spec.volume_id)
+        await home.engine._volumes.ensure_closed(compute.spec.volume_id, compute.spec.project_id)
     await another_control(home)
     assert place(compute).exists() == is_retired
     assert "\n".join(Machine(home.settings).disorder()) == ""

@@ -23,7 +23,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def _copied(folder: Path, content: bytes) -> bytes:
     (folder / "from").write_bytes(content)
     with (folder / "from").open("rb") as source, (folder / "to").open("wb") as target:
-        copy_bytes(source.fileno(), target.fileno())
+        copy_bytes(source.fileno(), target.fileno(), os.fstat(source.fileno()))
     return (folder / "to").read_bytes()
 
 

@@ -65,7 +65,7 @@ async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
     (tmp_path / "vol-old" / "data").mkdir(parents=True)
     volumes = Volumes(tmp_path)
     volumes.use(ReflinkDriver(), None)
-    removing = asyncio.create_task(volumes.ensure_absent(VolumeId("vol-old")))
+    removing = asyncio.create_task(volumes.ensure_absent(VolumeId("vol-old"), ProjectId.new()))
     await asyncio.to_thread(begun.wait, 60)
     removing.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -15,11 +15,13 @@ from bough.postgres import wal
 from bough.postgres.replication import LIMITS
 
 PATH = "global/pg_control"
+BYTES = 8192  # of the whole file, in every version
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
 _BACKUP = struct.Struct("<152xQ")  # where a backup began whose end was not read yet; 0: none
 _LIMITS = struct.Struct("<180x5I")  # in the order of `LIMITS`
 # DB_SHUTDOWNED, and DB_SHUTDOWNED_IN_RECOVERY of one that stood still: the checkpoint is the last record.
 _SHUT_DOWN = (1, 2)
+_LAST_MOMENT = 2**36  # seconds since 1970: the year 4147
 _RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
 
 
@@ -36,6 +38,8 @@ class ControlFile:
     @classmethod
     def parse(cls, content: bytes) -> Self:
         _, _, _, state, written_at, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
+        if not 0 <= written_at < _LAST_MOMENT:
+            raise ValueError("a moment that no server writes")
         limits = dict(zip(LIMITS, _LIMITS.unpack_from(content), strict=True))
         (backup,) = _BACKUP.unpack_from(content)
         first_segment = wal.segment_name(timeline, redo)

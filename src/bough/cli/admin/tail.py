@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from bough import rotation
 
+MOST_BYTES = 64 * 1024 * 1024  # of the end; a compute can make its log one line without end
 BEAT = 0.2  # seconds between looks at a log that is followed
 
 
@@ -16,11 +17,12 @@ def last_lines(file: BinaryIO, log: Path, count: int) -> list[str]:
     """The last lines of the open log; it is left where they end. Reads no more of a long one than it must."""
     end = file.seek(0, os.SEEK_END)
     blocks: list[bytes] = []
-    line_ends = 0
+    line_ends = held = 0
     for block in chain(rotation.blocks_from_end(file), rotation.backwards(rotation.pieces(log))):
-        if line_ends > count or not count:
+        if line_ends > count or not count or held > MOST_BYTES:
             break
         blocks.append(block)
+        held += len(block)
         line_ends += block.count(b"\n")
     file.seek(end)
     lines = b"".join(reversed(blocks)).removesuffix(b"\n").split(b"\n") if blocks else []

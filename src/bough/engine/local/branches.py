@@ -25,7 +25,7 @@ from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import NewVolume, Volumes
 from bough.engine.port import EngineError, Origin
 from bough.engine.spec import BranchSpec
-from bough.ids import VolumeId
+from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
 from bough.postgres.backup import LABEL_FILE, BackupEnd, first_segment
 from bough.postgres.control_file import ControlFile
@@ -89,15 +89,15 @@ class Branches:
 
     async def _clone_template(self, made: NewVolume, install: Install) -> Begun:
         template = await unbroken(lambda: self._templates.ensure(install))
-        found = await self._volumes.work(lambda: _clone_whole(made, template, template / "pg_wal"))
+        found = await self._volumes.work(lambda: _clone_whole(made, template, template / "pg_wal"), made.project_id)
         return Begun(Origin(), found.reads_from, found.reads_from)
 
     async def _clone_stopped(
         self, made: NewVolume, parent: VolumeId, record: VolumeRecord, point: Point = HEAD
     ) -> Begun:
         data, source_wal = self._volumes.folder(parent).data, self._volumes.wal(parent)
-        await unbroken(lambda: process.clear_away(data))
-        found = await self._volumes.work(lambda: _clone_whole(made, data, source_wal))
+        await unbroken(lambda: process.clear_away(data, source_wal))
+        found = await self._volumes.work(lambda: _clone_whole(made, data, source_wal), made.project_id)
         if found.control is None:
             origin, first = origins.of_unopened(record.origin), record.first_segment
         else:
@@ -111,7 +111,7 @@ class Branches:
         async with session.opened(sockets) as ours:
             await ours.run("checkpoint")
             subscribes = await ours.subscribes()
-        found = await self._volumes.work(lambda: _clone_whole(made, data, source_wal))
+        found = await self._volumes.work(lambda: _clone_whole(made, data, source_wal), made.project_id)
         lsn = found.control.checkpoint if found.control else None
         return Begun(Origin(lsn=lsn, at=clock.now(), subscribes=subscribes), found.reads_from, found.reads_from)
 
@@ -120,20 +120,20 @@ class Branches:
         async with session.opened(sockets) as ours:
             async with small_commits(data, source_wal):
                 first = await ours.begin_backup(install.major)
-            await self._work(lambda: made.clone(data))
+            await self._work(lambda: made.clone(data), made.project_id)
             # Before and after: what comes or goes in between may be in the copy.
             subscribed = await ours.subscribes()
             end = await ours.end_backup(install.major)
             origin = origins.of_running(end, subscribes=subscribed or await ours.subscribes())
             # In the session: with it goes what keeps the segments.
-            await self._work(lambda: _add_backup(made, source_wal, first, end))
+            await self._work(lambda: _add_backup(made, source_wal, first, end), made.project_id)
         # With the backup its segment ended. What a server reads that recovers by a label it does not archive.
         return Begun(origin, first, wal.next_segment(end.last_segment))
 
-    async def _work(self, blocking: Callable[[], None]) -> None:
+    async def _work(self, blocking: Callable[[], None], project: ProjectId) -> None:
         """In a session, where an error of the disk would be taken for one of the session."""
         with machine_refusals():
-            await self._volumes.work(blocking)
+            await self._volumes.work(blocking, project)
 
     def _checked_parent(self, parent: VolumeId, install: Install) -> VolumeRecord:
         record = self._volumes.folder(parent).read()
@@ -172,7 +172,7 @@ def _hand_on_backup(made: NewVolume, source_wal: Path, label: str) -> str:
     first = first_segment(label)
     if first is None:
         raise EngineError("The parent branch's backup label is broken.", transient=False)
-    made.clone_wal(source_wal, wal.needed_from(first, (path.name for path in source_wal.iterdir())))
+    made.clone_wal_from(source_wal, first)
     made.write(LABEL_FILE, label)
     return first
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bough.engine.local.tenant_files import entries, opened_file
+
 _BTRFS_MAGIC = 0x9123683E
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -41,21 +43,25 @@ def sync_folder(path: Path) -> None:
     a power cut, and then it cannot be mounted (seen with Linux 6.18).
     """
     with _opened(path) as descriptor:
-        if is_btrfs(path):
-            sync_filesystem_of(descriptor)
-        else:
-            os.fsync(descriptor)
+        sync_folder_of(descriptor)
+
+
+def sync_folder_of(descriptor: int) -> None:
+    """The same, of an open one."""
+    if is_btrfs(Path(f"/proc/self/fd/{descriptor}")):
+        sync_filesystem_of(descriptor)
+    else:
+        os.fsync(descriptor)
 
 
 def sync_files(folder: Path) -> None:
-    """The files of one folder, which holds no others, and the folder itself are on disk."""
-    for path in folder.iterdir():
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    sync_folder(folder)
+    """The files of one folder and the folder itself are on disk. The folder may be a tenant's, its name is ours."""
+    with _opened(folder) as here:
+        for entry in entries(here):
+            if entry.is_file(follow_symlinks=False):
+                with opened_file(entry.name, here) as file:
+                    os.fsync(file)
+        sync_folder_of(here)
 
 
 def sync_filesystem(path: Path) -> None:

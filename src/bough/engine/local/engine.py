@@ -158,7 +158,7 @@ class LocalEngine:
     async def _make(self, spec: BranchSpec, install: Install, *, is_pending: bool) -> Origin:
         await asyncio.to_thread(self._check_new)
         if is_pending:
-            await self._histories.drop_pending(spec.volume_id)
+            await self._histories.drop_pending(spec.volume_id, spec.project_id)
         if spec.parent is not None and (not spec.point.is_head or await self._histories.is_retired(spec.parent)):
             return await self._histories.make(spec, spec.parent, install)
         if await self._owners.has_none(spec.project_id) and await self._warm.take(spec):
@@ -211,8 +211,8 @@ class LocalEngine:
             await self._check_unserved(volume)
             await self._histories.drop_bases(project, volume)
             await self._replicas.forget(volume)
-            await self._volumes.ensure_absent(volume)
-            await self._histories.drop_archive(volume)
+            await self._volumes.ensure_absent(volume, project)
+            await self._histories.drop_archive(volume, project)
             await self._owners.release_when_empty(project)
 
     async def look_into(self, spec: BranchSpec) -> Contents:
@@ -244,7 +244,7 @@ class LocalEngine:
         async with self._alone(volume):
             await self._check_unserved(volume)
             await self._replicas.forget(volume)
-            await self._histories.retiring.retire(volume)
+            await self._histories.retiring.retire(volume, project)
 
     async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._alone(volume):
@@ -255,7 +255,11 @@ class LocalEngine:
             await self._packing.unpack(volume)
 
     async def size(self, volume: VolumeId) -> int | None:
-        return await self._volumes.work(lambda: own_bytes(self._volumes, volume))
+        record = await asyncio.to_thread(self._volumes.folder(volume).read)
+        if record is None:
+            return None
+        with machine_refusals():
+            return await self._volumes.work(lambda: own_bytes(self._volumes, volume), record.project_id)
 
     async def address(self, endpoint: EndpointId) -> Address | None:
         sockets = await self._living.sockets(endpoint)

@@ -1,6 +1,5 @@
 """The moment that a copy of a branch begins with."""
 
-import os
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,14 +10,14 @@ from bough.domain import lsn
 from bough.domain.history import Point
 from bough.domain.lsn import is_lsn
 from bough.engine.local.computes import labels, segments
-from bough.engine.local.volumes.copying import opened_file
+from bough.engine.local.tenant_files import file_status, read_file
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.port import Origin
 from bough.postgres import subscriptions
 from bough.postgres.backup import BackupEnd
 from bough.postgres.control_file import ControlFile
 
-_SMALL_FILE = 8192
+_LARGEST_MAP = 8192  # bytes of a file that says which file is which catalog
 
 
 class Begun(NamedTuple):
@@ -68,8 +67,7 @@ def of_unopened(source: Origin) -> Origin:
 def _subscribes(data: Path) -> bool:
     """Told by the files of a server that was shut down; when in doubt, yes."""
     try:
-        with opened_file(data / subscriptions.MAP_PATH) as file:
-            catalog = subscriptions.catalog_file(os.read(file, _SMALL_FILE))
-        return catalog is None or (data / catalog).lstat().st_size > 0
+        catalog = subscriptions.catalog_file(read_file(subscriptions.MAP_PATH, data, _LARGEST_MAP))
+        return catalog is None or file_status(catalog, data).st_size > 0
     except (OSError, struct.error):
         return True

@@ -35,7 +35,8 @@ class Owners:
     async def release_when_empty(self, project: ProjectId) -> None:
         async with self._locks.of(project):
             if not self._making[project] and self._sandbox.known(project) not in await self._of_volumes():
-                await unbroken(lambda: self._sandbox.release(project))
+                # To end a tenant's processes and remove its files may take long.
+                await self._volumes.remove(lambda: self._sandbox.release(project), project)
 
     async def release_idle(self) -> None:
         """The users of projects without a volume, as a crash may leave them, serve others again."""

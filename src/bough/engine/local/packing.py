@@ -6,10 +6,9 @@ for later use. One small file is what counts: as long as it does not say that th
 truth and whatever there is of a pack is dropped; as soon as it does, it is the other way round.
 """
 
-import os
+import asyncio
 import struct
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bough.engine.local import space
@@ -17,8 +16,8 @@ from bough.engine.local.computes import process, segments
 from bough.engine.local.computes.living import Living
 from bough.engine.local.durable import sync_files, sync_filesystem, sync_folder
 from bough.engine.local.folders import Folders
-from bough.engine.local.threads import unbroken
-from bough.engine.local.volumes.copying import opened_file
+from bough.engine.local.tenant_files import LARGEST_FILE, names, opened_tenant_folder, read_beginning, unlink
+from bough.engine.local.threads import SharedThreads, unbroken
 from bough.engine.local.volumes.folder import PutAway, VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.making import DROPPING, MAKING
 from bough.engine.local.volumes.packs import Broken, TooLarge, pack, unpack
@@ -29,7 +28,6 @@ from bough.ids import VolumeId
 from bough.postgres import wal
 
 _MB = 1024**2
-_LARGEST = 1024 * _MB  # that Postgres makes of a file; what is larger is none of its, and may be a hole without end
 _MOST_SHRUNK = 20  # times, and no more, is a pack smaller than what is in it
 _HOLES = 64 * _MB  # that files may have; unpacked they would be holes no longer
 
@@ -40,25 +38,28 @@ class Packing:
         self._living = living
         self._folders = folders
         self._floor = floor
-        # One at a time, because nobody waits for it; and nobody who does waits behind it.
-        self._packers = ThreadPoolExecutor(1, "packers")
-        self._unpackers = ThreadPoolExecutor(2, "unpackers")
+        # Few, because nobody waits for it; and nobody who does waits behind it.
+        self._packers = SharedThreads(2, "packers", each=1)
+        self._unpackers = SharedThreads(4, "unpackers", each=1)
 
     async def pack(self, volume: VolumeId) -> None:
         """Whoever asks holds the volume's lock."""
         if await self._living.settled(volume) is not None:
             raise EngineError("A compute still runs on the branch; suspend it first.")
         folder = self._volumes.folder(volume)
-        await unbroken(lambda: process.clear_away(folder.data))  # what a killed one left could still write
-        await unbroken(lambda: self._put_away(folder, self._known(folder)), self._packers)
+        record = await asyncio.to_thread(self._known, folder)
+        # What a killed one left could still write.
+        await unbroken(lambda: process.clear_away(folder.data, folder.wal_of(record)))
+        await self._packers.run(lambda: self._put_away(folder, self._known(folder)), record.project_id)
 
     async def unpack(self, volume: VolumeId) -> None:
         folder = self._volumes.folder(volume)
-        await unbroken(lambda: self._bring_back(folder, self._known(folder)), self._unpackers)
+        record = await asyncio.to_thread(self._known, folder)
+        await self._unpackers.run(lambda: self._bring_back(folder, self._known(folder)), record.project_id)
 
     def close(self) -> None:
-        self._packers.shutdown()
-        self._unpackers.shutdown()
+        self._packers.close()
+        self._unpackers.close()
 
     def _known(self, folder: VolumeFolder) -> VolumeRecord:
         record = folder.read()
@@ -87,7 +88,7 @@ class Packing:
         own = sum(each.own for each in held)
         whole = own + sum(each.shared for each in held)
         said = sum(map(weight, trees.values()), Weight())
-        if own * _MOST_SHRUNK < whole or said.largest > _LARGEST or said.total > 2 * whole + _HOLES:
+        if own * _MOST_SHRUNK < whole or said.largest > LARGEST_FILE or said.total > 2 * whole + _HOLES:
             return False
         making = _beside(_pack(folder), MAKING)
         try:
@@ -176,19 +177,14 @@ def _drop_kept_segments(folder: VolumeFolder) -> None:
         return
     if not control.shut_down:
         return
-    # By a descriptor: a tenant's code could put a link to a neighbour's folder in its place.
-    held = os.open(folder.wal, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened_tenant_folder(folder.wal) as held:
         for name in list(_kept(held, control.first_segment)):
-            os.unlink(name, dir_fd=held)
-    finally:
-        os.close(held)
+            unlink(name, held)
 
 
 def _kept(held: int, current: str) -> Iterator[str]:
-    for name in wal.needed_from(current, os.listdir(held)):
+    for name in wal.needed_from(current, names(held)):
         if name.endswith(".history") or name[8:] <= current[8:]:
             continue
-        with opened_file(name, held) as file:
-            if not wal.is_begun(name, os.read(file, wal.HEAD_BYTES)):
-                yield name
+        if not wal.is_begun(name, read_beginning(name, held, wal.HEAD_BYTES)):
+            yield name

@@ -4,18 +4,21 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bough.engine.local.tenant_files import TenantFileError
 from bough.engine.port import EngineError
 
 
 @contextmanager
 def machine_refusals() -> Iterator[None]:
-    """An OSError becomes an EngineError; a full disk is not worth trying again."""
+    """An OSError becomes an EngineError; a full disk, or what a tenant did to its files, is not worth trying again."""
     try:
         yield
     except RuntimeError as error:
         if "new thread" not in str(error):  # the interpreter has no error of its own for it
             raise
         raise EngineError("The machine starts no more threads.") from error
+    except TenantFileError as error:
+        raise EngineError(error.sentence, transient=False) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise EngineError("The disk is full: free some space and try again.", transient=False) from error

@@ -53,12 +53,12 @@ class Replicas:
         """Its volume is there and of use, and whom it follows lets it in; the spec with what it needs for that."""
         await self._leave_other(spec, follow)
         runs = await self._living.serves(spec.volume_id)
-        is_usable = runs or await asyncio.to_thread(self._is_usable, spec, follow)
+        is_usable = runs or await self._volumes.work(lambda: self._is_usable(spec, follow), spec.project_id)
         password = await self._let_in(spec, follow, afresh=not is_usable)
         if not is_usable:
             await self._make(spec, follow, install)
         elif not runs:
-            await self._catch_up(spec.volume_id, follow.volume_id)
+            await self._catch_up(spec, follow.volume_id)
         folder = self._volumes.folder(spec.volume_id)
         await unbroken(lambda: standbys.write_passfile(folder, password))
         return replace(spec, settings=await asyncio.to_thread(self._settings, spec, follow, folder))
@@ -96,7 +96,7 @@ class Replicas:
         return password
 
     async def _make(self, spec: ComputeSpec, follow: Follow, install: Install) -> None:
-        await self._volumes.ensure_absent(spec.volume_id)
+        await self._volumes.ensure_absent(spec.volume_id, spec.project_id)
         await asyncio.to_thread(self._check)
         copy = BranchSpec(
             project_id=spec.project_id,
@@ -107,10 +107,10 @@ class Replicas:
         )
         await self._branches.make(copy, install)
 
-    async def _catch_up(self, volume: VolumeId, parent: VolumeId) -> None:
+    async def _catch_up(self, spec: ComputeSpec, parent: VolumeId) -> None:
         async with self._locks.of(parent):
             if not await self._living.serves(parent):
-                await self._volumes.work(lambda: self._hand_on_wal(volume, parent))
+                await self._volumes.work(lambda: self._hand_on_wal(spec.volume_id, parent), spec.project_id)
 
     def _hand_on_wal(self, volume: VolumeId, parent: VolumeId) -> None:
         folder, control = self._volumes.folder(volume), segments.control(self._volumes.folder(parent).data)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -53,6 +53,28 @@ def submitted(work: Callable[[], T], submit: Callable[[Callable[[], None]], obje
         if future.cancel():
             raise EngineError("The machine starts no more threads.") from error
     return future
+
+
+class SharedThreads:
+    """Threads that all projects share. Each project has few of them at a time, and its other work waits for these:
+    whatever one project makes long, there is a thread for the next.
+    """
+
+    def __init__(self, count: int, name: str, *, each: int) -> None:
+        self._threads = ThreadPoolExecutor(count, name)
+        self._each = each
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def run(self, work: Callable[[], T], project: str, *, hurry: Callable[[], object] | None = None) -> T:
+        """As `unbroken` does; who is cancelled before it is the project's turn does nothing."""
+        turn = self._turns.get(project)
+        if turn is None:
+            turn = self._turns[project] = asyncio.Semaphore(self._each)
+        async with turn:
+            return await unbroken(work, self._threads, hurry=hurry)
+
+    def close(self) -> None:
+        self._threads.shutdown()
 
 
 class Locks:

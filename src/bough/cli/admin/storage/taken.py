@@ -1,5 +1,6 @@
 """What each volume takes on the disk, and who uses it."""
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.sizes import Sizes, sizes
 from bough.ids import VolumeId
 from bough.store.volume_uses import VolumeUse
+
+_MOST = sys.maxsize  # names in a folder: whoever asks wants to know, and keeps nobody else waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ def every(settings: Settings, folders: Folders, report: Callable[[str, int, int]
 
 def archived(folders: Folders) -> int:
     """Bytes of WAL that was archived, of all volumes."""
-    return sizes(folders.history).own if folders.history.is_dir() else 0
+    return sizes(folders.history, _MOST).own if folders.history.is_dir() else 0
 
 
 def _one(path: Path, measured: Sizes, uses: Mapping[VolumeId, VolumeUse], endpoint: str | None) -> Taken:
@@ -80,9 +83,9 @@ def _one(path: Path, measured: Sizes, uses: Mapping[VolumeId, VolumeUse], endpoi
 def _measured(path: Path, folders: Folders) -> Sizes | None:
     """With its WAL, wherever that is; None when it is gone by now."""
     try:
-        inside = sizes(path)
+        inside = sizes(path, _MOST)
         apart = folders.wal / path.name if folders.wal else None
-        outside = sizes(apart) if apart and apart.is_dir() else Sizes(0, 0)
+        outside = sizes(apart, _MOST) if apart and apart.is_dir() else Sizes(0, 0)
     except FileNotFoundError:
         return None
     return Sizes(inside.own + outside.own, inside.shared + outside.shared)

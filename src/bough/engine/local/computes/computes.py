@@ -209,6 +209,7 @@ class Computes:
             install=install,
             from_template=record.parent is None,
             data=folder.data,
+            wal=folder.wal_of(record),
             conf=folder.conf,
             sockets=self._folders.socket_folder(spec.endpoint_id),
             log=self._folders.log(spec.endpoint_id),
@@ -249,8 +250,11 @@ def _first_database(spec: ComputeSpec) -> str:
 
 
 def _is_same(told: str, folder: Path) -> bool:
-    """A compute from the warm pool tells its first name, which is a link."""
-    return os.path.realpath(told) == os.path.realpath(folder)
+    """A compute from the warm pool tells its first name, which is a link.
+
+    What is told is a tenant's word: only its last part is looked up, in the folder of sockets, which is ours.
+    """
+    return os.path.realpath(folder.with_name(Path(told).name or "-")) == os.path.realpath(folder)
 
 
 def _run(spec: ComputeSpec, *, settings: str) -> Run:

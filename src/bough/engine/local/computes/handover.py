@@ -7,7 +7,6 @@ compute is forgotten.
 
 import os
 import secrets
-import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from bough import clock
 from bough.engine.local.computes.runs import Run, Runs
 from bough.engine.local.durable import sync_folder
 from bough.engine.local.folders import Folders
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes import archive
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
@@ -110,7 +110,6 @@ def _link(old: Path, new: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_symlink():
-        path.unlink()
-    else:
-        shutil.rmtree(path, ignore_errors=True)
+    """What a compute could fill until it was sealed; what is left of it is removed before the next start."""
+    with suppress(OSError):
+        remove_tree(path)

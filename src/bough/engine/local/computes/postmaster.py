@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Self
 
 from bough.engine.local.isolation import processes
+from bough.engine.local.tenant_files import read_file
 
+NAME = "postmaster.pid"
 READY = "ready"
 STOPPING = "stopping"
-_SMALL_FILE = 4096
+_LARGEST = 4096  # bytes
 _PID = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -34,16 +36,9 @@ class PidFile:
     @classmethod
     def read(cls, data: Path) -> Self | None:
         try:
-            # A tenant's code may have put a link or a pipe in its place: follow none, wait for none.
-            descriptor = os.open(data / "postmaster.pid", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
+            lines = read_file(NAME, data, _LARGEST).decode(errors="replace").splitlines()
+        except OSError:  # it is missing, or no file any more
             return None
-        try:
-            lines = os.read(descriptor, _SMALL_FILE).decode(errors="replace").splitlines()
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
         lines += [""] * (8 - len(lines))
         if not _PID.fullmatch(lines[0]):
             return None
@@ -175,7 +170,7 @@ def waits_for_nothing(pid: int) -> bool:
     for ever, whom it never told to end (seen in 17). At its last checkpoint that one says so in its title.
     """
     try:
-        titles = [Path(f"/proc/{child}/cmdline").read_bytes() for child in processes.children(pid)]
+        titles = [processes.arguments(child) for child in processes.children(pid)]
     except (FileNotFoundError, ProcessLookupError):
         return False
     return [title.rstrip(b"\0 ") for title in titles] == [b"postgres: checkpointer"]
@@ -204,8 +199,8 @@ def _works_in(pid: int, data: Path) -> bool:
 
 def _was_told(pid: int, data: Path) -> bool:
     """Its arguments name the folder, before it has gone there and where we may not look."""
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return arguments[1:2] == [b"-D"] and _is_same_folder(os.fsdecode(arguments[2]), data)
+    arguments = processes.arguments(pid).split(b"\0")
+    return arguments[1:2] == [b"-D"] and len(arguments) > 2 and _is_same_folder(os.fsdecode(arguments[2]), data)
 
 
 def _still_says(pid: int, data: Path) -> bool:
@@ -217,11 +212,23 @@ def _still_says(pid: int, data: Path) -> bool:
 
 
 def _is_same_folder(path: str, data: Path) -> bool:
-    """By what it leads to: a compute that was renamed knows its first name, which is a link."""
+    """By what it leads to: a compute that was renamed knows its first name, which is a link.
+
+    The path is what a process says of itself, so it is looked up only where volumes are: a tenant's path could lead
+    anywhere, to a file system that never answers, say.
+    """
+    volumes, told = data.parent.parent, Path(path)
+    if told.name != data.name or ".." in told.parts or told.parent.parent not in (volumes, _resolved(volumes)):
+        return False
     try:
-        return Path(path).samefile(data)
+        return told.samefile(data)
     except OSError:
         return False
+
+
+def _resolved(folder: Path) -> Path:
+    """By its name without links, which a control before this one may have been given."""
+    return Path(os.path.realpath(folder))
 
 
 def _is_postgres(entry: Path) -> bool:

@@ -6,7 +6,6 @@ holds the volume's lock.
 
 import asyncio
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,8 +14,8 @@ from bough.engine.local.computes import session, side_door
 from bough.engine.local.computes.session import Session
 from bough.engine.local.durable import write_atomically
 from bough.engine.local.folders import Folders
+from bough.engine.local.tenant_files import names, opened_folder
 from bough.engine.local.threads import unbroken
-from bough.engine.local.volumes.copying import opened_folder
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
@@ -24,6 +23,7 @@ from bough.ids import EndpointId, VolumeId
 from bough.postgres import hba, replication
 from bough.postgres.secret import scram_verifier
 
+_MOST_SLOTS = 10_000  # files in the folder of slots; a tenant may have a hundred slots
 _LOOKS = 20  # at a slot whose reader has just left
 _LOOK = 0.1  # seconds between them
 
@@ -118,9 +118,9 @@ class Primaries:
             with (
                 opened_folder(self._volumes.folder(volume).data) as data,
                 opened_folder(replication.SLOTS_FOLDER, data) as slots,
-                os.scandir(slots) as entries,
             ):
-                return frozenset(each.name for each in entries if each.name.startswith(replication.SLOT_PREFIX))
+                found = names(slots, _MOST_SLOTS)
+                return frozenset(name for name in found if name.startswith(replication.SLOT_PREFIX))
         except OSError:
             return frozenset()
 

@@ -6,7 +6,6 @@ here connects to find out. The process outlives us; another control adopts it by
 
 import asyncio
 import os
-import shutil
 import signal
 import stat
 from contextlib import AbstractContextManager
@@ -22,6 +21,8 @@ from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.local.isolation.sandbox import Identity
+from bough.engine.local.tenant_files import TenantFileError, unlink
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 
 _SHORTEST_PAUSE = 0.0015  # between looks at one that starts: most are ready in a few of them
@@ -40,6 +41,7 @@ class Launch:
     install: Install
     from_template: bool  # nobody's roles and databases were in the volume before
     data: Path
+    wal: Path
     conf: Path
     sockets: Path
     log: Path
@@ -68,13 +70,15 @@ def start(launch: Launch, within: AbstractContextManager[None]) -> int:
     No postmaster may live on the data folder.
     """
     try:
-        clear_away(launch.data)
+        clear_away(launch.data, launch.wal)
         if launch.is_standby:
             standbys.mark(launch.data, launch.owner)
         else:
             standbys.unmark(launch.data)
         _ensure_sockets(launch.sockets, launch.owner)
         return _spawn(launch, within)
+    except TenantFileError as error:
+        raise EngineError(error.sentence, transient=False) from error
     except OSError as error:
         raise EngineError(f"The compute cannot be started: {error.strerror} ({launch.install.id}).") from error
 
@@ -131,12 +135,12 @@ async def _ended(process: Postmaster, seconds: float) -> bool:
     return False
 
 
-def clear_away(data: Path) -> None:
+def clear_away(data: Path, wal: Path) -> None:
     """What a killed postmaster left, before another is started or its data is copied."""
     file = PidFile.read(data)
     if file is not None:
         _forget_postmaster(data, file)
-    labels.put_back(data)
+    labels.put_back(data, wal)
 
 
 def _forget_postmaster(data: Path, file: PidFile) -> None:
@@ -149,7 +153,7 @@ def _forget_postmaster(data: Path, file: PidFile) -> None:
     if Path(f"/proc/{file.pid}").exists():
         # Postgres takes the stranger for a postmaster and would never start. Its lock on shared
         # memory, which does not depend on this file, still keeps two servers apart.
-        (data / "postmaster.pid").unlink(missing_ok=True)
+        unlink(postmaster.NAME, data)
 
 
 def _ensure_sockets(folder: Path, owner: Identity) -> None:
@@ -157,7 +161,7 @@ def _ensure_sockets(folder: Path, owner: Identity) -> None:
 
     It is ours, and until it is sealed only the compute may pass it and write into it.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     folder.mkdir(mode=0o700)
     if not owner.is_ours:
         os.chown(folder, -1, owner.gid)

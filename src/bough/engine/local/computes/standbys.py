@@ -3,38 +3,28 @@ it can read; without anybody to follow it stands still, and nothing can be writt
 """
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from bough.engine.local.durable import write_atomically
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.tenant_files import create_file, is_present, unlink
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.postgres import replication
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def mark(data: Path, owner: Identity) -> None:
     """The next server of the data folder is a standby."""
-    with opened_folder(data) as here, suppress(FileExistsError):
-        descriptor = os.open(replication.SIGNAL_FILE, _NEW, 0o600, dir_fd=here)
-        try:
-            if not owner.is_ours:
-                os.fchown(descriptor, owner.uid, owner.gid)
-        finally:
-            os.close(descriptor)
+    create_file(replication.SIGNAL_FILE, data, None if owner.is_ours else (owner.uid, owner.gid))
 
 
 def unmark(data: Path) -> None:
     """The next server of the data folder writes. One that stood still reads on where it ended, as after a crash."""
-    with opened_folder(data) as here, suppress(FileNotFoundError):
-        os.unlink(replication.SIGNAL_FILE, dir_fd=here)
+    unlink(replication.SIGNAL_FILE, data)
 
 
 def is_marked(data: Path) -> bool:
     """Whether its server is a standby, if it has one: the mark is made and taken away before a server starts."""
-    return os.path.lexists(data / replication.SIGNAL_FILE)
+    return is_present(replication.SIGNAL_FILE, data)
 
 
 def passfile(folder: VolumeFolder) -> Path:

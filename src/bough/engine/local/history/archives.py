@@ -14,9 +14,16 @@ from pathlib import Path
 from bough import clock
 from bough.engine.local.durable import sync_folder, write_atomically
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.tenant_files import (
+    MOST_LISTED,
+    TenantFileError,
+    TooManyNames,
+    entries,
+    opened_folder,
+    opened_tenant_folder,
+)
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
-from bough.engine.local.volumes.removing import remove_tree
 from bough.engine.local.volumes.volumes import Volumes, retired_record
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
@@ -69,10 +76,8 @@ class Archives:
     def waiting_now(self, folder: VolumeFolder) -> list[Waiting]:
         """The same, and how long each waits; oldest first."""
         try:
-            place = folder.wal
             with (
-                opened_folder(place.parent) as above,
-                opened_folder(place.name, above) as here,
+                opened_tenant_folder(folder.wal) as here,
                 opened_folder(archiving.STATUS_FOLDER, here) as marks,
             ):
                 return sorted(_waiting(marks), key=lambda each: each.name)
@@ -101,10 +106,12 @@ class Archives:
     def _files(self, volume: VolumeId) -> list[tuple[str, int]]:
         """Names, and bytes on disk. No links, which the tenant could have put there."""
         try:
-            with self.opened(volume) as here, os.scandir(here) as entries:
-                files = [each for each in entries if each.is_file(follow_symlinks=False)]
-                return [(each.name, _blocks(each) * _BLOCK) for each in files]
-        except (FileNotFoundError, NotADirectoryError):
+            with self.opened(volume) as here:
+                found = entries(here, MOST_LISTED)
+                return [(each.name, _blocks(each) * _BLOCK) for each in found if each.is_file(follow_symlinks=False)]
+        except TooManyNames:
+            raise
+        except (FileNotFoundError, TenantFileError):
             return []
 
     def _retired(self, volume: VolumeId) -> VolumeRecord | None:
@@ -123,12 +130,11 @@ class Archives:
 
 def _waiting(marks: int) -> Iterator[Waiting]:
     now = clock.now().timestamp()
-    with os.scandir(marks) as entries:
-        for each in entries:
-            name = archiving.waits(each.name)
-            if name is not None:
-                with suppress(FileNotFoundError):
-                    yield Waiting(name, now - each.stat(follow_symlinks=False).st_mtime)
+    for each in entries(marks, MOST_LISTED):
+        name = archiving.waits(each.name)
+        if name is not None:
+            with suppress(FileNotFoundError):
+                yield Waiting(name, now - each.stat(follow_symlinks=False).st_mtime)
 
 
 def _blocks(entry: os.DirEntry[str]) -> int:

@@ -22,7 +22,7 @@ from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.volumes import NewVolume, Volumes, base_prefix
 from bough.engine.port import Origin
-from bough.ids import VolumeId
+from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
 
 
@@ -64,8 +64,8 @@ class Bases:
         folder = self._volumes.folder(name)
         return base(name, folder, await asyncio.to_thread(folder.read))
 
-    async def drop(self, one: Base) -> None:
-        await self._volumes.ensure_closed(one.name)
+    async def drop(self, one: Base, project: ProjectId) -> None:
+        await self._volumes.ensure_closed(one.name, project)
 
     def hide(self, one: Base) -> None:
         """Nobody recovers by it from now on; to drop it may take long."""

@@ -33,12 +33,13 @@ class Figures:
         self._measured: dict[VolumeId, tuple[float, int]] = {}
 
     async def of(self, volume: VolumeId, record: VolumeRecord, trouble: str | None = None) -> Kept:
+        project = record.project_id
         began_at, began_lsn = await unbroken(lambda: self._began(volume, record))
-        waiting = await unbroken(lambda: self._archives.waiting_now(self._volumes.folder(volume)))
+        waiting = await self._volumes.work(lambda: self._archives.waiting_now(self._volumes.folder(volume)), project)
         return Kept(
             began_at=began_at,
             began_lsn=began_lsn,
-            history_bytes=await self._volumes.work(lambda: self._bytes(volume)),
+            history_bytes=await self._volumes.work(lambda: self._bytes(volume), project),
             waiting_bytes=len(waiting) * wal.SEGMENT_BYTES,
             trouble=" ".join(filter(None, (trouble, await self._trouble(volume, waiting)))) or None,
         )

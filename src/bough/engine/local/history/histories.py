@@ -21,7 +21,7 @@ from bough.engine.local.installs.installs import Install
 from bough.engine.local.installs.offer import Offer
 from bough.engine.local.owners import Owners
 from bough.engine.local.template import Templates
-from bough.engine.local.threads import Locks, unbroken
+from bough.engine.local.threads import Locks
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import Origin
 from bough.engine.spec import BranchSpec
@@ -81,12 +81,12 @@ class Histories:
                 return cloned
         return await self.recovering.make(spec, parent, install)
 
-    async def drop_pending(self, volume: VolumeId) -> None:
-        await self.recovering.drop(volume)
+    async def drop_pending(self, volume: VolumeId, project: ProjectId) -> None:
+        await self.recovering.drop(volume, project)
 
     async def drop_bases(self, project: ProjectId, volume: VolumeId) -> None:
         """Before the volume itself goes."""
         await self.keeping.pruning.drop_all(project, volume)
 
-    async def drop_archive(self, volume: VolumeId) -> None:
-        await unbroken(lambda: self.archives.drop(volume))
+    async def drop_archive(self, volume: VolumeId, project: ProjectId) -> None:
+        await self._volumes.remove(lambda: self.archives.drop(volume), project)

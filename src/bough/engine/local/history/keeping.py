@@ -20,9 +20,10 @@ from bough.engine.local.history.figures import Figures, reached
 from bough.engine.local.history.pruning import Pruning
 from bough.engine.local.history.turns import Turns
 from bough.engine.local.installs.offer import Offer
+from bough.engine.local.tenant_files import opened_tenant_folder
 from bough.engine.local.threads import Locks, unbroken
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
-from bough.engine.local.volumes.sizes import Sizes, sizes
+from bough.engine.local.volumes.sizes import Sizes, sizes, sizes_of
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, Kept
 from bough.ids import VolumeId
@@ -111,27 +112,28 @@ class Keeping:
             return False
         own = await asyncio.to_thread(self._bases.of, volume)
         if own:
-            return await self._is_far(volume, lsn.number(end) - lsn.number(own[-1].lsn))
+            return await self._is_far(volume, record, lsn.number(end) - lsn.number(own[-1].lsn))
         if not await asyncio.to_thread(self._figures.is_grounded, volume):
             return await self._ends.archives(volume)
         life = (await asyncio.to_thread(self._lives.of, volume)).lives[0]
         written = lsn.number(end) - life.forks_at
         if record.parent is None:
-            return await self._is_far(volume, written)
+            return await self._is_far(volume, record, written)
         began = record.origin.at or now
         if began <= since:
             return True
         is_old = now - began > min(_OWN_BASE_AFTER, (now - since) / 8)
         wrote = written > _SOMETHING and self._volumes.driver.name != "plain"
-        return (wrote and is_old) or await self._is_far(volume, written)
+        return (wrote and is_old) or await self._is_far(volume, record, written)
 
-    async def _is_far(self, volume: VolumeId, written: int) -> bool:
+    async def _is_far(self, volume: VolumeId, record: VolumeRecord, written: int) -> bool:
         """A copy of everything is worth it only after as much WAL."""
         if written < self._base_bytes:
             return False
         if self._volumes.driver.name != "plain":
             return True
-        return written >= await self._volumes.work(lambda: _data_bytes(self._volumes.folder(volume)))
+        folder = self._volumes.folder(volume)
+        return written >= await self._volumes.work(lambda: _data_bytes(folder), record.project_id)
 
     def _has_base_at(self, volume: VolumeId, end: str) -> bool:
         """Whether it began here already."""
@@ -157,6 +159,10 @@ class Keeping:
 
 def _data_bytes(folder: VolumeFolder) -> int:
     """Without its WAL."""
-    told, inside = sizes(folder.data), folder.data / "pg_wal"
-    apart = Sizes(0, 0) if inside.is_symlink() else sizes(inside)
-    return told.own + told.shared - apart.own - apart.shared
+    told = sizes(folder.data)
+    try:
+        with opened_tenant_folder(folder.data / "pg_wal") as inside:
+            its_wal = sizes_of(inside)
+    except OSError:  # its WAL is elsewhere
+        its_wal = Sizes(0, 0)
+    return told.own + told.shared - its_wal.own - its_wal.shared

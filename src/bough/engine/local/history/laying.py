@@ -1,6 +1,5 @@
 """The files of a volume that is recovered to a point: what its server begins with, and what it leaves. Blocking."""
 
-import os
 import struct
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from bough.engine.local.computes import labels, segments
 from bough.engine.local.durable import sync_filesystem
 from bough.engine.local.history.ancestry import Template
 from bough.engine.local.history.bases import Base
-from bough.engine.local.volumes.copying import opened_file
+from bough.engine.local.tenant_files import opened_tenant_folder, read_file
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import NewVolume
 from bough.engine.port import EngineError, Origin
@@ -65,5 +64,5 @@ def _data(ground: Ground) -> Path:
 
 def _history(folder: Path, timeline: int) -> str:
     """By which a server says where its timeline begins."""
-    with opened_file(folder / recovery.history_name(timeline)) as file:
-        return os.read(file, _LONGEST_HISTORY).decode(errors="replace")
+    with opened_tenant_folder(folder) as here:
+        return read_file(recovery.history_name(timeline), here, _LONGEST_HISTORY).decode(errors="replace")

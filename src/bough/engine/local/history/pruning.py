@@ -1,6 +1,5 @@
 """What nobody can go back to any more is thrown away, and never what another volume stands on."""
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from bough.engine.local.history.bases import Base, Bases
 from bough.engine.local.history.families import Families, kin
 from bough.engine.local.history.needs import Needs, needs
 from bough.engine.local.history.turns import Turns
+from bough.engine.local.tenant_files import TenantFileError, unlink
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
@@ -32,9 +32,9 @@ class Pruning:
         async with self._turns.clearing(record.project_id) as may:
             if not may:  # another time
                 return
-            dropped = await unbroken(lambda: self._prune(volume, record, since))
+            dropped = await self._volumes.work(lambda: self._prune(volume, record, since), record.project_id)
         for base in dropped:
-            await self._bases.drop(base)
+            await self._bases.drop(base, record.project_id)
 
     async def drop_all(self, project: ProjectId, volume: VolumeId) -> None:
         """Nothing of the volume's history is left; refused while another stands on it."""
@@ -43,7 +43,7 @@ class Pruning:
                 raise StoodOn("A point of the project's history is being gone back to: try again.")
             dropped = await unbroken(lambda: self._hide_all(project, volume))
         for base in dropped:
-            await self._bases.drop(base)
+            await self._bases.drop(base, project)
 
     def _prune(self, volume: VolumeId, record: VolumeRecord, since: datetime | None) -> list[Base]:
         own = kin(volume, record, self._bases.of(volume))
@@ -95,10 +95,10 @@ class Pruning:
         return segments + [name for name in names if archiving.is_note(name)]
 
     def _unlink(self, volume: VolumeId, names: Iterable[str]) -> None:
-        with suppress(FileNotFoundError), self._archives.opened(volume) as here:
+        with suppress(FileNotFoundError, TenantFileError), self._archives.opened(volume) as here:
             for name in names:
-                with suppress(FileNotFoundError, IsADirectoryError):
-                    os.unlink(name, dir_fd=here)
+                with suppress(TenantFileError):
+                    unlink(name, here)
 
     def _write(self, volume: VolumeId, record: VolumeRecord) -> None:
         folder = self._volumes.folder(volume)

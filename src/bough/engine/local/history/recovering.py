@@ -29,7 +29,7 @@ from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import Contents, EngineError, Origin
 from bough.engine.spec import BranchSpec
-from bough.ids import VolumeId
+from bough.ids import ProjectId, VolumeId
 from bough.postgres import recovery
 
 logger = log.get(room="engine")
@@ -72,11 +72,11 @@ class Recovering:
             await self._owners.release_when_empty(spec.project_id)
             raise
 
-    async def drop(self, volume: VolumeId) -> None:
+    async def drop(self, volume: VolumeId, project: ProjectId) -> None:
         """A pending volume, and what it archived: the next of this name begins with other WAL."""
         await self._private.end(volume)
-        await self._volumes.ensure_absent(volume)
-        await self._gathering.forget_archived(volume)
+        await self._volumes.ensure_absent(volume, project)
+        await self._gathering.forget_archived(volume, project)
 
     async def _go_any_way(self, wish: _Wish) -> Origin:
         """The shortest. Only a clock that was set back makes a base look earlier than it is: then the next."""
@@ -92,19 +92,20 @@ class Recovering:
         try:
             async with self._turns.gathering(wish.spec.project_id):
                 plan = await unbroken(lambda: self._plan(wish, way))
-                spool = await self._gathering.gather(plan, wish.parent, volume, wish.owner)
+                spool = await self._gathering.gather(plan, wish.parent, wish.spec, wish.owner)
                 await self._lay(wish, plan.begins)
             replayed, contents = await self._replayed(wish, plan, str(spool))
             at = replayed.at or wish.spec.point.at or laying.moment_of(plan.begins)
             whole = replace(replayed, at=at)
-            origin = await self._volumes.work(lambda: laying.finish(self._volumes.folder(volume), whole))
+            folder = self._volumes.folder(volume)
+            origin = await self._volumes.work(lambda: laying.finish(folder, whole), wish.spec.project_id)
             await self._glances.note(volume, contents)
             return origin
         except BaseException:
-            await self.drop(volume)
+            await self.drop(volume, wish.spec.project_id)
             raise
         finally:
-            await self._gathering.forget(volume)
+            await self._gathering.forget(volume, wish.spec.project_id)
 
     def _plan(self, wish: _Wish, way: int) -> Plan[Ground]:
         ancestry = self._lives.of(wish.parent)
@@ -125,7 +126,7 @@ class Recovering:
             pending=True,
         )
         async with self._volumes.new(spec.volume_id, record, wish.owner) as made:
-            await self._volumes.work(lambda: laying.lay(made, ground))
+            await self._volumes.work(lambda: laying.lay(made, ground), spec.project_id)
 
     async def _replayed(self, wish: _Wish, plan: Plan[Ground], spool: str) -> tuple[Origin, Contents]:
         """How far the server came. A point after the last commit means all of it, and has to be said so."""

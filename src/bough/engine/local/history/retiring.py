@@ -6,17 +6,16 @@ is followed.
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from bough.engine.local.computes import segments
-from bough.engine.local.durable import sync_folder
+from bough.engine.local.durable import sync_folder_of
 from bough.engine.local.history.archives import Archives
-from bough.engine.local.volumes.copying import opened_file, opened_folder
+from bough.engine.local.tenant_files import MOST_LISTED, entries, opened_file, opened_tenant_folder, rename, unlink
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
-from bough.ids import VolumeId
+from bough.ids import ProjectId, VolumeId
 from bough.postgres import archiving, wal
 
 
@@ -25,10 +24,10 @@ class Retiring:
         self._volumes = volumes
         self._archives = archives
 
-    async def retire(self, volume: VolumeId) -> None:
+    async def retire(self, volume: VolumeId, project: ProjectId) -> None:
         """Nobody serves it, and whoever asks holds its lock. May be repeated, after any crash."""
-        await self._volumes.work(lambda: self._file(volume))
-        await self._volumes.ensure_closed(volume)
+        await self._volumes.work(lambda: self._file(volume), project)
+        await self._volumes.ensure_closed(volume, project)
 
     def _file(self, volume: VolumeId) -> None:
         folder = self._volumes.folder(volume)
@@ -45,30 +44,24 @@ class Retiring:
     def _add_tail(self, volume: VolumeId, folder: VolumeFolder) -> None:
         """All that its `pg_wal` has and its archive has not; the last segment as far as it was written."""
         owner, archived, source = folder.owner, self._archives.segments(volume), folder.wal
-        with (
-            opened_folder(source.parent) as above,
-            opened_folder(source.name, above) as here,
-            self._archives.opened(volume) as there,
-        ):
+        with opened_tenant_folder(source) as here, self._archives.opened(volume) as there:
             for name in sorted(_files(here) - archived):
                 if wal.is_history(name) or (wal.is_segment(name) and segments.has(source, name)):
                     _copy(here, there, name, lambda old, new: self._volumes.driver.clone_file(old, new, owner))
-        sync_folder(self._archives.folder(volume))
+            sync_folder_of(there)
 
 
 def _files(folder: int) -> set[str]:
-    with os.scandir(folder) as entries:
-        return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+    return {entry.name for entry in entries(folder, MOST_LISTED) if entry.is_file(follow_symlinks=False)}
 
 
 def _copy(here: int, there: int, name: str, clone: Callable[[Path, Path], None]) -> None:
     fresh = archiving.unfinished(name)
-    with suppress(FileNotFoundError):
-        os.unlink(fresh, dir_fd=there)
+    unlink(fresh, there)
     clone(_path(here, name), _path(there, fresh))
     with opened_file(fresh, there) as copied:
         os.fsync(copied)
-    os.rename(fresh, name, src_dir_fd=there, dst_dir_fd=there)
+    rename(fresh, name, there)
 
 
 def _path(folder: int, name: str) -> Path:

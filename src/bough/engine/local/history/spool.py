@@ -7,17 +7,16 @@ folders but this one are a tenant's: they are held open, and no link in them is 
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bough.engine.local.computes import segments
 from bough.engine.local.history.planning import Stretch
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.tenant_files import TenantFileError, TooManyNames, names, opened_tenant_folder
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 from bough.postgres import recovery, wal
 
@@ -59,7 +58,7 @@ class Spool:
             self.folder.chmod(0o750)
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
     def fill(self, stretch: Stretch, source: Source) -> None:
         """All of a stretch that has an end."""
@@ -97,11 +96,9 @@ class Spool:
 
     def _is_linked(self, name: str, source: Source) -> bool:
         try:
-            with opened_folder(source.archive.parent) as above, opened_folder(source.archive.name, above) as here:
+            with opened_tenant_folder(source.archive) as here:
                 self._link(name, here)
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                raise
+        except (FileNotFoundError, TenantFileError):
             return False
         if self._is_whole(name):
             return True
@@ -123,9 +120,9 @@ class Spool:
             return False
         self._drop(name)
         try:
-            with opened_folder(source.live.parent) as above, opened_folder(source.live.name, above) as here:
+            with opened_tenant_folder(source.live) as here:
                 self._clone(Path(f"/proc/self/fd/{here}/{name}"), self.folder / name)
-        except FileNotFoundError:
+        except (FileNotFoundError, TenantFileError):
             return False
         if _is_there(source.live, name) and self._is_whole(name):
             return True
@@ -145,7 +142,7 @@ class Spool:
 
 
 def _is_there(live: Path, name: str) -> bool:
-    return os.path.lexists(live / name) if wal.is_history(name) else segments.has(live, name)
+    return segments.is_there(live, name) if wal.is_history(name) else segments.has(live, name)
 
 
 def _is_after(name: str, timeline: int, number: int) -> bool:
@@ -153,13 +150,13 @@ def _is_after(name: str, timeline: int, number: int) -> bool:
 
 
 def _listed(folder: Path) -> list[str]:
-    with (
-        suppress(FileNotFoundError, NotADirectoryError),
-        opened_folder(folder.parent) as above,
-        opened_folder(folder.name, above) as here,
-    ):
-        return os.listdir(here)  # noqa: PTH208 - of a descriptor
-    return []
+    try:
+        with opened_tenant_folder(folder) as here:
+            return names(here)
+    except TooManyNames:
+        raise
+    except (FileNotFoundError, TenantFileError):
+        return []
 
 
 def _hole(stretch: Stretch, number: int) -> EngineError:

@@ -6,7 +6,6 @@ So a store that is not mounted is seen as that, and never taken for an empty pla
 
 import json
 import os
-import shutil
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from bough.config import running_as_root
 from bough.engine.local.durable import sync_folder, write_atomically
 from bough.engine.local.images import mounts
 from bough.engine.local.images.mounts import CommandFailed
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 
 FileSystem = Literal["xfs", "btrfs"]
@@ -154,7 +154,7 @@ class Image:
         self._take_name()
         for moved in (self.home / name for name in INSIDE):
             if moved.exists():
-                shutil.rmtree(moved)
+                remove_tree(moved)
         replace(self, unfinished=False).write(RECORD)
 
     def _take_name(self) -> None:

@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 
 from bough.engine.local.progress import Progress
-from bough.engine.local.volumes.copying import copy_bytes, opened_file, opened_folder
+from bough.engine.local.tenant_files import NEW, check_depth, entries, opened_file, opened_folder
+from bough.engine.local.volumes.copying import copy_bytes
 from bough.engine.local.volumes.port import Driver
 
 _STAGE = "moving volumes and templates"
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Move:
@@ -30,12 +30,8 @@ class Move:
     @cached_property
     def total(self) -> int:
         """Bytes on the disk."""
-        return sum(
-            os.lstat(Path(parent, name)).st_blocks * 512
-            for each in self._names
-            for parent, folders, files in os.walk(self._source / each)
-            for name in (*folders, *files)
-        )
+        with opened_folder(self._source) as here:
+            return sum(_bytes(name, here) for name in self._names)
 
     def run(self, driver: Driver) -> None:
         """Data folders are made by the driver, which may want to clone them in its own way."""
@@ -59,14 +55,13 @@ class Move:
                 copy.mkdir(mode=0o700)
                 driver.make_folder(copy / "data")
 
-    def _inside(self, name: str, here: int, there: int) -> None:
+    def _inside(self, name: str, here: int, there: int, depth: int = 0) -> None:
+        check_depth(depth)
         with opened_folder(name, here) as source, opened_folder(name, there) as target:
-            with os.scandir(source) as entries:
-                listed = list(entries)
-            for entry in listed:
+            for entry in entries(source):
                 if entry.is_dir(follow_symlinks=False):
                     self._folder(entry.name, source, target)
-                    self._inside(entry.name, source, target)
+                    self._inside(entry.name, source, target, depth + 1)
                 elif entry.is_symlink():
                     self._link(entry.name, source, target)
                 elif entry.is_file(follow_symlinks=False):
@@ -88,10 +83,10 @@ class Move:
 
     def _file(self, name: str, here: int, there: int) -> None:
         with opened_file(name, here) as reading:
-            writing = os.open(name, _WRITE, 0o600, dir_fd=there)
+            seen = os.fstat(reading)
+            writing = os.open(name, NEW, 0o600, dir_fd=there)
             try:
-                copy_bytes(reading, writing)
-                seen = os.fstat(reading)
+                copy_bytes(reading, writing, seen)
                 _make_alike(writing, seen)
                 os.utime(writing, ns=(seen.st_atime_ns, seen.st_mtime_ns))
             finally:
@@ -101,6 +96,18 @@ class Move:
     def _tell(self, more: int) -> None:
         self._done += more
         self._progress(_STAGE, self._done, max(self._done, self.total))
+
+
+def _bytes(name: str, within: int, depth: int = 0) -> int:
+    """What a folder and all in it take on the disk."""
+    check_depth(depth)
+    total = 0
+    with opened_folder(name, within) as folder:
+        for entry in entries(folder):
+            total += entry.stat(follow_symlinks=False).st_blocks * 512
+            if entry.is_dir(follow_symlinks=False):
+                total += _bytes(entry.name, folder, depth + 1)
+    return total
 
 
 def _make_alike(file: int, seen: os.stat_result) -> None:

@@ -12,6 +12,7 @@ from bough import clock
 from bough.engine.port import EngineError
 
 _ENDING_SECONDS = 10.0
+_LONGEST_ARGUMENTS = 8192  # bytes: the program, -D and a path come first
 _LOOKS = 3  # in a row that find nobody
 
 
@@ -23,6 +24,12 @@ def children(pid: int) -> list[int]:
             with suppress(OSError):
                 found += map(int, (thread / "children").read_text().split())
     return found
+
+
+def arguments(pid: int) -> bytes:
+    """The beginning of what it was started with, or says of itself; a tenant's process may say megabytes."""
+    with Path(f"/proc/{pid}/cmdline").open("rb", buffering=0) as file:
+        return file.read(_LONGEST_ARGUMENTS) or b""
 
 
 def kill(pid: int, is_meant: Callable[[int], bool]) -> None:

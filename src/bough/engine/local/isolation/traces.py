@@ -1,12 +1,14 @@
 """What a user id leaves on the machine besides a project's own folders; the next who gets it must find nothing."""
 
 import ctypes
-import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from bough.engine.local.isolation import processes
+from bough.engine.local.tenant_files import entries, file_status, opened_folder
+from bough.engine.local.tenant_trees import remove_name
 
 # Where everybody may leave files: POSIX shared memory is the first, and code of a tenant knows the others.
 _OPEN_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "/run/lock", "/dev/mqueue")  # noqa: S108
@@ -28,19 +30,14 @@ def remove(uid: int) -> None:
 
 
 def forget_files(uid: int) -> None:
+    """Only what lies in these folders themselves: a folder of another user is that user's."""
     for folder in map(Path, _OPEN_FOLDERS):
-        with suppress(FileNotFoundError):
-            for path in folder.iterdir():
+        with suppress(FileNotFoundError), opened_folder(folder) as here:
+            for entry in entries(here, sys.maxsize):
                 with suppress(FileNotFoundError):  # others tidy beside us
-                    if path.lstat().st_uid == uid:
-                        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink()
+                    if file_status(entry.name, here).st_uid == uid:
+                        with suppress(OSError):
+                            remove_name(entry.name, here)
 
 
 def _forget_ipc(uid: int) -> None:

@@ -6,16 +6,25 @@ it afterwards. An ordinary user may make subvolumes, and removes them like folde
 
 import errno
 import os
-import shutil
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.volumes.copying import check_depth, copy_file, opened_folder
+from bough.engine.local.tenant_files import (
+    MOST_NAMES,
+    TooManyNames,
+    check_depth,
+    entries,
+    file_status,
+    names,
+    opened_folder,
+)
+from bough.engine.local.tenant_trees import remove_name, remove_tree
+from bough.engine.local.volumes.copying import copy_file
 from bough.engine.local.volumes.ioctls import create_subvolume, destroy_subvolume, snapshot
 from bough.engine.local.volumes.reflink import share, share_tree
-from bough.engine.local.volumes.removing import remove_tree
 from bough.postgres.data_folder import LEFT_EMPTY, SEARCHED, is_left_out
 
 _NO_SUBVOLUME = (errno.EINVAL, errno.EXDEV, errno.ENOTTY, errno.ENOENT, errno.ENOTDIR)
@@ -57,60 +66,63 @@ class BtrfsDriver:
             os.fchmod(made, 0o700)
             _tidy(made)
             if (seen.st_uid, seen.st_gid) != (owner.uid, owner.gid):
-                _chown(made, owner)
+                _Chown(owner).folder(made)
         return True
 
 
 def _tidy(data: int) -> None:
     """Only names are read, and only where they may matter: a clone of the same owner costs little more."""
-    _remove_left_out(data, "")
-    for name in LEFT_EMPTY & set(os.listdir(data)):
+    at_the_top = frozenset(names(data))
+    _remove_left_out(data, "", at_the_top)
+    for name in LEFT_EMPTY & at_the_top:
         _empty(name, data)
-    for name in SEARCHED & set(os.listdir(data)):
+    for name in SEARCHED & at_the_top:
         with opened_folder(name, data) as folder:
-            _remove_left_out(folder, f"{name}/")
+            _remove_left_out(folder, f"{name}/", names(folder))
             for below in _folders(folder):
                 with opened_folder(below, folder) as deeper:
-                    _remove_left_out(deeper, f"{name}/{below}/")
+                    _remove_left_out(deeper, f"{name}/{below}/", names(deeper, MOST_NAMES))
 
 
-def _remove_left_out(folder: int, prefix: str) -> None:
-    for name in os.listdir(folder):
+def _remove_left_out(folder: int, prefix: str, found: Iterable[str]) -> None:
+    for name in found:
         if is_left_out(prefix + name):
-            _remove(name, folder)
+            remove_name(name, folder)
 
 
 def _empty(name: str, data: int) -> None:
-    if stat.S_ISLNK(os.stat(name, dir_fd=data, follow_symlinks=False).st_mode):
-        os.unlink(name, dir_fd=data)
+    """What is no folder goes."""
+    if not stat.S_ISDIR(file_status(name, data).st_mode):
+        remove_name(name, data)
         return
     with opened_folder(name, data) as folder:
-        for one in os.listdir(folder):  # noqa: PTH208 - of a descriptor
-            _remove(one, folder)
+        for one in names(folder, MOST_NAMES):
+            remove_name(one, folder)
 
 
-def _remove(name: str, folder: int) -> None:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except IsADirectoryError:
-        shutil.rmtree(name, dir_fd=folder)
+class _Chown:
+    """Of a whole tree; no link is followed."""
 
+    def __init__(self, owner: Identity) -> None:
+        self._owner = owner
+        self._names = MOST_NAMES  # that there may still be
 
-def _chown(folder: int, owner: Identity, depth: int = 0) -> None:
-    check_depth(depth)
-    os.fchown(folder, owner.uid, owner.gid)
-    with os.scandir(folder) as entries:
-        for entry in entries:
+    def folder(self, folder: int, depth: int = 0) -> None:
+        check_depth(depth)
+        os.fchown(folder, self._owner.uid, self._owner.gid)
+        for entry in entries(folder):
+            self._names -= 1
+            if self._names < 0:
+                raise TooManyNames(MOST_NAMES)
             if entry.is_dir(follow_symlinks=False):
                 with opened_folder(entry.name, folder) as below:
-                    _chown(below, owner, depth + 1)
+                    self.folder(below, depth + 1)
             else:
-                os.chown(entry.name, owner.uid, owner.gid, dir_fd=folder, follow_symlinks=False)
+                os.chown(entry.name, self._owner.uid, self._owner.gid, dir_fd=folder, follow_symlinks=False)
 
 
 def _folders(folder: int) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return [entry.name for entry in entries(folder) if entry.is_dir(follow_symlinks=False)]
 
 
 def _destroy(path: Path) -> None:

@@ -2,31 +2,39 @@
 
 A fresh volume is over a thousand small files, so the cost is in names, not in bytes. Every name is
 looked up in an open folder and no link is followed: the folder's owner may put another thing in the
-place of anything, at any moment, and must not make us read or write elsewhere.
+place of anything, at any moment, and must not make us read or write elsewhere. A file is copied as far as it
+reached when it was opened, and its holes stay holes, so that a copy costs no more than its source.
 """
 
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from bough.engine.local.durable import sync_filesystem_of
 from bough.engine.local.isolation.sandbox import Identity
-from bough.postgres.data_folder import is_left_empty, is_left_out
+from bough.engine.local.tenant_files import (
+    FOLDER,
+    LARGEST_FILE,
+    MOST_NAMES,
+    NEW,
+    READ,
+    TooManyNames,
+    check_depth,
+    check_regular,
+    opened_file,
+    opened_folder,
+    refusal_of,
+)
+from bough.postgres.data_folder import LEFT_EMPTY, is_left_empty, is_left_out
 
-Fill = Callable[[int, int], None]  # from one open file into another, which is empty
+Fill = Callable[[int, int, os.stat_result], None]  # from an open file, as it was seen, into another that is empty
 
 _LARGE = 4 * 1024 * 1024  # as a segment of WAL, of which there may be many
 _PIECE = 512 * 1024
 _STRETCH = 64 * 1024 * 1024
-DEEPEST = 32  # Postgres nests five; each level costs two open folders
-_OUR_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FOLDER = _OUR_FOLDER | os.O_NOFOLLOW
-# What is no file any more must not make us wait.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK = 512  # what st_blocks counts
 _NOT_IN_THE_KERNEL = (errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -38,28 +46,62 @@ def copy_tree(source: Path, target: Path, owner: Identity, fill: Fill) -> None:
 
 
 def copy_file(source: Path, target: Path, owner: Identity, fill: Fill) -> None:
-    with opened_file(source) as reading, _opened(os.open(target, _WRITE, 0o600)) as writing:
-        _give(writing, owner)
-        fill(reading, writing)
+    """The folders of both names are ours, or open as those of /proc/self/fd are."""
+    with opened_folder(source.parent) as here, opened_file(source.name, here) as reading:
+        seen = os.fstat(reading)
+        check_regular(seen, source.name, LARGEST_FILE)
+        writing = os.open(target, NEW, 0o600)
+        try:
+            _give(writing, owner)
+            fill(reading, writing, seen)
+        finally:
+            os.close(writing)
 
 
-def copy_bytes(reading: int, writing: int) -> None:
+def copy_bytes(reading: int, writing: int, seen: os.stat_result) -> None:
     """The kernel moves them. Some file systems cannot copy between one another that way.
 
     A large file is read and synced piece by piece, and nothing of it ahead: more at once would keep waiting
     whoever else needs the disk. So would what others have changed meanwhile, if it all were synced at the end.
     """
+    if seen.st_blocks * _BLOCK >= seen.st_size:
+        _copy_stretch(reading, writing, seen.st_size)
+        return
+    for start, end in _data(reading, seen.st_size):
+        os.lseek(reading, start, os.SEEK_SET)
+        os.lseek(writing, start, os.SEEK_SET)
+        _copy_stretch(reading, writing, end - start)
+    os.ftruncate(writing, min(seen.st_size, os.fstat(reading).st_size))
+
+
+def _data(file: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where a file with holes has data, up to a size."""
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+            end = os.lseek(file, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # there is none from here on
+                raise
+            return
+        if start < size:
+            yield start, min(end, size)
+
+
+def _copy_stretch(reading: int, writing: int, size: int) -> None:
     try:
-        _copy_pieces(reading, writing, partial(os.copy_file_range, reading, writing))
+        _copy_pieces(reading, writing, size, partial(os.copy_file_range, reading, writing))
     except OSError as error:
         if error.errno not in _NOT_IN_THE_KERNEL:
             raise
-        _copy_pieces(reading, writing, partial(os.sendfile, writing, reading, None))
+        _copy_pieces(reading, writing, size, partial(os.sendfile, writing, reading, None))
 
 
-def _copy_pieces(reading: int, writing: int, copy: Callable[[int], int]) -> None:
+def _copy_pieces(reading: int, writing: int, left: int, copy: Callable[[int], int]) -> None:
     size, unsynced = _LARGE, 0
-    while copied := copy(size):
+    while left > 0 and (copied := copy(min(size, left))):
+        left -= copied
         if copied < size:
             continue
         os.posix_fadvise(reading, 0, 0, os.POSIX_FADV_RANDOM)
@@ -78,42 +120,30 @@ def chown_tree(folder: Path, owner: Identity) -> None:
             os.chown(Path(parent) / name, owner.uid, owner.gid, follow_symlinks=False)
 
 
-def check_depth(depth: int) -> None:
-    if depth > DEEPEST:
-        raise OSError(errno.ELOOP, f"A data folder does not nest {depth} deep")
-
-
-@contextmanager
-def opened_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
-    """A folder of ours, or the one of that name within an open one and never a link."""
-    with _opened(os.open(path, _OUR_FOLDER if within is None else _FOLDER, dir_fd=within)) as descriptor:
-        yield descriptor
-
-
-@contextmanager
-def opened_file(path: Path | str, within: int | None = None) -> Iterator[int]:
-    with _opened(os.open(path, _READ, dir_fd=within)) as descriptor:
-        yield descriptor
-
-
 class _Copy:
     def __init__(self, owner: Identity, fill: Fill) -> None:
         self._owner = owner
         self._fill = fill
+        self._names = MOST_NAMES  # that there may still be
 
     def folder(self, here: int, there: int, prefix: str, depth: int) -> None:
         folders: list[str] = []
         with os.scandir(here) as entries:
             for entry in entries:
                 name = entry.name
-                if is_left_out(prefix + name):
+                relative = prefix + name
+                self._names -= 1
+                if is_left_out(relative):
                     continue
                 if entry.is_file(follow_symlinks=False):
-                    self._file(name, here, there)
+                    if prefix or name not in LEFT_EMPTY:
+                        self._file(relative, name, here, there)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(name)
-                elif entry.is_symlink() and not is_left_empty(prefix + name):
+                elif entry.is_symlink() and not is_left_empty(relative):
                     self._link(name, here, there)
+                if self._names < 0:
+                    raise TooManyNames(MOST_NAMES)
         for name in folders:
             self._subfolder(name, here, there, prefix, depth + 1)
 
@@ -125,11 +155,15 @@ class _Copy:
             if is_left_empty(prefix + name):
                 return
             try:
-                below_here = os.open(name, _FOLDER, dir_fd=here)
+                below_here = os.open(name, FOLDER, dir_fd=here)
             except FileNotFoundError:
                 return
-            with _opened(below_here):
+            except OSError as error:
+                raise refusal_of(error, name) from error
+            try:
                 self.folder(below_here, below_there, f"{prefix}{name}/", depth)
+            finally:
+                os.close(below_here)
 
     def _link(self, name: str, here: int, there: int) -> None:
         try:
@@ -139,17 +173,21 @@ class _Copy:
         os.symlink(aim, name, dir_fd=there)
         os.chown(name, self._owner.uid, self._owner.gid, dir_fd=there, follow_symlinks=False)
 
-    def _file(self, name: str, here: int, there: int) -> None:
+    def _file(self, relative: str, name: str, here: int, there: int) -> None:
         """Without `with`: this is the hot path."""
         try:
-            reading = os.open(name, _READ, dir_fd=here)
+            reading = os.open(name, READ, dir_fd=here)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise refusal_of(error, relative) from error
         try:
-            writing = os.open(name, _WRITE, 0o600, dir_fd=there)
+            seen = os.fstat(reading)
+            check_regular(seen, relative, LARGEST_FILE)
+            writing = os.open(name, NEW, 0o600, dir_fd=there)
             try:
                 _give(writing, self._owner)
-                self._fill(reading, writing)
+                self._fill(reading, writing, seen)
             finally:
                 os.close(writing)
         finally:
@@ -159,11 +197,3 @@ class _Copy:
 def _give(file: int, owner: Identity) -> None:
     if not owner.is_ours:
         os.fchown(file, owner.uid, owner.gid)
-
-
-@contextmanager
-def _opened(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -17,11 +17,11 @@ from pathlib import Path
 from threading import Event
 
 from bough import clock
-from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.tenant_files import LARGEST_FILE, entries, opened_folder
 from bough.engine.local.volumes.ioctls import end_of_extents
 
 _LARGE = 4 * 1024 * 1024
-_LARGEST = 1024**3  # that Postgres makes; what is larger is no file of its, and may be a hole without end
+_BLOCK = 512  # what st_blocks counts
 _LARGEST_PIECE = 256 * 1024 * 1024
 _LONGEST_PAUSE = 0.1  # seconds
 _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,21 +33,22 @@ def ease(data: Path, hurry: Event) -> None:
     In a hurry, all that is left is.
     """
     with suppress(OSError), opened_folder(data) as top, opened_folder("base", top) as base:
-        for name in os.listdir(base):  # noqa: PTH208 - of a descriptor
-            with suppress(OSError), opened_folder(name, base) as database:
-                for each in os.listdir(database):  # noqa: PTH208 - of a descriptor
+        for entry in entries(base):
+            with suppress(OSError), opened_folder(entry.name, base) as database:
+                for each in entries(database):
                     with suppress(OSError):
-                        _ease_file(each, database, hurry)
+                        _ease_file(each.name, database, hurry)
 
 
 def _ease_file(name: str, folder: int, hurry: Event) -> None:
-    if not _LARGE < os.stat(name, dir_fd=folder, follow_symlinks=False).st_size <= _LARGEST:
+    told = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if told.st_blocks * _BLOCK <= _LARGE or told.st_size > LARGEST_FILE:  # a hole has no blocks to give back
         return
     file = os.open(name, _FILE, dir_fd=folder)
     try:
         seen = os.fstat(file)
         if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
-            for place in reversed([*_places(file, min(seen.st_size, _LARGEST))]):
+            for place in reversed([*_places(file, min(seen.st_size, LARGEST_FILE))]):
                 if not hurry.is_set():
                     _shorten(file, place, hurry)
     finally:

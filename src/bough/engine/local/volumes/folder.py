@@ -87,8 +87,10 @@ class VolumeFolder:
 
     @property
     def wal(self) -> Path:
-        """Where its WAL is, if it exists."""
-        record = self.read()
+        """Where its WAL is, if it exists. By our own record: a link in the data folder may be a tenant's."""
+        return self.wal_of(self.read())
+
+    def wal_of(self, record: VolumeRecord | None) -> Path:
         return self.wal_apart if record is not None and record.wal_apart else self.data / "pg_wal"
 
     @property

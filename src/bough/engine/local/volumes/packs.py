@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from bough.engine.local.volumes.copying import check_depth, opened_file, opened_folder
+from bough.engine.local.tenant_files import FOLDER, MOST_LISTED, check_depth, entries, opened_file, opened_folder
 
 _LEVEL = 1
 _PIECE = 1024 * 1024
@@ -114,9 +114,7 @@ def _opened(file: Path) -> Iterator[tarfile.TarFile]:
 def _add(tar: tarfile.TarFile, name: str, folder: int, depth: int) -> None:
     check_depth(depth)
     tar.addfile(_info(name, os.fstat(folder), tarfile.DIRTYPE))
-    with os.scandir(folder) as entries:
-        listed = sorted(entries, key=lambda entry: entry.name)
-    for entry in listed:
+    for entry in sorted(entries(folder, MOST_LISTED), key=lambda entry: entry.name):
         inner = f"{name}/{entry.name}"
         if entry.is_file(follow_symlinks=False):
             with opened_file(entry.name, folder) as file:
@@ -183,7 +181,7 @@ def _parent(top: Path, inner: str) -> Iterator[tuple[int, str]]:
     held = [os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
     try:
         for each in folders:
-            held.append(os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=held[-1]))
+            held.append(os.open(each, FOLDER, dir_fd=held[-1]))
         yield held[-1], name
     finally:
         for descriptor in held:

@@ -4,8 +4,8 @@ from pathlib import Path
 from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes.copying import copy_bytes, copy_file, copy_tree
-from bough.engine.local.volumes.removing import remove_tree
 
 
 class PlainDriver:

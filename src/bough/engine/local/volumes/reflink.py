@@ -16,10 +16,10 @@ from pathlib import Path
 from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
+from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
 from bough.engine.local.volumes.easing import ease
 from bough.engine.local.volumes.ioctls import clone_range, clone_whole, end_of_extents
-from bough.engine.local.volumes.removing import remove_tree
 
 _MB = 1024 * 1024
 _LARGE = 4 * _MB
@@ -54,18 +54,17 @@ def share_tree(source: Path, target: Path, owner: Identity) -> None:
         copy_tree(source, target, owner, fill)
 
 
-def share(reading: int, writing: int) -> None:
+def share(reading: int, writing: int, seen: os.stat_result) -> None:
     """Where nothing can be shared, as between two file systems, the bytes are copied."""
     try:
-        size = os.fstat(reading).st_size
-        if size > _LARGE:
-            _share_pieces(reading, writing)
-        elif size:
+        if seen.st_size > _LARGE:
+            _share_pieces(reading, writing, seen.st_size)
+        elif seen.st_size:
             clone_whole(reading, writing)
     except OSError as error:
         if error.errno not in _NOTHING_TO_SHARE:
             raise
-        copy_bytes(reading, writing)
+        copy_bytes(reading, writing, seen)
 
 
 @contextmanager
@@ -74,33 +73,34 @@ def _large_ones_in_threads() -> Iterator[Fill]:
     under_way: deque[Future[None]] = deque()
     with ThreadPoolExecutor(_THREADS, "reflink") as threads:
 
-        def fill(reading: int, writing: int) -> None:
-            if os.fstat(reading).st_size <= _LARGE:
-                share(reading, writing)
+        def fill(reading: int, writing: int, seen: os.stat_result) -> None:
+            if seen.st_size <= _LARGE:
+                share(reading, writing, seen)
                 return
             if len(under_way) == 2 * _THREADS:
                 under_way.popleft().result()
-            under_way.append(threads.submit(_share_and_close, os.dup(reading), os.dup(writing)))
+            under_way.append(threads.submit(_share_and_close, os.dup(reading), os.dup(writing), seen))
 
         yield fill
         for one in under_way:
             one.result()
 
 
-def _share_and_close(reading: int, writing: int) -> None:
+def _share_and_close(reading: int, writing: int, seen: os.stat_result) -> None:
     try:
-        share(reading, writing)
+        share(reading, writing, seen)
     finally:
         os.close(reading)
         os.close(writing)
 
 
-def _share_pieces(reading: int, writing: int) -> None:
+def _share_pieces(reading: int, writing: int, size: int) -> None:
+    """A file that grows meanwhile is not followed: the last piece takes what there is by then, in one call."""
     offset = looks = 0
-    while (left := os.fstat(reading).st_size - offset) > 0:
+    while offset < size and (left := os.fstat(reading).st_size - offset) > 0:
         piece = _piece(reading, offset)
         try:
-            clone_range(reading, writing, offset, piece if left > piece else 0)
+            clone_range(reading, writing, offset, piece if min(left, size - offset) > piece else 0)
         except OSError as error:
             looks += 1
             if error.errno != errno.EINVAL or looks > _LOOKS:

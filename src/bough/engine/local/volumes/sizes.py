@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bough.engine.local.volumes.copying import DEEPEST, opened_file, opened_folder
+from bough.engine.local.tenant_files import (
+    DEEPEST,
+    MOST_NAMES,
+    TenantFileError,
+    TooManyNames,
+    entries,
+    opened_file,
+    opened_folder,
+)
 from bough.engine.local.volumes.ioctls import extents
 
 _BLOCK = 512  # what st_blocks counts
@@ -33,41 +41,59 @@ class Weight:
         return type(self)(self.total + other.total, max(self.largest, other.largest))
 
 
-def sizes(folder: Path) -> Sizes:
-    """Of all files in a tree that may be in use. Where a file system does not tell, all is its own."""
+def sizes(folder: Path, most: int = MOST_NAMES) -> Sizes:
+    """Of all files in a tree that may be in use. Where a file system does not tell, all is its own.
+
+    A TooManyNames when one of its folders has more than `most` names.
+    """
     with opened_folder(folder) as descriptor:
-        found = [_told(file) for file in _files(descriptor)]
-    return Sizes(sum(one.own for one in found), sum(one.shared for one in found))
+        return sizes_of(descriptor, most)
+
+
+def sizes_of(folder: int, most: int = MOST_NAMES) -> Sizes:
+    """The same, of an open one."""
+    own = shared = 0
+    for file in _files(folder, most):
+        told = _told(file)
+        own, shared = own + told.own, shared + told.shared
+    return Sizes(own, shared)
 
 
 def weight(folder: Path) -> Weight:
+    said = Weight()
     with opened_folder(folder) as descriptor:
-        told = [os.fstat(file).st_size for file in _files(descriptor)]
-    return Weight(sum(told), max(told, default=0))
+        for file in _files(descriptor, MOST_NAMES):
+            size = os.fstat(file).st_size
+            said += Weight(size, size)
+    return said
 
 
-def _files(folder: int, depth: int = 0) -> Iterator[int]:
-    """Each is open until the next."""
-    with os.scandir(folder) as entries:
-        listed = list(entries)
-    for entry in listed:
+def _files(folder: int, most: int, depth: int = 0) -> Iterator[int]:
+    """Each is open until the next. A link, a pipe or whatever is no file has no size."""
+    for entry in entries(folder, most):
         try:
             if entry.is_file(follow_symlinks=False):
                 with opened_file(entry.name, folder) as file:
                     yield file
             elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
                 with opened_folder(entry.name, folder) as below:
-                    yield from _files(below, depth + 1)
-        except FileNotFoundError:
+                    yield from _files(below, most, depth + 1)
+        except TooManyNames:
+            raise
+        except (FileNotFoundError, TenantFileError):
             continue
 
 
 def _told(file: int) -> Sizes:
+    own = shared = 0
     try:
-        found = list(extents(file))
+        for extent in extents(file):  # there may be millions
+            if extent.shared:
+                shared += extent.length
+            else:
+                own += extent.length
     except OSError as error:
         if error.errno not in _UNKNOWN:
             raise
         return Sizes(os.fstat(file).st_blocks * _BLOCK, 0)
-    shared = sum(extent.length for extent in found if extent.shared)
-    return Sizes(sum(extent.length for extent in found) - shared, shared)
+    return Sizes(own, shared)

@@ -6,7 +6,6 @@ that is faster; then `pg_wal` is a link to it.
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +13,18 @@ from threading import Event
 from typing import TypeVar
 
 from bough import clock
-from bough.engine.local.durable import publish, sync_files, sync_filesystem, sync_folder, write_atomically
+from bough.engine.local.durable import publish, sync_files, sync_filesystem, sync_folder
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.threads import unbroken
-from bough.engine.local.volumes import archive
+from bough.engine.local.tenant_files import TenantFileError, names, opened_tenant_folder, write_file
+from bough.engine.local.tenant_trees import remove_tree
+from bough.engine.local.threads import SharedThreads, unbroken
+from bough.engine.local.volumes import archive, control_files
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.making import begun, drop, hide, leftovers
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.port import Driver
-from bough.engine.local.volumes.removing import remove_tree
 from bough.engine.port import EngineError, Origin
-from bough.ids import VolumeId
+from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
 from bough.postgres.control_file import PATH as CONTROL_FILE
 from bough.postgres.control_file import ControlFile
@@ -51,8 +51,8 @@ class Volumes:
         self._wal_root: Path | None = None
         self.driver: Driver = PlainDriver()
         # Threads of their own: a large copy must not hold up a wake that needs one for a moment.
-        self._threads = ThreadPoolExecutor(4, "volumes")
-        self._removers = ThreadPoolExecutor(2, "removers")  # and who takes his time must not hold up a clone
+        self._threads = SharedThreads(8, "volumes", each=2)
+        self._removers = SharedThreads(4, "removers", each=1)  # and who takes his time must not hold up a clone
 
     def use(self, driver: Driver, wal_root: Path | None) -> None:
         """How volumes are made from now on, known when the file system is there to be asked.
@@ -80,13 +80,14 @@ class Volumes:
     @asynccontextmanager
     async def new(self, volume: VolumeId, record: VolumeRecord, owner: Identity) -> AsyncIterator["NewVolume"]:
         """A volume to fill: at the end of the block it exists, whole and synced; after a failure nothing does."""
-        made = NewVolume(self.folder(volume), self.driver, owner, apart=self._wal_root is not None)
+        project = record.project_id
+        made = NewVolume(self.folder(volume), self.driver, owner, apart=self._wal_root is not None, project=project)
         try:
-            await self.work(lambda: made.begin(record))
+            await self.work(lambda: made.begin(record), project)
             yield made
-            await self.work(made.publish)
+            await self.work(made.publish, project)
         except BaseException:
-            await self.work(made.discard)
+            await self.work(made.discard, project)
             raise
 
     def move_wal(self, old: VolumeId, new: VolumeId) -> None:
@@ -100,19 +101,19 @@ class Volumes:
         fresh.rename(folder.data / "pg_wal")
         sync_folder(folder.data)  # a subvolume is not synced with the folder it is in
 
-    async def ensure_absent(self, volume: VolumeId) -> None:
+    async def ensure_absent(self, volume: VolumeId, project: ProjectId) -> None:
         """The volume, all that was begun of it and its archive are gone."""
-        await self.ensure_closed(volume)
-        await unbroken(lambda: remove_tree(self.archive(volume)), self._removers)
+        await self.ensure_closed(volume, project)
+        await self.remove(lambda: remove_tree(self.archive(volume)), project)
 
-    async def ensure_closed(self, volume: VolumeId) -> None:
+    async def ensure_closed(self, volume: VolumeId, project: ProjectId) -> None:
         """The volume is gone, and not its archive. There is time, as long as somebody waits."""
         hurry = Event()
-        await unbroken(lambda: self._drop(self.folder(volume), hurry), self._removers, hurry=hurry.set)
+        await self._removers.run(lambda: self._drop(self.folder(volume), hurry), project, hurry=hurry.set)
 
     async def ensure_tidy(self) -> None:
         """Nothing half made or half removed is left. Only for a start: nothing may be in the making."""
-        await self.work(self._tidy)
+        await unbroken(self._tidy)
 
     async def present(self) -> frozenset[VolumeId]:
         """The volumes that exist whole. Bases are none of them."""
@@ -138,13 +139,17 @@ class Volumes:
         """Nobody finds the volume any more; `ensure_closed` removes it."""
         hide(self.folder(volume).path)
 
-    async def work(self, blocking: Callable[[], T]) -> T:
-        """Run something long where it holds up nobody."""
-        return await unbroken(blocking, self._threads)
+    async def work(self, blocking: Callable[[], T], project: str) -> T:
+        """Run something long where it holds up nobody but the project."""
+        return await self._threads.run(blocking, project)
+
+    async def remove(self, blocking: Callable[[], T], project: str) -> T:
+        """The same for what removes something."""
+        return await self._removers.run(blocking, project)
 
     def close(self) -> None:
-        self._threads.shutdown()
-        self._removers.shutdown()
+        self._threads.close()
+        self._removers.close()
 
     def _drop(self, folder: VolumeFolder, hurry: Event) -> None:
         self.driver.remove(begun(folder.path))
@@ -172,12 +177,15 @@ class Volumes:
 class NewVolume:
     """A volume in the making, under another name and closed to its owner."""
 
-    def __init__(self, place: VolumeFolder, driver: Driver, owner: Identity, *, apart: bool) -> None:
+    def __init__(
+        self, place: VolumeFolder, driver: Driver, owner: Identity, *, apart: bool, project: ProjectId
+    ) -> None:
         self._place = place
         self._driver = driver
         self._owner = owner
         self._apart = apart
         self._opens = True
+        self.project_id = project
         self._making = VolumeFolder(begun(place.path), place.wal_apart)
 
     @property
@@ -201,32 +209,39 @@ class NewVolume:
         """The data of a data folder that may be in use, without its WAL."""
         self._driver.clone(source, self._making.data, self._owner)
 
-    def clone_wal(self, source: Path, names: Iterable[str]) -> None:
+    def clone_wal(self, source: Path, wanted: Iterable[str]) -> None:
         """These files of a `pg_wal`."""
         target = self._wal_folder()
         # By a descriptor: a tenant's code could put a link to a neighbour's folder in its place.
-        descriptor = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with opened_tenant_folder(source) as descriptor:
             held = Path(f"/proc/self/fd/{descriptor}")
-            for name in names:
+            for name in wanted:
                 self._driver.clone_file(held / name, target / name, self._owner)
-        finally:
-            os.close(descriptor)
 
     def clone_needed_wal(self, source: Path) -> ControlFile:
         """What the clone of a stopped server's data needs, found out from the clone itself."""
-        control = ControlFile.parse((self._making.data / CONTROL_FILE).read_bytes())
+        control = self._control()
         if control.shut_down:
             self.clone_wal(source, [control.first_segment])
         else:
-            self.clone_wal(source, wal.needed_from(control.first_segment, (path.name for path in source.iterdir())))
+            self.clone_wal_from(source, control.first_segment)
         return control
+
+    def _control(self) -> ControlFile:
+        try:
+            return control_files.read(self._making.data)
+        except FileNotFoundError as error:  # it is no file in the source, or the source has none
+            raise TenantFileError(f"The branch's files cannot be used: {CONTROL_FILE} is not there.") from error
+
+    def clone_wal_from(self, source: Path, first: str) -> None:
+        """The files of a `pg_wal` that a server reads which begins with this one."""
+        with opened_tenant_folder(source) as here:
+            present = names(here)
+        self.clone_wal(source, wal.needed_from(first, present))
 
     def write(self, name: str, text: str) -> None:
         """A small file of the data folder."""
-        path = self._making.data / name
-        write_atomically(path, text)
-        os.chown(path, self._owner.uid, self._owner.gid)
+        write_file(name, self._making.data, text.encode(), (self._owner.uid, self._owner.gid))
 
     def publish(self) -> None:
         if self._opens:

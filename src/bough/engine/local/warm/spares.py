@@ -81,7 +81,7 @@ class Spares:
         """Nothing of it is left."""
         await self._living.stop(EndpointId(name), at_once=True)
         await self._living.stop_unknown(VolumeId(name))
-        await self._volumes.ensure_absent(VolumeId(name))
+        await self._volumes.ensure_absent(VolumeId(name), ProjectId(name))
         await self._owners.release_when_empty(ProjectId(name))
         await self._living.forget_log(EndpointId(name))
 

@@ -1,0 +1,353 @@
+"""Row 2: what a tenant puts into its folders is not followed, not waited for and not read without bound, and holds no
+thread that others need.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import branch_world
+import world
+from bough import clock
+from bough.config import Settings
+from bough.engine.local import tenant_files
+from bough.engine.local.folders import Folders
+from bough.engine.local.isolation import traces
+from bough.engine.local.volumes import copying
+from bough.engine.port import EngineError, Readiness
+from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_folder, home_on
+from requires import require_root
+from security.planted import KINDS, SPARSE, as_tenant, bytes_read, link, plant, plant_deep, waits_ended
+
+PATIENCE = 60  # seconds: whoever still waits then waits for ever
+MOST_READ = 128 * 1024**2  # bytes; a clone of a new branch reads a fifth of it
+SECRET = b"the neighbour's secret"
+
+
+@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
+def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    require_root()
+    with home_on(request.param) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plain_settings() -> Iterator[Settings]:
+    require_root()
+    with home_folder(storage="plain") as made:
+        yield made
+
+
+@pytest.fixture
+async def home(settings: Settings) -> AsyncIterator[Home]:
+    async with Home.opened(settings) as opened:
+        with waits_ended(settings.home, PATIENCE):
+            yield opened
+
+
+@pytest.fixture
+async def plain_home(plain_settings: Settings) -> AsyncIterator[Home]:
+    async with Home.opened(plain_settings) as opened:
+        yield opened
+
+
+def uid_of(compute: Compute) -> int:
+    return compute.data.stat().st_uid
+
+
+async def refused_child(home: Home, parent: Compute) -> EngineError:
+    """What the engine says to a branch of it. Nothing of the branch is left, and nobody tries again."""
+    before = set(parent.volume.parent.iterdir())
+    read = bytes_read()
+    with pytest.raises(EngineError) as refusal:
+        async with asyncio.timeout(PATIENCE):
+            await home.child(parent)
+    assert bytes_read() - read < MOST_READ
+    assert not refusal.value.transient
+    assert set(parent.volume.parent.iterdir()) == before
+    home.computes.pop()
+    return refusal.value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_control_file_that_is_none_ends_the_branch_with_a_sentence(home: Home, kind: str) -> None:
+    parent = await home.branch()
+    plant(kind, parent.data / "global" / "pg_control", uid_of(parent))
+    assert "global/pg_control" in (await refused_child(home, parent)).public
+    async with asyncio.timeout(PATIENCE):
+        assert await home.engine.size(parent.spec.volume_id) is not None
+        assert await home.engine.written_until(parent.spec.volume_id) is None
+
+
+async def test_pipes_of_some_tenants_keep_nobody_else_from_branches_and_projects(home: Home) -> None:
+    hostile = [await home.branch() for _ in range(4)]
+    other = await home.branch()
+    for parent in hostile:
+        plant("link to a pipe", parent.data / "global" / "pg_control", uid_of(parent))
+    async with asyncio.timeout(PATIENCE):
+        attacks = [asyncio.create_task(home.child(parent)) for parent in hostile]
+        await asyncio.sleep(0)  # they are first
+        await home.child(other)
+        await home.branch()
+        outcomes = await asyncio.gather(*attacks, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [EngineError] * 4
+
+
+async def test_a_folder_that_leads_to_a_neighbour_is_not_gone_into(home: Home) -> None:
+    victim, parent = await home.branch(), await home.branch()
+    link(parent.data / "global", victim.data / "global", uid_of(parent))
+    assert "global" in (await refused_child(home, parent)).public
+
+
+async def test_nothing_of_a_neighbour_comes_into_a_branch(home: Home) -> None:
+    victim, parent = await home.branch(), await home.branch()
+    (victim.data / "base" / "secret").write_bytes(SECRET)
+    link(parent.data / "base" / "5" / "1259", victim.data / "base" / "secret", uid_of(parent))
+    link(parent.data / "pg_xact", victim.data / "base", uid_of(parent))
+    child = await home.child(parent)
+    files = [path for path in child.data.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not any(SECRET in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("kind", ["link to a pipe", "pipe", "huge file"])
+async def test_a_label_that_is_none_ends_the_branch_with_a_sentence(home: Home, kind: str) -> None:
+    parent = await home.branch()
+    plant(kind, parent.data / "backup_label", uid_of(parent))
+    assert "backup_label" in (await refused_child(home, parent)).public
+
+
+async def test_a_pipe_where_we_write_the_label_is_not_waited_for(home: Home) -> None:
+    """The copy of a running branch has a label until its server has started; so has a copy of that."""
+    running = await home.compute()
+    waiting = await home.child(running)
+    plant("pipe", waiting.data / ".backup_label.new", uid_of(waiting))
+    async with asyncio.timeout(PATIENCE):
+        child = await home.child(waiting)
+    assert (child.data / "backup_label").is_file()
+    assert (child.data / "backup_label").stat().st_uid == uid_of(child)
+    assert await child.run() is Readiness.READY
+
+
+@pytest.mark.parametrize("kind", ["link to a pipe", "pipe"])
+async def test_wal_is_looked_for_where_we_put_it(home: Home, kind: str) -> None:
+    """Where it is beside the data, the link in the data folder is not asked."""
+    parent = await home.branch()
+    plant(kind, parent.data / "pg_wal", uid_of(parent))
+    is_apart = home.engine._folders.wal is not None
+    async with asyncio.timeout(PATIENCE):
+        if is_apart:
+            assert await (await home.child(parent)).run() is Readiness.READY
+        else:
+            assert "pg_wal" in (await refused_child(home, parent)).public
+
+
+@pytest.mark.parametrize("kind", ["pipe", "huge file"])
+async def test_segments_that_are_none_are_not_archived(home: Home, kind: str) -> None:
+    """A volume that goes archives what is left of its WAL; its history can be kept and thrown away."""
+    parent = await home.compute()
+    await parent.suspend()
+    wal = home.engine._volumes.wal(parent.spec.volume_id)
+    archive = home.engine._volumes.archive(parent.spec.volume_id)
+    segment = "0000000100000000000000F0"
+    plant(kind, wal / segment, uid_of(parent))
+    plant(kind, archive / "0000000100000000000000F1", uid_of(parent))
+    plant("folder", archive / ".0000000100000000000000F2.new", uid_of(parent))
+    volume, project = parent.spec.volume_id, parent.spec.project_id
+    read = bytes_read()
+    async with asyncio.timeout(PATIENCE):
+        await home.engine.keep_history(volume, clock.now(), bases=False)
+        await home.engine.retire(project, volume)
+        await home.engine.ensure_absent(project, volume)
+    assert bytes_read() - read < MOST_READ
+    assert not archive.exists()
+
+
+@pytest.mark.parametrize("kind", ["link to a pipe", "pipe", "folder", "huge file"])
+async def test_a_pid_file_that_is_none_is_nobodys(plain_home: Home, kind: str) -> None:
+    home = plain_home
+    compute = await home.compute()
+    await compute.suspend()
+    plant(kind, compute.data / "postmaster.pid", uid_of(compute))
+    async with asyncio.timeout(PATIENCE):
+        assert await compute.address() is None
+        assert compute.spec.endpoint_id not in (await home.engine.observe()).running
+        child = await home.child(compute)
+        await compute.suspend()
+    assert not os.path.lexists(child.data / "postmaster.pid")
+    assert await child.run() is Readiness.READY
+
+
+async def test_a_deep_and_wide_tree_is_refused_and_removed(home: Home, long: bool) -> None:
+    parent = await home.branch()
+    many = 200_000 if long else 2_000
+    as_tenant(uid_of(parent), 'cd "$1" && seq -f "w%.0f" "$2" | xargs touch', parent.data / "base", many)
+    plant_deep(parent.data / "base", 1500, uid_of(parent))
+    if home.engine._volumes.driver.name != "btrfs":  # a snapshot goes through no tree
+        assert "nest" in (await refused_child(home, parent)).public
+    assert (await home.engine.size(parent.spec.volume_id) or 0) > 0
+    await parent.absent()
+    assert not parent.volume.exists()
+
+
+async def test_more_names_than_a_tree_may_have_are_refused(plain_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = await plain_home.branch()
+    monkeypatch.setattr(copying, "MOST_NAMES", 300)
+    assert "more than 300" in (await refused_child(plain_home, parent)).public
+
+
+async def test_holes_stay_holes(home: Home) -> None:
+    """A tenant's file without blocks costs a copy of it none."""
+    parent = await home.branch()
+    hollow = parent.data / "base" / "5" / "hollow"
+    as_tenant(uid_of(parent), 'truncate -s 256M "$1" && printf x >> "$1"', hollow)
+    child = await home.child(parent)
+    copied = child.data / "base" / "5" / "hollow"
+    assert copied.stat().st_size == 256 * 1024**2 + 1
+    assert copied.stat().st_blocks * 512 < 1024**2
+    with copied.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        assert file.read() == b"x"
+
+
+def test_a_file_that_grows_is_copied_as_far_as_it_was_seen(tmp_path: Path) -> None:
+    (tmp_path / "from").write_bytes(b"seen")
+    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("wb") as target:
+        seen = os.fstat(source.fileno())
+        (tmp_path / "from").write_bytes(b"seen, and more, for ever")
+        copying.copy_bytes(source.fileno(), target.fileno(), seen)
+    assert (tmp_path / "to").read_bytes() == b"seen"
+
+
+async def test_the_operation_says_what_is_wrong_and_others_go_on() -> None:
+    """Through the API: once, with a sentence, and without an error of the server."""
+    require_root()
+    async with world.platform() as platform:
+        made = await platform.ready_project()
+        await branch_world.suspend(platform, made)
+        [data] = Folders(platform.settings).volumes.glob("*/data")
+        plant("link to a sparse file", data / "global" / "pg_control", data.stat().st_uid)
+        read = bytes_read()
+        begun = await branch_world.begin_branch(platform, made)
+        await platform.settle()
+        assert bytes_read() - read < MOST_READ
+        operations = {each.id: each for each in await platform.operations(made["project"]["id"])}
+        first = operations[begun["operations"][0]["id"]]
+        assert first.status == "failed"
+        assert "global/pg_control" in (first.error or "")
+        assert await platform.query(await platform.ready_project(), "select 1") == 1
+
+
+class Gate:
+    """Work that waits at it, and how much of it is there."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._reached = threading.Event()
+        self._lock = threading.Lock()
+        self.waiting = self.most = 0
+
+    def wait(self) -> None:
+        with self._lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+        self._reached.set()
+        assert self._open.wait(PATIENCE)
+        with self._lock:
+            self.waiting -= 1
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._reached.wait, PATIENCE)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.open()
+
+
+async def test_long_copies_of_one_project_leave_threads_to_others(
+    plain_home: Home, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = await plain_home.branch(), await plain_home.branch()
+    parents = [slow, *[await plain_home.child(slow) for _ in range(7)]]  # each has a lock of its own
+    sources = {parent.data for parent in parents}
+    driver = plain_home.engine._volumes.driver
+    clone = type(driver).clone
+
+    def held(driver: Any, source: Path, target: Path, owner: Any) -> None:
+        if source in sources:
+            gate.wait()
+        clone(driver, source, target, owner)
+
+    monkeypatch.setattr(type(driver), "clone", held)
+    async with asyncio.timeout(PATIENCE):
+        copies = [asyncio.create_task(plain_home.child(parent)) for parent in parents]
+        await gate.reached()
+        await plain_home.child(other)
+        await plain_home.branch()
+        gate.open()
+        await asyncio.gather(*copies)
+    assert gate.most == 2
+
+
+async def test_long_removals_of_one_project_leave_threads_to_others(
+    plain_home: Home, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = await plain_home.branch()
+    owned = [slow, *[await plain_home.child(slow) for _ in range(3)]]
+    other = await plain_home.branch()
+    names = {compute.volume.name for compute in owned}
+    driver = plain_home.engine._volumes.driver
+    remove = type(driver).remove
+
+    def held(driver: Any, path: Path, hurry: Any = None) -> None:
+        if path.name.removesuffix(".dropping") in names and path.exists():
+            gate.wait()
+        remove(driver, path, hurry)
+
+    monkeypatch.setattr(type(driver), "remove", held)
+    async with asyncio.timeout(PATIENCE):
+        removals = [asyncio.create_task(compute.absent()) for compute in reversed(owned[1:])]
+        await gate.reached()
+        await other.absent()
+        gate.open()
+        await asyncio.gather(*removals)
+    assert gate.most == 1
+
+
+def test_a_deep_folder_of_a_user_that_goes_is_removed() -> None:
+    """In a folder where everybody may leave files, and many folders in one another."""
+    require_root()
+    uid, place = 254_321, Path("/dev/shm") / f"deep-{os.getpid()}"
+    as_tenant(uid, 'mkdir "$1"', place)
+    plant_deep(place, 1500, uid)
+    traces.forget_files(uid)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("kind", ["link to a sparse file", "pipe", "folder", "huge file"])
+def test_the_helper_reads_regular_files_within_their_limit(tmp_path: Path, kind: str) -> None:
+    """Also where everything runs as one user."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"x" * 100)
+    assert tenant_files.read_file("a/file", tmp_path, 100) == b"x" * 100
+    with pytest.raises(tenant_files.TenantFileError, match="more than the 99"):
+        tenant_files.read_file("a/file", tmp_path, 99)
+    plant(kind, tmp_path / "a" / "file", os.geteuid())
+    with pytest.raises(tenant_files.TenantFileError):
+        tenant_files.read_file("a/file", tmp_path, 100)
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(tenant_files.TenantFileError):
+        tenant_files.file_status("b/file", tmp_path)
+    with suppress(FileNotFoundError):
+        assert (tmp_path / "a" / "file.aim").stat().st_size in (0, SPARSE)
