@@ -7,6 +7,7 @@ from bough.engine.local import space
 from bough.engine.local.computes import session
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
+from bough.engine.local.computes.session import Limits
 from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
 from bough.engine.local.folders import Folders
@@ -29,7 +30,7 @@ class Looking:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return None
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=session.MEASURE) as ours:
             logical_bytes, position = await ours.logical_bytes(), await ours.position()
         # In this order: when it is restarted in between, what the new run took is less than what is known of the old.
         # The other way round all that the old one took would count again, as the new one's.
@@ -52,23 +53,23 @@ class Looking:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return None
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=session.MEASURE) as ours:
             return await ours.stored_bytes()
 
     async def contents(self, endpoint: EndpointId) -> Contents | None:
         sockets = await self._living.sockets(endpoint)
-        return None if sockets is None else await self.into(sockets)
+        return None if sockets is None else await self.into(sockets, session.LOOK)
 
-    async def into(self, sockets: Path) -> Contents:
+    async def into(self, sockets: Path, limits: Limits = session.CHANGE) -> Contents:
         """The same of the compute that listens there."""
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=limits) as ours:
             return await ours.contents()
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return False
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=session.LOOK) as ours:
             return await ours.is_busy()
 
     async def observe(self) -> Observation:
