@@ -4,7 +4,7 @@ One that has used it up is read-only until it has room again; one that is far ov
 branch stood is kept, so that a larger plan helps it at once, also while it sleeps.
 """
 
-import asyncio
+from dataclasses import dataclass
 
 from bough import clock, log
 from bough.config import Settings
@@ -12,16 +12,16 @@ from bough.control import telling
 from bough.control.activity import Activity
 from bough.control.allowances import Allowances
 from bough.domain.allowance import Fullness, fullness
-from bough.domain.endpoint import Endpoint, EndpointType
+from bough.domain.endpoint import EndpointType
 from bough.domain.operation import OperationAction, Reach, Touch
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import Engine
 from bough.errors import Busy
-from bough.ids import EndpointId
+from bough.ids import EndpointId, ProjectId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
 from bough.store.allowances import Stored
 from bough.store.store import Store
-from bough.tasks.patience import Patience
+from bough.tasks.looks import Looks
 
 AT_ONCE = 4
 MOST = 50  # in one go: each is a session of its own
@@ -30,6 +30,12 @@ LONGEST_PAUSE = 60.0  # seconds
 REQUEST_ID = "keep-storage"
 
 logger = log.get(room="tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    id: EndpointId
+    project_id: ProjectId
 
 
 class KeepStorage:
@@ -54,42 +60,43 @@ class KeepStorage:
         self._is_new = True  # while we were away nobody told us which were in use
         self._next: dict[EndpointId, float] = {}  # when it is worth a look
         self._told: dict[EndpointId, tuple[object, ...]] = {}  # how they stood when gateways were told of it
-        self._patience = Patience()
+        self._looks: Looks[_Due] = Looks(AT_ONCE, self._measure, lambda each: activity.unmeasured([each.id]))
 
     async def run(self) -> str:
-        changed = await self._measure_used()
-        async with self._store.read() as rows:
-            without_room = await rows.allowances.full()
-        for held in without_room:
-            changed += await self._judge(held, held.stored_bytes or 0)
-        if changed or without_room or self._told:
-            await self._tell()
+        changed = await self._looks.while_due(self._due, self.every)
+        changed += await self._keep_full()
         return f"changed what may be written in {changed} branches" if changed else ""
 
-    async def _measure_used(self) -> int:
+    async def _keep_full(self) -> int:
+        """Those without room, asleep or not, by what was measured of them last."""
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_ids()
-        used = active if self._is_new else self._activity.take_unmeasured() & active
+            without_room = await rows.allowances.full()
+        changed = sum([await self._judge(held, held.stored_bytes or 0) for held in without_room])
+        if changed or without_room or self._told:
+            await self._tell()
+        return changed
+
+    async def _due(self) -> list[_Due]:
+        if self._looks.are_under_way:  # one takes long: what follows the looks does not wait for it
+            await self._keep_full()
+        async with self._store.read() as rows:
+            active = await rows.endpoints.active_owners()
+        used = set(active) if self._is_new else self._activity.take_unmeasured() & active.keys()
         now = clock.monotonic()
-        due = [each for each in used if self._next.get(each, 0.0) <= now and self._patience.has(each)]
+        due = [each for each in used if self._next.get(each, 0.0) <= now and self._looks.may_look(each)]
         due = sorted(due, key=lambda each: self._next.get(each, 0.0))[:MOST]
         self._activity.unmeasured(used.difference(due))
         self._is_new = False
         self._next = {each: at for each, at in self._next.items() if each in active}
-        gate = asyncio.Semaphore(AT_ONCE)
+        return [_Due(each, active[each]) for each in due]
 
-        async def measure(endpoint_id: EndpointId) -> bool:
-            async with gate:
-                return await self._measure(endpoint_id)
-
-        return sum(await asyncio.gather(*map(measure, due)))
-
-    async def _measure(self, endpoint_id: EndpointId) -> bool:
+    async def _measure(self, due: _Due) -> bool:
+        endpoint_id = due.id
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.living(endpoint_id)
         if endpoint is None or endpoint.type is not EndpointType.READ_WRITE:
             return False
-        stored = await self._stored(endpoint)
+        stored = await self._engine.stored(endpoint.id)
         if stored is None:
             return False
         async with self._store.read() as rows:
@@ -99,15 +106,6 @@ class KeepStorage:
         left = (self._allowances.plan(held).storage_bytes - stored) / FASTEST
         self._next[endpoint_id] = clock.monotonic() + min(max(left, 0.0), LONGEST_PAUSE)
         return await self._judge(held, stored)
-
-    async def _stored(self, endpoint: Endpoint) -> int | None:
-        try:
-            return await self._engine.stored(endpoint.id)
-        except EngineError as error:
-            logger.warning("storage_not_measured", endpoint_id=endpoint.id, reason=error.public)
-            self._patience.lose(endpoint.id)
-            self._activity.unmeasured([endpoint.id])
-            return None
 
     async def _judge(self, held: Stored, stored: int) -> bool:
         """Whether the branch may write more, or less, than before."""
