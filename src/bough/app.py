@@ -206,7 +206,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         KeepTransfers(settings, store=store, queue=queue, activity=activity, allowances=allowances),
     )
     # Each by itself: as long as a compute that does not answer is waited for, its task goes on with the others.
-    contents = ReadContents(store, engine, queue, activity)
+    contents = ReadContents(store, engine, queue, activity, settings.plan)
     idle = SuspendIdle(settings, store, engine, queue, activity)
     storage = KeepStorage(settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances)
     compute_tasks = (KeepReplicas(store, engine, queue), MeasureBranches(store, engine, figures, activity))
@@ -220,6 +220,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             workers=settings.operation_workers,
             urgent_workers=settings.wakes_at_once,
             doors=GatewayDoors(settings.gateway_folder, activity),
+            plans=settings.plan,
         ),
         loops=(
             Loop(store, tasks),

@@ -110,8 +110,12 @@ async def listening(folder: Path, script: Script) -> AsyncIterator[list[Line]]:
         await asyncio.gather(*serving, return_exceptions=True)
 
 
-def answering(columns: Sequence[tuple[str, int]], rows: Callable[[Line], Awaitable[None]]) -> Script:
+def answering(
+    columns: Sequence[tuple[str, int]], rows: Callable[[Line], Awaitable[None]], parameters: Sequence[int] = ()
+) -> Script:
     """Greets as Postgres, describes what it was asked for by these columns, and has the other say the rows."""
+
+    taken = message(b"t", struct.pack(f"!H{len(parameters)}I", len(parameters), *parameters))
 
     async def script(line: Line) -> None:
         await line.send(GREETING)
@@ -120,7 +124,7 @@ def answering(columns: Sequence[tuple[str, int]], rows: Callable[[Line], Awaitab
                 case b"P":
                     await line.send(message(b"1"))
                 case b"D":
-                    await line.send(message(b"t", struct.pack("!H", 0)) + description(columns))
+                    await line.send(taken + description(columns))
                 case b"B":
                     await line.send(message(b"2"))
                 case b"E":

@@ -8,7 +8,7 @@ import pytest
 
 from bough.engine.local.computes import session
 from bough.engine.local.computes.session import Session
-from bough.engine.port import EngineError
+from bough.engine.port import MOST_LISTED, EngineError
 from security import fake_server
 from security.fake_server import BOOL, BYTES, INT8, TEXT, TEXTS, Line, Script, authentication, message, parameter, row
 from short_folders import short_folder
@@ -26,6 +26,7 @@ ROLE_COLUMNS = (
     ("owner", BYTES),
     ("total", INT8),
 )
+LISTING = (TEXTS, INT8, TEXTS, INT8)  # the parameters of the question for roles and databases
 
 
 @pytest.fixture
@@ -145,11 +146,20 @@ async def test_what_has_another_shape_is_an_error_in_words(folder: Path, ask: st
     await refused(folder, fake_server.answering([("a", TEXT), ("b", TEXT)], rows), ask)
 
 
+@pytest.mark.parametrize("total", [0, 1, -1])
+async def test_nobody_tells_more_roles_than_were_asked_for(folder: Path, total: int) -> None:
+    async def rows(line: Line) -> None:
+        for number in range(MOST_LISTED + 1):
+            await line.send(row(b"role", b"r%d" % number, b"\1", None, None, None, struct.pack("!q", total)))
+
+    await refused(folder, fake_server.answering(ROLE_COLUMNS, rows, LISTING), "contents")
+
+
 async def test_a_name_is_no_longer_than_postgres_makes_it(folder: Path) -> None:
     async def rows(line: Line) -> None:
         await line.send(row(b"role", b"x" * 64, b"\1", None, None, None, struct.pack("!q", 1)))
 
-    await refused(folder, fake_server.answering(ROLE_COLUMNS, rows), "contents")
+    await refused(folder, fake_server.answering(ROLE_COLUMNS, rows, LISTING), "contents")
 
 
 @pytest.mark.parametrize("verifier", [b"SCRAM-SHA-256$" + b"9" * 900, b"SCRAM-SHA-256$4096:x", b"md5", b"plain"])
@@ -162,7 +172,7 @@ async def test_a_verifier_that_is_none_opens_nothing(folder: Path, verifier: byt
         return role.verifier
 
     async with (
-        fake_server.listening(folder, fake_server.answering(ROLE_COLUMNS, rows)),
+        fake_server.listening(folder, fake_server.answering(ROLE_COLUMNS, rows, LISTING)),
         session.opened(folder) as ours,
     ):
         assert await read(ours) is None

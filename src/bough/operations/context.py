@@ -15,7 +15,7 @@ from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations import contents
-from bough.operations.contents import Look
+from bough.operations.contents import Look, Plans
 from bough.operations.doors import Doors, NoDoors
 from bough.store.store import Rows, Store
 
@@ -24,11 +24,19 @@ logger = log.get(room="operations")
 
 
 class Context:
-    def __init__(self, store: Store, engine: Engine, operation: Operation, doors: Doors | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        operation: Operation,
+        doors: Doors | None = None,
+        plans: Plans | None = None,
+    ) -> None:
         self._store = store
         self.doors: Doors = doors or NoDoors()
         self.engine = engine
         self._operation = operation
+        self._plans = plans
 
     def read(self) -> AbstractAsyncContextManager[Rows]:
         return self._store.read()
@@ -36,7 +44,7 @@ class Context:
     async def look_at_contents(self, endpoint: Endpoint) -> Look | None:
         """What is to be written of it before its compute is gone. One that cannot be asked is let go."""
         try:
-            return await contents.look(self._store, self.engine, endpoint)
+            return await contents.look(self._store, self.engine, endpoint, self._plans)
         except EngineError as error:
             logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
             return None

@@ -23,6 +23,7 @@ from bough.errors import PlatformError
 from bough.ids import ProjectId
 from bough.operations import metrics
 from bough.operations.action import Action, key_of
+from bough.operations.contents import Plans
 from bough.operations.context import Context
 from bough.operations.doors import Doors
 from bough.operations.events import Events
@@ -62,11 +63,13 @@ class Runner:
         workers: int,
         urgent_workers: int = 1,
         doors: Doors | None = None,
+        plans: Plans | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._events = events
         self._doors = doors
+        self._plans = plans
         self._actions = {action.key(): action for action in actions}
         self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
         self._running: dict[bool, dict[asyncio.Task[None], _Work]] = {True: {}, False: {}}
@@ -167,7 +170,7 @@ class Runner:
 
     async def _one_step(self, operation: Operation) -> Operation:
         action = self._actions[key_of(operation)](operation)
-        ctx = Context(self._store, self._engine, operation, self._doors)
+        ctx = Context(self._store, self._engine, operation, self._doors, self._plans)
         try:
             if operation.undoing:
                 return await self._undo_one(action, ctx)

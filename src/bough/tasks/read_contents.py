@@ -5,7 +5,7 @@ One that was not seen running before is read too: it may have crashed before it 
 
 from dataclasses import dataclass
 
-from bough import clock
+from bough import clock, log
 from bough.control.activity import Activity
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import OperationAction
@@ -14,7 +14,7 @@ from bough.errors import Busy
 from bough.ids import EndpointId, ProjectId
 from bough.operations import contents
 from bough.operations.action import Wish
-from bough.operations.contents import Look
+from bough.operations.contents import Look, Plans
 from bough.operations.queue import Queue
 from bough.postgres.hba import NAMES_EVERY_ROLE_BEFORE
 from bough.store.store import Store
@@ -22,6 +22,8 @@ from bough.tasks.looks import Looks
 
 AT_ONCE = 4
 MOST = 50  # in one go: each is a session of its own
+
+logger = log.get(room="tasks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,15 @@ class _Due:
 class ReadContents:
     every = 2.0
 
-    def __init__(self, store: Store, engine: Engine, queue: Queue, activity: Activity) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, queue: Queue, activity: Activity, plans: Plans | None = None
+    ) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue
         self._activity = activity
+        self._plans = plans
+        self._beyond: dict[EndpointId, tuple[int, int]] = {}  # roles and databases beyond the limit, as was told
         self._known: frozenset[EndpointId] = frozenset()
         self._read: dict[EndpointId, float] = {}
         self._looks: Looks[_Due] = Looks(AT_ONCE, self._read_one, lambda each: activity.unread([each.id]))
@@ -53,6 +59,7 @@ class ReadContents:
         due = sorted(filter(self._looks.may_look, unread), key=self._read_at)[:MOST]
         self._known = frozenset(active)
         self._activity.unread(unread - set(due))
+        self._beyond = {endpoint_id: beyond for endpoint_id, beyond in self._beyond.items() if endpoint_id in active}
         self._read = {endpoint_id: at for endpoint_id, at in self._read.items() if endpoint_id in active}
         return [_Due(endpoint_id, active[endpoint_id]) for endpoint_id in due]
 
@@ -67,10 +74,11 @@ class ReadContents:
             endpoint = await rows.endpoints.living(endpoint_id)
         if endpoint is None:
             return False
-        seen = await contents.look(self._store, self._engine, endpoint)
+        seen = await contents.look(self._store, self._engine, endpoint, self._plans)
         if seen is None:
             self._activity.unread([endpoint_id])  # until it can be asked, or sleeps
             return False
+        self._tell_beyond(endpoint_id, seen)
         if not seen.differs:
             return False
         async with self._store.transaction() as rows:
@@ -83,6 +91,12 @@ class ReadContents:
             self._activity.changed(each.id)
             await self._let_in(each, seen)
         return True
+
+    def _tell_beyond(self, endpoint_id: EndpointId, seen: Look) -> None:
+        beyond = (seen.now.unlisted_roles, seen.now.unlisted_databases)
+        if beyond != self._beyond.get(endpoint_id, (0, 0)):
+            logger.warning("contents_beyond_limit", endpoint_id=endpoint_id, roles=beyond[0], databases=beyond[1])
+        self._beyond[endpoint_id] = beyond
 
     async def _let_in(self, endpoint: Endpoint, seen: Look) -> None:
         """Where the server's files name every role, new ones cannot enter before they are written anew."""

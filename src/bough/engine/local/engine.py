@@ -39,12 +39,14 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.local.warm.pool import Shape, WarmPool
 from bough.engine.local.warm.spares import Spares
 from bough.engine.port import (
+    ALL_LISTED,
     Address,
     Capabilities,
     Contents,
     EngineError,
     Following,
     Kept,
+    Listing,
     Observation,
     Origin,
     Readiness,
@@ -269,8 +271,8 @@ class LocalEngine:
     async def following(self, endpoint: EndpointId) -> Following | None:
         return await self._standings.following(endpoint)
 
-    async def contents(self, endpoint: EndpointId) -> Contents | None:
-        return await self._looking.contents(endpoint)
+    async def contents(self, endpoint: EndpointId, listing: Listing = ALL_LISTED) -> Contents | None:
+        return await self._looking.contents(endpoint, listing)
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         return await self._looking.is_busy(endpoint)

@@ -7,12 +7,11 @@ from bough.engine.local import space
 from bough.engine.local.computes import session
 from bough.engine.local.computes.handover import is_spare
 from bough.engine.local.computes.living import Living
-from bough.engine.local.computes.session import Limits
 from bough.engine.local.computes.sizing import Sizes
 from bough.engine.local.computes.standings import Standings
 from bough.engine.local.folders import Folders
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import Contents, Observation, Usage
+from bough.engine.port import Contents, Listing, Observation, Usage
 from bough.ids import EndpointId
 
 
@@ -56,13 +55,16 @@ class Looking:
         async with session.opened(sockets, limits=session.MEASURE) as ours:
             return await ours.stored_bytes()
 
-    async def contents(self, endpoint: EndpointId) -> Contents | None:
+    async def contents(self, endpoint: EndpointId, listing: Listing) -> Contents | None:
         sockets = await self._living.sockets(endpoint)
-        return None if sockets is None else await self.into(sockets, session.LOOK)
+        if sockets is None:
+            return None
+        async with session.opened(sockets, limits=session.LOOK) as ours:
+            return await ours.contents(listing)
 
-    async def into(self, sockets: Path, limits: Limits = session.CHANGE) -> Contents:
-        """The same of the compute that listens there."""
-        async with session.opened(sockets, limits=limits) as ours:
+    async def into(self, sockets: Path) -> Contents:
+        """The same of the compute that listens there. Somebody waits for it, so it is waited for."""
+        async with session.opened(sockets) as ours:
             return await ours.contents()
 
     async def is_busy(self, endpoint: EndpointId) -> bool:

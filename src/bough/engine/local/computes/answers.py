@@ -5,11 +5,13 @@ Whatever does not have the type and the size that Postgres gives it is a ValueEr
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from bough.chunks import chunks
 from bough.domain.lsn import is_lsn
-from bough.engine.port import DatabaseNow, RoleNow
+from bough.engine.port import Contents, DatabaseNow, RoleNow
 from bough.postgres import secret, wal
 from bough.postgres.backup import BackupEnd
 from bough.postgres.position import Position
@@ -79,6 +81,37 @@ def verifier(value: object) -> str | None:
         return None
     told = text(value, secret.MOST_OF_A_VERIFIER)
     return told if secret.is_scram(told) or _MD5.fullmatch(told) else None
+
+
+def is_text(*names: bytes | None) -> bool:
+    """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
+    try:
+        for each in names:
+            (each or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+async def contents(found: Sequence[Any], most: Mapping[str, int]) -> Contents:
+    """No more of each kind than was asked for, and no name twice."""
+    named: dict[str, dict[str, Any]] = {kind: {} for kind in most}
+    totals = dict.fromkeys(most, 0)
+    told = dict.fromkeys(most, 0)
+    async for rows in chunks(found):
+        for row in rows:
+            kind = row["kind"]
+            totals[kind], told[kind] = number(row["total"]), told[kind] + 1
+            if is_text(row["name"], row["owner"]):
+                named[kind][name(row["name"]).decode()] = role(row) if kind == "role" else database(row)
+    if any(told[kind] > most[kind] or totals[kind] < told[kind] for kind in most):
+        raise ValueError("other rows than were asked for")
+    return Contents(
+        roles=tuple(named["role"].values()),
+        databases=tuple(named["database"].values()),
+        unlisted_roles=totals["role"] - told["role"],
+        unlisted_databases=totals["database"] - told["database"],
+    )
 
 
 def role(row: Any) -> RoleNow:

@@ -21,9 +21,10 @@ import asyncpg
 
 from bough import clock, log
 from bough.engine.local.computes import answers
+from bough.engine.local.computes.answers import is_text
 from bough.engine.local.computes.limited_connection import LimitedLoop, LimitedProtocol
 from bough.engine.local.computes.message_heads import Size
-from bough.engine.port import Contents, EngineError
+from bough.engine.port import ALL_LISTED, Contents, EngineError, Listing
 from bough.engine.spec import DatabaseSpec
 from bough.postgres import (
     ADMIN,
@@ -77,7 +78,7 @@ _WRONG_SETTINGS = """
 """
 _WAITING_SETTINGS = "select name::text from pg_catalog.pg_settings where pending_restart"
 _CONTENTS = f"{roles.READ} union all {databases.READ}"  # in one question: a new project waits for each
-_NOW = f"{roles.NOW} union all {databases.NOW} order by 1, 2"
+_NOW = f"({roles.NOW}) union all ({databases.NOW}) order by 1, 2"
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
 _SETTINGS = {
@@ -102,6 +103,9 @@ _SETTINGS = {
 _SETTINGS_OF_17 = {"transaction_timeout": "0"}  # before, nobody knows it and would let us in with it
 
 
+__all__ = ["CHANGE", "LOOK", "MEASURE", "Limits", "Session", "is_text", "opened"]
+
+
 class Session:
     def __init__(self, connection: Any, protocol: LimitedProtocol, seconds: float) -> None:
         self._connection = connection
@@ -112,7 +116,9 @@ class Session:
         self, verifiers: Mapping[str, str], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
     ) -> None:
         """Roles, then the databases they own. In a fresh volume the template's spares are taken over."""
-        present, names = _contents(await self.rows(_CONTENTS))
+        role_names = [*verifiers, SPARE_ROLE]
+        database_names = [*(database.name for database in wished_databases), SPARE_DATABASE]
+        present, names = _contents(await self.rows(_CONTENTS, role_names, database_names))
         plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
         if plan:
             await self._execute(";\n".join(plan))
@@ -164,13 +170,10 @@ class Session:
         found: list[Any] = await self._answer(self._connection.fetch(question, *given))
         return found
 
-    async def contents(self) -> Contents:
-        """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
-        found = [row for row in await self.rows(_NOW) if is_text(row["name"], row["owner"])]
-        return Contents(
-            roles=tuple(answers.role(row) for row in found if row["kind"] == "role"),
-            databases=tuple(answers.database(row) for row in found if row["kind"] == "database"),
-        )
+    async def contents(self, listing: Listing = ALL_LISTED) -> Contents:
+        most = {"role": listing.roles, "database": listing.databases}
+        found = await self.rows(_NOW, listing.known_roles, listing.roles, listing.known_databases, listing.databases)
+        return await answers.contents(found, most)
 
     async def is_busy(self) -> bool:
         return answers.truth(await self._value(activity.IS_BUSY))
@@ -210,15 +213,6 @@ class Session:
         self._protocol.renew()
         async with asyncio.timeout(self._seconds):
             return await _understood(asked)
-
-
-def is_text(*names: bytes | None) -> bool:
-    try:
-        for name in names:
-            (name or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str]]:
