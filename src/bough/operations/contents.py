@@ -11,6 +11,7 @@ come the oldest. A gateway lets in nobody whose role has no row.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from bough import clock
 from bough.chunks import chunks
@@ -23,6 +24,7 @@ from bough.engine.spec import ComputeSpec
 from bough.ids import BranchId
 from bough.store.store import Rows, Store
 
+T = TypeVar("T", Role, Database)
 Plans = Callable[[str], Plan]  # by their names
 
 
@@ -70,8 +72,7 @@ async def look(store: Store, engine: Engine, endpoint: Endpoint, plans: Plans | 
     if now is None:
         return None
     differs = not (
-        await _is_same(map(_seen, before.roles), now.roles)
-        and await _is_same(map(_owned, before.databases), now.databases)
+        await _is_same(before.roles, now.roles, _seen) and await _is_same(before.databases, now.databases, _owned)
     )
     return Look(branch_id=endpoint.branch_id, known=before, now=now, differs=differs)
 
@@ -90,10 +91,12 @@ def _most(limit: int, present: int) -> int:
     return min(max(limit, present), MOST_LISTED)
 
 
-async def _is_same(present: Iterable[RoleNow | DatabaseNow], now: Sequence[RoleNow | DatabaseNow]) -> bool:
+async def _is_same(
+    present: Sequence[T], now: Sequence[RoleNow | DatabaseNow], told: Callable[[T], RoleNow | DatabaseNow]
+) -> bool:
     by_name = {each.name: each for each in now}
-    async for some in chunks(tuple(present)):
-        if any(by_name.pop(each.name, None) != each for each in some):
+    async for some in chunks(present):
+        if any(by_name.pop(each.name, None) != each for each in map(told, some)):
             return False
     return not by_name
 
