@@ -118,7 +118,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None], stopping: asyn
             await stack.aclose()
             await platform.parts.key_use.write(platform.parts.store)
             if computes_too:
-                await rest(platform.parts.store, platform.parts.engine)
+                await rest(platform.parts.store, platform.parts.engine, settings.plan)
             logger.info("stopped", computes_too=computes_too)
 
 

@@ -112,6 +112,11 @@ class Contents:
     unlisted_roles: int = 0  # that there are besides
     unlisted_databases: int = 0
 
+    def fits(self, listing: Listing) -> bool:
+        """Whether these are all, and no more than are wanted."""
+        is_all = not self.unlisted_roles and not self.unlisted_databases
+        return is_all and len(self.roles) <= listing.roles and len(self.databases) <= listing.databases
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
@@ -173,11 +178,8 @@ class Engine(Protocol):
         The parent goes on serving meanwhile. The origin is the same however often it is asked for.
         """
 
-    async def look_into(self, spec: BranchSpec) -> Contents:
-        """Roles and databases of a branch, by the compute that serves it or by one of its own for that moment.
-
-        Of more than `MOST_LISTED` only the oldest.
-        """
+    async def look_into(self, spec: BranchSpec, listing: Listing = ALL_LISTED) -> Contents:
+        """Roles and databases of a branch, by the compute that serves it or by one of its own for that moment."""
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
         """The change is made in the branch, by the compute that serves it or by one of its own for that moment.

@@ -68,7 +68,7 @@ async def look(store: Store, engine: Engine, endpoint: Endpoint, plans: Plans | 
     async with store.read() as rows:  # first: what the API changes after this is not written over
         before = await known(rows, endpoint.branch_id)
         plan = await rows.organizations.plan_of(endpoint.project_id) if plans else None
-    now = await engine.contents(endpoint.id, _listing(before, plans(plan) if plans and plan else None))
+    now = await engine.contents(endpoint.id, listing(before, plans, plan))
     if now is None:
         return None
     differs = not (
@@ -77,8 +77,9 @@ async def look(store: Store, engine: Engine, endpoint: Endpoint, plans: Plans | 
     return Look(branch_id=endpoint.branch_id, known=before, now=now, differs=differs)
 
 
-def _listing(before: Known, plan: Plan | None) -> Listing:
+def listing(before: Known, plans: Plans | None, name: str | None) -> Listing:
     """What has a row keeps it, also when the plan has become smaller."""
+    plan = plans(name) if plans and name else None
     return Listing(
         roles=_most(plan.roles if plan else MOST_LISTED, len(before.roles)),
         databases=_most(plan.databases if plan else MOST_LISTED, len(before.databases)),

@@ -10,7 +10,7 @@ from bough.domain.endpoint import Endpoint
 from bough.domain.history import HEAD, Target
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import Contents, Engine, EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
@@ -48,6 +48,13 @@ class Context:
         except EngineError as error:
             logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
             return None
+
+    async def look_into(self, spec: BranchSpec, branch_id: BranchId) -> Contents:
+        """What is in a volume, up to what the branch may have that gets it."""
+        async with self.read() as rows:
+            own = await contents.known(rows, branch_id)
+            plan = await rows.organizations.plan_of(spec.project_id) if self._plans else None
+        return await self.engine.look_into(spec, contents.listing(own, self._plans, plan))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:

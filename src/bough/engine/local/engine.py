@@ -216,16 +216,17 @@ class LocalEngine:
             await self._histories.drop_archive(volume)
             await self._owners.release_when_empty(project)
 
-    async def look_into(self, spec: BranchSpec) -> Contents:
+    async def look_into(self, spec: BranchSpec, listing: Listing = ALL_LISTED) -> Contents:
         install = await self._offer.pinned(spec.install)
         async with self._served(spec.volume_id):
             sockets = await self._living.settled(spec.volume_id)
             if sockets is not None:
-                return await self._looking.into(sockets)
-            if (seen := await self._histories.glances.take(spec.volume_id)) is not None:
+                return await self._looking.into(sockets, listing)
+            seen = await self._histories.glances.take(spec.volume_id)
+            if seen is not None and seen.fits(listing):
                 return seen
             async with self._private.on(spec, install) as own:
-                return await self._looking.into(own)
+                return await self._looking.into(own, listing)
 
     async def written_until(self, volume: VolumeId) -> str | None:
         return await self._histories.ends.of(volume)

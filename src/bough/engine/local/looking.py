@@ -62,10 +62,10 @@ class Looking:
         async with session.opened(sockets, limits=session.LOOK) as ours:
             return await ours.contents(listing)
 
-    async def into(self, sockets: Path) -> Contents:
+    async def into(self, sockets: Path, listing: Listing) -> Contents:
         """The same of the compute that listens there. Somebody waits for it, so it is waited for."""
         async with session.opened(sockets) as ours:
-            return await ours.contents()
+            return await ours.contents(listing)
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         sockets = await self._living.sockets(endpoint)
