@@ -125,7 +125,7 @@ async def serve(
             await stack.aclose()
             await platform.parts.key_use.write(platform.parts.store)
             if computes_too:
-                await rest(platform.parts.store, platform.parts.engine)
+                await rest(platform.parts.store, platform.parts.engine, settings.plan)
             logger.info("stopped", computes_too=computes_too)
 
 
@@ -193,7 +193,6 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     )
     tasks = (
         KeepComputes(store, engine, queue, activity),
-        KeepReplicas(store, engine, queue),
         PurgeDeleted(store, queue),
         ExpireBranches(settings, store, queue, activity),
         ExpireSnapshots(store, queue),
@@ -201,7 +200,6 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         ExpireUnclaimed(store, queue, activity),
         ArchiveBranches(settings, store, engine, queue),
         WriteKeyUse(store, key_use),
-        MeasureBranches(store, engine, figures, activity),
         ForgetAnswers(store),
         ForgetWorkers(store),
         ForgetPeople(store),
@@ -212,14 +210,14 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         KeepNames(store, names),
     )
     quick_tasks = (
-        ReadContents(store, engine, queue, activity),
-        SuspendIdle(settings, store, engine, queue, activity),
         CountActive(store, engine),
-    )
-    allowance_tasks = (
-        KeepStorage(settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances),
         KeepTransfers(settings, store=store, queue=queue, activity=activity, allowances=allowances),
     )
+    # Each by itself: as long as a compute that does not answer is waited for, its task goes on with the others.
+    contents = ReadContents(store, engine, queue, activity, settings.plan)
+    idle = SuspendIdle(settings, store, engine, queue, activity)
+    storage = KeepStorage(settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances)
+    compute_tasks = (KeepReplicas(store, engine, queue), MeasureBranches(store, engine, figures, activity))
     return Platform(
         parts=parts,
         runner=Runner(
@@ -235,7 +233,10 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         loops=(
             Loop(store, tasks),
             Loop(store, quick_tasks, "quick tasks"),
-            Loop(store, allowance_tasks, "allowances"),
+            Loop(store, (contents,), "contents"),
+            Loop(store, (idle,), "idle computes"),
+            Loop(store, (storage,), "storage"),
+            Loop(store, compute_tasks, "computes"),
             Loop(store, (KeepHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
             Loop(store, (RetireVolumes(store, engine),), "retired volumes"),
             Loop(store, (ScaleComputes(store, engine),), "scaling"),

@@ -9,7 +9,7 @@ import pytest
 from bough import clock
 from bough.control.activity import Activity
 from bough.domain.endpoint import EndpointState
-from bough.engine.port import Contents, Engine, EngineError
+from bough.engine.port import Contents, Engine, EngineError, Listing
 from bough.ids import EndpointId
 from bough.operations.actions import EVERY
 from bough.operations.events import Events
@@ -27,7 +27,7 @@ class Computes:
         self.asked: list[EndpointId] = []
         self.mute: set[EndpointId] = set()
 
-    async def contents(self, endpoint: EndpointId) -> Contents:
+    async def contents(self, endpoint: EndpointId, _listing: Listing) -> Contents:
         self.asked.append(endpoint)
         if endpoint in self.mute:
             raise EngineError("The compute did not take our statements.")

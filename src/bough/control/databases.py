@@ -10,6 +10,7 @@ from bough.domain.change import ChangeDatabase, DropDatabase, MakeDatabase
 from bough.domain.database import Database
 from bough.domain.operation import Operation
 from bough.domain.project import Project
+from bough.engine.port import MOST_LISTED
 from bough.errors import Invalid, NotFound, RuleBroken, Taken
 from bough.ids import BranchId
 from bough.operations.actions.apply_config import BEFORE
@@ -30,7 +31,7 @@ class Databases:
             known = await rows.databases.of_branch(branch.id)
             _check_free(name, known)
             await _check_owner(rows, branch.id, owner)
-            limit = (await self._changing.plan_for(rows, project)).databases
+            limit = min((await self._changing.plan_for(rows, project)).databases, MOST_LISTED)
             if len(known) >= limit:
                 raise RuleBroken(
                     f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",

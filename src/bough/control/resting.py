@@ -12,7 +12,7 @@ from bough.domain.project import SUSPEND_NEVER
 from bough.engine.port import Engine, EngineError
 from bough.ids import EndpointId
 from bough.operations import contents, measuring
-from bough.operations.contents import Look
+from bough.operations.contents import Look, Plans
 from bough.store.store import Store
 
 AT_ONCE = 8
@@ -20,23 +20,23 @@ AT_ONCE = 8
 logger = log.get(room="control")
 
 
-async def rest(store: Store, engine: Engine) -> None:
+async def rest(store: Store, engine: Engine, plans: Plans | None = None) -> None:
     seen = await engine.observe()
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def stop(endpoint_id: EndpointId) -> None:
         async with gate:
-            await _stop(store, engine, endpoint_id)
+            await _stop(store, engine, endpoint_id, plans)
 
     done = await asyncio.gather(*map(stop, seen.running | seen.spare), return_exceptions=True)
     for error in filter(None, done):
         raise error  # the others are stopped all the same
 
 
-async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId) -> None:
+async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId, plans: Plans | None) -> None:
     async with store.read() as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
-    found = await _look(store, engine, endpoint) if endpoint else None
+    found = await _look(store, engine, endpoint, plans) if endpoint else None
     usage = await measuring.measure(engine, endpoint) if endpoint else None
     await engine.ensure_suspended(endpoint_id)
     if endpoint is not None and usage is not None:
@@ -56,9 +56,9 @@ async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId) -> None:
         await rows.usage.stop_counting(endpoint, clock.now(), usage.cu if usage else None)
 
 
-async def _look(store: Store, engine: Engine, endpoint: Endpoint) -> Look | None:
+async def _look(store: Store, engine: Engine, endpoint: Endpoint, plans: Plans | None) -> Look | None:
     try:
-        return await contents.look(store, engine, endpoint)
+        return await contents.look(store, engine, endpoint, plans)
     except EngineError as error:
         logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
         return None

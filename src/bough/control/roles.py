@@ -13,6 +13,7 @@ from bough.domain.change import DropRole, MakeRole, SetPassword
 from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.role import Role
+from bough.engine.port import MOST_LISTED
 from bough.errors import NotFound, PreconditionFailed, RuleBroken, Taken
 from bough.ids import BranchId
 
@@ -33,7 +34,7 @@ class Roles:
             known = await rows.roles.of_branch(branch.id)
             if name in {role.name for role in known}:
                 raise Taken(f"The branch has a role {name!r} already. Choose another name, or reset its password.")
-            limit = (await self._changing.plan_for(rows, project)).roles
+            limit = min((await self._changing.plan_for(rows, project)).roles, MOST_LISTED)
             if len(known) >= limit:
                 raise RuleBroken(
                     f"The branch has {limit} roles, all that its plan allows. Delete one, or change the plan.",

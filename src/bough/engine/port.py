@@ -94,12 +94,35 @@ class DatabaseNow:
     owner: str
 
 
+MOST_LISTED = 2000  # roles of a branch that are ever told, and databases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Of how many roles and databases one is told: first of those that are known, then of the oldest."""
+
+    roles: int = MOST_LISTED
+    databases: int = MOST_LISTED
+    known_roles: tuple[str, ...] = ()
+    known_databases: tuple[str, ...] = ()
+
+
+ALL_LISTED = Listing()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """What is in a branch, but for what is ours and Postgres's own."""
 
     roles: tuple[RoleNow, ...]
     databases: tuple[DatabaseNow, ...]
+    unlisted_roles: int = 0  # that there are besides
+    unlisted_databases: int = 0
+
+    def fits(self, listing: Listing) -> bool:
+        """Whether these are all, and no more than are wanted."""
+        is_all = not self.unlisted_roles and not self.unlisted_databases
+        return is_all and len(self.roles) <= listing.roles and len(self.databases) <= listing.databases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +185,7 @@ class Engine(Protocol):
         The parent goes on serving meanwhile. The origin is the same however often it is asked for.
         """
 
-    async def look_into(self, spec: BranchSpec) -> Contents:
+    async def look_into(self, spec: BranchSpec, listing: Listing = ALL_LISTED) -> Contents:
         """Roles and databases of a branch, by the compute that serves it or by one of its own for that moment."""
 
     async def change(self, spec: BranchSpec, change: Change) -> None:
@@ -225,7 +248,7 @@ class Engine(Protocol):
     async def following(self, endpoint: EndpointId) -> Following | None:
         """How a read replica stands; None when it does not run, or is none."""
 
-    async def contents(self, endpoint: EndpointId) -> Contents | None:
+    async def contents(self, endpoint: EndpointId, listing: Listing = ALL_LISTED) -> Contents | None:
         """Roles and databases as they are now; None when the endpoint does not run."""
 
     async def is_busy(self, endpoint: EndpointId) -> bool:

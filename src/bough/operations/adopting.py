@@ -15,15 +15,21 @@ from bough.engine.spec import BranchSpec
 Passwords = Mapping[str, str | None]  # role → verifier; None: it has no password
 
 
-async def adopt(
-    engine: Engine, spec: BranchSpec, origin: Origin, passwords: Passwords, *, is_protected: bool
-) -> Contents:
-    """What is in the volume then. May be repeated."""
+async def part(engine: Engine, spec: BranchSpec, origin: Origin) -> None:
+    """Nothing in the volume follows a publisher any more. May be repeated."""
     if origin.subscribes:
         await engine.change(spec, Unsubscribe())
-    inside = await engine.look_into(spec)
+
+
+async def adopt(
+    engine: Engine, spec: BranchSpec, inside: Contents, passwords: Passwords, *, is_protected: bool
+) -> Contents:
+    """What is in the volume then. May be repeated."""
     if is_protected:
         passwords = {role.name: passwords.get(role.name) for role in inside.roles}
+        if inside.unlisted_roles:  # they have passwords too, and may be listed later
+            await engine.change(spec, Rekey(verifiers=passwords))
+            return with_passwords(inside, passwords)
     return await keep_passwords(engine, spec, inside, passwords)
 
 

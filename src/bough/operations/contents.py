@@ -3,20 +3,29 @@
 What was made with SQL gets a row, what was changed changes its row, and the row of what was dropped goes. While
 a wish of the API is on its way to Postgres, and when rows changed between the look and the writing, nothing is
 written: the next look sees how it ended.
+
+A tenant can make any number of them with SQL. Those beyond the plan's limit get no row: whoever has one keeps it, then
+come the oldest. A gateway lets in nobody whose role has no row.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from bough import clock
+from bough.chunks import chunks
+from bough.config import Plan
 from bough.domain.database import Database, new
 from bough.domain.endpoint import Endpoint, EndpointType
 from bough.domain.role import Role
-from bough.engine.port import Contents, DatabaseNow, Engine, RoleNow
+from bough.engine.port import MOST_LISTED, Contents, DatabaseNow, Engine, Listing, RoleNow
 from bough.engine.spec import ComputeSpec
 from bough.ids import BranchId
 from bough.store.store import Rows, Store
+
+T = TypeVar("T", Role, Database)
+Plans = Callable[[str], Plan]  # by their names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +47,7 @@ class Look:
     branch_id: BranchId
     known: Known
     now: Contents
-
-    @property
-    def differs(self) -> bool:
-        return {_seen(role) for role in self.known.roles} != set(self.now.roles) or {
-            _owned(database) for database in self.known.databases
-        } != set(self.now.databases)
+    differs: bool
 
     @property
     def role_names_differ(self) -> bool:
@@ -57,14 +61,45 @@ async def known(rows: Rows, branch_id: BranchId) -> Known:
     )
 
 
-async def look(store: Store, engine: Engine, endpoint: Endpoint) -> Look | None:
-    """None when its compute does not run, or only follows another one's."""
+async def look(store: Store, engine: Engine, endpoint: Endpoint, plans: Plans | None = None) -> Look | None:
+    """None when its compute does not run, or only follows another one's. Without plans there is no limit by them."""
     if endpoint.type is not EndpointType.READ_WRITE:
         return None
     async with store.read() as rows:  # first: what the API changes after this is not written over
         before = await known(rows, endpoint.branch_id)
-    now = await engine.contents(endpoint.id)
-    return None if now is None else Look(branch_id=endpoint.branch_id, known=before, now=now)
+        plan = await rows.organizations.plan_of(endpoint.project_id) if plans else None
+    now = await engine.contents(endpoint.id, listing(before, plans, plan))
+    if now is None:
+        return None
+    differs = not (
+        await _is_same(before.roles, now.roles, _seen) and await _is_same(before.databases, now.databases, _owned)
+    )
+    return Look(branch_id=endpoint.branch_id, known=before, now=now, differs=differs)
+
+
+def listing(before: Known, plans: Plans | None, name: str | None) -> Listing:
+    """What has a row keeps it, also when the plan has become smaller."""
+    plan = plans(name) if plans and name else None
+    return Listing(
+        roles=_most(plan.roles if plan else MOST_LISTED, len(before.roles)),
+        databases=_most(plan.databases if plan else MOST_LISTED, len(before.databases)),
+        known_roles=tuple(role.name for role in before.roles),
+        known_databases=tuple(database.name for database in before.databases),
+    )
+
+
+def _most(limit: int, present: int) -> int:
+    return min(max(limit, present), MOST_LISTED)
+
+
+async def _is_same(
+    present: Sequence[T], now: Sequence[RoleNow | DatabaseNow], told: Callable[[T], RoleNow | DatabaseNow]
+) -> bool:
+    by_name = {each.name: each for each in now}
+    async for some in chunks(present):
+        if any(by_name.pop(each.name, None) != each for each in map(told, some)):
+            return False
+    return not by_name
 
 
 async def follow(rows: Rows, seen: Look) -> bool:
@@ -113,32 +148,40 @@ async def told(rows: Rows, spec: ComputeSpec) -> None:
         await rows.databases.set_told(spec.branch_id, database.name, now)
 
 
-async def _follow_roles(rows: Rows, branch_id: BranchId, present: Iterable[Role], seen: Iterable[RoleNow]) -> None:
+async def _follow_roles(rows: Rows, branch_id: BranchId, present: Iterable[Role], seen: Sequence[RoleNow]) -> None:
     now = clock.now()
     by_name = {role.name: role for role in present}
-    for each in seen:
-        role = by_name.pop(each.name, None)
-        if role is None:
-            await rows.roles.add(_made(branch_id, each, now))
-        elif _seen(role) != each:
-            await rows.roles.save(_changed(role, each, now))
-    for gone in by_name.values():
-        await rows.roles.remove(branch_id, gone.name)
+    made: list[Role] = []
+    changed: list[Role] = []
+    async for some in chunks(seen):
+        for each in some:
+            role = by_name.pop(each.name, None)
+            if role is None:
+                made.append(_made(branch_id, each, now))
+            elif _seen(role) != each:
+                changed.append(_changed(role, each, now))
+    await rows.roles.add_all(made)
+    await rows.roles.save_all(changed)
+    await rows.roles.remove_all(branch_id, list(by_name))
 
 
 async def _follow_databases(
-    rows: Rows, branch_id: BranchId, present: Iterable[Database], seen: Iterable[DatabaseNow]
+    rows: Rows, branch_id: BranchId, present: Iterable[Database], seen: Sequence[DatabaseNow]
 ) -> None:
     now = clock.now()
     by_name = {database.name: database for database in present}
-    for each in seen:
-        database = by_name.pop(each.name, None)
-        if database is None:
-            await rows.databases.add(new(branch_id, each.name, each.owner, now))
-        elif database.owner_name != each.owner:
-            await rows.databases.save(replace(database, owner_name=each.owner, updated_at=now))
-    for gone in by_name.values():
-        await rows.databases.remove(gone)
+    made: list[Database] = []
+    changed: list[Database] = []
+    async for some in chunks(seen):
+        for each in some:
+            database = by_name.pop(each.name, None)
+            if database is None:
+                made.append(new(branch_id, each.name, each.owner, now))
+            elif database.owner_name != each.owner:
+                changed.append(replace(database, owner_name=each.owner, updated_at=now))
+    await rows.databases.add_all(made)
+    await rows.databases.save_all(changed)
+    await rows.databases.remove_all(list(by_name.values()))
 
 
 def _seen(role: Role) -> RoleNow:

@@ -1,28 +1,26 @@
 """The few things an action may hold."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from bough import log
-from bough.config import Plan
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
 from bough.domain.history import HEAD, Target
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import Contents, Engine, EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations import contents
-from bough.operations.contents import Look
+from bough.operations.contents import Look, Plans
 from bough.operations.doors import Doors, NoDoors
 from bough.store.store import Rows, Store
 
 T = TypeVar("T")
-Plans = Callable[[str], Plan]  # the plan of a name
 logger = log.get(room="operations")
 
 
@@ -47,10 +45,17 @@ class Context:
     async def look_at_contents(self, endpoint: Endpoint) -> Look | None:
         """What is to be written of it before its compute is gone. One that cannot be asked is let go."""
         try:
-            return await contents.look(self._store, self.engine, endpoint)
+            return await contents.look(self._store, self.engine, endpoint, self._plans)
         except EngineError as error:
             logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
             return None
+
+    async def look_into(self, spec: BranchSpec, branch_id: BranchId) -> Contents:
+        """What is in a volume, up to what the branch may have that gets it."""
+        async with self.read() as rows:
+            own = await contents.known(rows, branch_id)
+            plan = await rows.organizations.plan_of(spec.project_id) if self._plans else None
+        return await self.engine.look_into(spec, contents.listing(own, self._plans, plan))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:

@@ -4,26 +4,31 @@ A lease has a fencing token, so a runner that was thought dead cannot write. A s
 is repeated a few times when its error says that may help; otherwise the action is undone and
 ends as failed with a public sentence. Actions that only go forward are repeated until they succeed.
 
-Urgent operations, those that somebody waits for at the door, have workers of their own.
+Urgent operations, those that somebody waits for at the door, have workers of their own. One project never has all of
+them, and an operation that takes long makes room for another, as often as there are workers: a compute that does not
+answer holds up the operations of its own project and no others.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from bough import clock, log
 from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import Engine
 from bough.errors import PlatformError
+from bough.ids import ProjectId
 from bough.operations import metrics
 from bough.operations.action import Action, key_of
-from bough.operations.context import Context, Plans
+from bough.operations.contents import Plans
+from bough.operations.context import Context
 from bough.operations.doors import Doors
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome, Sleep
-from bough.store.operations import LostLease
+from bough.store.operations import NONE_FULL, Full, LostLease
 from bough.store.store import Store
 
 LEASE = timedelta(seconds=12)
@@ -31,8 +36,20 @@ TRIES = 5  # of one action, before it is undone
 STAY = 1.0  # a shorter sleep keeps the lease
 NOT_BEFORE = "An operation that had to come first failed"
 IDLE_LOOK = 1.0  # seconds between looks at the queue when nothing woke us
+LONG = 5.0  # seconds; what takes longer makes room for another
 
 logger = log.get(room="operations")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    project_id: ProjectId
+    began: float
+
+
+def most_of_a_project(workers: int) -> int:
+    """How many of the workers one project may have at once."""
+    return max(1, workers - max(1, workers // 4))
 
 
 class Runner:
@@ -55,7 +72,7 @@ class Runner:
         self._plans = plans
         self._actions = {action.key(): action for action in actions}
         self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
-        self._running: dict[bool, set[asyncio.Task[None]]] = {True: set(), False: set()}
+        self._running: dict[bool, dict[asyncio.Task[None], _Work]] = {True: {}, False: {}}
 
     async def run(self) -> None:
         """Until cancelled. Work under way is dropped where it stands and resumed at the next start."""
@@ -77,13 +94,24 @@ class Runner:
 
     async def _begin_next(self) -> None:
         enqueued = self._events.enqueued.next()
-        free = [lane for lane, running in self._running.items() if len(running) < self._workers[lane]]
-        if free and (operation := await self._lease_next(urgent=_only(free))):
+        free = [lane for lane in self._running if self._has_worker(lane)]
+        full = {lane: self._full_projects(lane) for lane in free}
+        if free and (operation := await self._lease_next(urgent=_only(free), without=full)):
             task = asyncio.create_task(self._work(operation))
-            self._running[operation.is_urgent].add(task)
+            self._running[operation.is_urgent][task] = _Work(operation.project_id, clock.monotonic())
             task.add_done_callback(self._over)
         else:
-            await self._events.enqueued.wait(await self._until_due(free), enqueued)
+            await self._events.enqueued.wait(await self._until_due(free, full), enqueued)
+
+    def _has_worker(self, lane: bool) -> bool:
+        running, workers = self._running[lane], self._workers[lane]
+        lately = clock.monotonic() - LONG
+        return len(running) < 2 * workers and sum(work.began > lately for work in running.values()) < workers
+
+    def _full_projects(self, lane: bool) -> list[ProjectId]:
+        most = most_of_a_project(self._workers[lane])
+        held = Counter(work.project_id for work in self._running[lane].values())
+        return [project for project, count in held.items() if count >= most]
 
     async def run_until_idle(self) -> None:
         """Run everything that is due or becomes due while it lasts; for tools and tests."""
@@ -92,27 +120,27 @@ class Runner:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         for running in self._running.values():
-            running.discard(task)
+            running.pop(task, None)
         if not task.cancelled() and (error := task.exception()):  # what it could not record, the next lease repeats
             logger.error("operation_dropped", exc_info=error)
         self._events.enqueued.beat()
 
-    async def _until_due(self, free: list[bool]) -> float:
+    async def _until_due(self, free: list[bool], full: Full = NONE_FULL) -> float:
         if not free:
             return IDLE_LOOK
         async with self._store.read() as rows:
-            moment = await rows.operations.next_moment(urgent=_only(free))
+            moment = await rows.operations.next_moment(urgent=_only(free), without=full)
         if moment is None:
             return IDLE_LOOK
         return min(IDLE_LOOK, max(0.01, (moment - clock.now()).total_seconds()))
 
-    async def _lease_next(self, *, urgent: bool | None = None) -> Operation | None:
+    async def _lease_next(self, *, urgent: bool | None = None, without: Full = NONE_FULL) -> Operation | None:
         async with self._store.read() as rows:  # a look costs no write lock
-            if await rows.operations.next_due(clock.now(), urgent=urgent) is None:
+            if await rows.operations.next_due(clock.now(), urgent=urgent, without=without) is None:
                 return None
         async with self._store.transaction(lasting=False) as rows:
             now = clock.now()
-            found = await rows.operations.next_due(now, urgent=urgent)
+            found = await rows.operations.next_due(now, urgent=urgent, without=without)
             return None if found is None else await rows.operations.lease(found, now + LEASE, now)
 
     async def _work(self, operation: Operation) -> None:

@@ -11,7 +11,10 @@ from bough.postgres import RESERVED_PREFIX
 LABEL_FILE = "backup_label"
 TAKEN_LABEL_FILE = "backup_label.old"  # what a server makes of it when it begins to recover
 _FIRST_SEGMENT = re.compile(r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE)
-KEEP_WAL = "select pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true, temporary => true)"
+KEEP_WAL = (
+    "select slot_name::text from "
+    "pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true, temporary => true)"
+)
 
 
 def first_segment(label: str) -> str | None:

@@ -5,13 +5,19 @@ from collections.abc import Collection, Mapping
 from bough.postgres import MAINTENANCE_DATABASE, RESERVED_PREFIX
 from bough.postgres.quoting import identifier
 
-READ = "select 'database', pg_catalog.namesend(datname), null::text from pg_catalog.pg_database"
-# Every database but ours, Postgres's own and one whose removal was cut off; in the columns of `roles.NOW`.
+READ = """
+    select 'database', pg_catalog.namesend(datname), null::text from pg_catalog.pg_database
+     where datname::text = any($2)
+"""
+# Every database but ours, Postgres's own and one whose removal was cut off; in the columns of `roles.NOW`, and up to a
+# number like them.
 NOW = f"""
-    select 'database', pg_catalog.namesend(datname), null, null, null, pg_catalog.namesend(rolname)
+    select 'database', pg_catalog.namesend(datname), null::boolean, null::text, null::pg_catalog.timestamptz,
+           pg_catalog.namesend(rolname), pg_catalog.count(*) over ()
       from pg_catalog.pg_database join pg_catalog.pg_authid on pg_authid.oid = datdba
      where datname not in ('{MAINTENANCE_DATABASE}', 'template0', 'template1') and datconnlimit <> -2
        and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+     order by datname::text = any($3) desc, pg_database.oid limit $4
 """
 # Its removal may have been cut off: then nobody gets into it any more.
 IS_BROKEN = "select datconnlimit = -2 from pg_catalog.pg_database where datname = $1"

@@ -31,10 +31,11 @@ DATABASES = """
 """
 CLOSED = "template0"  # nobody shall enter it, whatever a crash left
 
-# Roles of tenants with the attribute, and those of the API, which shall have it where logical replication is on.
-HAVE_IT = f"""
-    select 'replicates', pg_catalog.namesend(rolname), null::text from pg_catalog.pg_authid
-     where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+# A row when some role of tenants has the attribute.
+ANY_HAS_IT = f"""
+    (select 'replicates', pg_catalog.namesend(rolname), null::text from pg_catalog.pg_authid
+      where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
+      limit 1)
 """
 _EACH = """
 do $$
@@ -51,6 +52,7 @@ TAKE = _EACH.format(
     which=f"""select rolname from pg_catalog.pg_authid
      where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')""",
 )
+# Roles of the API have it where logical replication is on.
 # What the API made is in the group by the word of the first superuser, whose id is always 10.
 GIVE = _EACH.format(
     attribute="replication",

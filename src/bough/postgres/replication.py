@@ -33,7 +33,9 @@ HAS_FREE_SLOT = """
     select count(*) < pg_catalog.current_setting('max_replication_slots')::pg_catalog.int4
       from pg_catalog.pg_replication_slots
 """
-MAKE_SLOT = "select pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true)"
+MAKE_SLOT = (
+    "select slot_name::text from pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true)"
+)
 DROP_SLOT = "select pg_catalog.pg_drop_replication_slot($1)"
 
 # Of a replica. What came in last may be before what was replayed: each connection begins with a whole segment.

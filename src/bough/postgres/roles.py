@@ -4,28 +4,35 @@ from collections.abc import Mapping
 
 from bough.postgres import RESERVED_PREFIX, TENANTS
 from bough.postgres.quoting import identifier, literal
+from bough.postgres.secret import MOST_OF_A_VERIFIER
 
-# Read what is there; a role without a password has a null verifier. A role that may not log in
+_VERIFIER = f"case when pg_catalog.octet_length(rolpassword) <= {MOST_OF_A_VERIFIER} then rolpassword::text end"
+
+# Read what is there of these names; a role without a password has a null verifier. A role that may not log in
 # counts too: its name is taken.
-READ = "select 'role', pg_catalog.namesend(rolname), rolpassword::text from pg_catalog.pg_authid"
+READ = f"""
+    select 'role', pg_catalog.namesend(rolname), {_VERIFIER} from pg_catalog.pg_authid where rolname::text = any($1)
+"""
 
-# Every role but ours and Postgres's own. The name as bytes, because another database's encoding may have made it;
-# moments that nobody lives to see, and those before us, are brought to where every clock can tell them.
+# Every role but ours and Postgres's own, up to a number: first those of the given names, then the oldest, and how many
+# there are. The name as bytes, because another database's encoding may have made it; moments that nobody lives to see,
+# and those before us, are brought to where every clock can tell them.
 NOW = f"""
     select 'role' as kind, pg_catalog.namesend(rolname) as name, rolcanlogin as can_login,
-           rolpassword::text as verifier,
+           {_VERIFIER} as verifier,
            case when rolvaliduntil < '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
                 then '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
                 when rolvaliduntil < '9999-01-01 00:00:00+00'::pg_catalog.timestamptz then rolvaliduntil end
            as valid_until,
-           null::pg_catalog.bytea as owner
+           null::pg_catalog.bytea as owner, pg_catalog.count(*) over () as total
       from pg_catalog.pg_authid
      where not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
        and not pg_catalog.starts_with(rolname::text, 'pg_')
+     order by rolname::text = any($1) desc, oid limit $2
 """
 EXISTS = "select exists (select from pg_catalog.pg_authid where rolname = $1)"
 CAN_LOGIN = "select rolcanlogin from pg_catalog.pg_authid where rolname = $1"
-NAMES = "select pg_catalog.namesend(rolname) from pg_catalog.pg_authid"
+NAMES = "select pg_catalog.namesend(rolname) from pg_catalog.pg_authid where rolname::text = any($1)"
 _ITSELF = "(select oid from pg_catalog.pg_authid where rolname = $1)"
 
 # Where it owns something or has a privilege, and whose that database is.

@@ -1,5 +1,6 @@
 """Named queries on operations: their rows are the queue and the public record."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,6 +59,18 @@ _SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
 _CLOCKS_DIFFER = timedelta(minutes=1)  # of controls that share a store, at most
 
 
+Full = Mapping[bool, Collection[ProjectId]]  # projects that have enough under way, of urgent operations and of others
+NONE_FULL: Full = {}
+
+
+def _without(statement: sa.Select[Any], full: Full) -> sa.Select[Any]:
+    for urgent, projects in full.items():
+        if projects:
+            is_in_lane = operations.c.is_urgent if urgent else ~operations.c.is_urgent
+            statement = statement.where(~sa.and_(is_in_lane, operations.c.project_id.in_(projects)))
+    return statement
+
+
 class LostLease(Exception):
     """Another runner holds the operation now, or it has ended; what this one did must not be written."""
 
@@ -103,17 +116,20 @@ class Operations(Queries):
         rows = await self._all(statement, project_id=project_id, **placed(limit, after))
         return page_of([rebuild(Operation, row) for row in rows], limit)
 
-    async def next_due(self, now: datetime, *, urgent: bool | None = None) -> Operation | None:
+    async def next_due(
+        self, now: datetime, *, urgent: bool | None = None, without: Full = NONE_FULL
+    ) -> Operation | None:
         """The operation that has waited longest, may run now and is held by nobody; urgent ones come first.
 
-        `urgent` leaves out those that are not, or those that are.
+        `urgent` leaves out those that are not, or those that are; `without` some projects.
         """
-        row = await self._one(_NEXT_DUE[urgent], now=now, soon=now + _CLOCKS_DIFFER)
+        statement = _without(_NEXT_DUE[urgent], without)
+        row = await self._one(statement, now=now, soon=now + _CLOCKS_DIFFER)
         return rebuild(Operation, row) if row else None
 
-    async def next_moment(self, *, urgent: bool | None = None) -> datetime | None:
+    async def next_moment(self, *, urgent: bool | None = None, without: Full = NONE_FULL) -> datetime | None:
         """When the next operation that nobody holds and nothing blocks becomes due."""
-        moment: datetime | None = await self._value(_NEXT_MOMENT[urgent])
+        moment: datetime | None = await self._value(_without(_NEXT_MOMENT[urgent], without))
         return moment
 
     async def lease(self, operation: Operation, until: datetime, now: datetime) -> Operation:

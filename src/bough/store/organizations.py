@@ -5,10 +5,10 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from bough.domain.organization import MemberRole, Organization
-from bough.ids import OrganizationId, UserId
+from bough.ids import OrganizationId, ProjectId, UserId
 from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
-from bough.store.tables import members, organizations
+from bough.store.tables import members, organizations, projects
 
 _ONE = sa.select(organizations).where(same(organizations.c.id))
 _LOCK = sa.select(organizations.c.id).where(same(organizations.c.id)).with_for_update()
@@ -23,6 +23,13 @@ _CREATED_BY = sa.select(organizations).where(same(organizations.c.created_by)).o
 _PERSONAL = sa.select(organizations).where(same(organizations.c.personal_for))
 
 
+_PLAN_OF = (
+    sa.select(organizations.c.plan)
+    .join(projects, projects.c.org_id == organizations.c.id)
+    .where(same(projects.c.id, "project_id"))
+)
+
+
 class Organizations(Queries):
     async def add(self, organization: Organization) -> None:
         await self._insert(organizations, columns_of(organization))
@@ -33,6 +40,11 @@ class Organizations(Queries):
     async def get(self, org_id: OrganizationId) -> Organization | None:
         row = await self._one(_ONE, id=org_id)
         return rebuild(Organization, row) if row else None
+
+    async def plan_of(self, project_id: ProjectId) -> str | None:
+        """The name of the plan that a project is on."""
+        found: str | None = await self._value(_PLAN_OF, project_id=project_id)
+        return found
 
     async def lock(self, org_id: OrganizationId) -> None:
         """One decision on its members or its room for projects at a time. SQLite has one writer anyway."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from bough.chunks import chunks
 from bough.errors import Internal
 
 
@@ -18,12 +19,13 @@ class Duplicate(Internal):
     """A row with this key is there already; the caller knows what that means."""
 
 
+Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None  # of one execution, or of many
+
+
 class Connection(Protocol):
     """Where statements run."""
 
-    async def execute(
-        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
-    ) -> sa.CursorResult[Any]: ...
+    async def execute(self, statement: sa.Executable, values: Values = None, /) -> sa.CursorResult[Any]: ...
 
 
 class Queries:
@@ -44,6 +46,17 @@ class Queries:
     async def _run(self, statement: sa.Executable, **values: Any) -> int:
         """How many rows it changed."""
         return (await self._connection.execute(statement, values)).rowcount
+
+    async def _run_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
+        """The same statement for each, in a few goes."""
+        async for some in chunks(values):
+            await self._connection.execute(statement, some)
+
+    async def _insert_many(self, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            await self._run_many(sa.insert(table), values)
+        except IntegrityError as error:
+            raise Duplicate(f"{table.name}: a row with this key exists") from error
 
     async def _insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
         """The new row's first key column."""

@@ -1,6 +1,6 @@
 """Named queries on roles."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -16,10 +16,17 @@ from bough.store.queries import Queries, same
 from bough.store.rebuild import columns_of, rebuild
 from bough.store.tables import branches, endpoints, organizations, projects, roles, transfer_periods
 
-_OF_BRANCH = sa.select(roles).where(same(roles.c.branch_id)).order_by(roles.c.name)
+_PAGE = 500  # rows read in one go
+_OF_BRANCH = (
+    sa.select(roles)
+    .where(same(roles.c.branch_id), roles.c.name > sa.bindparam("after", type_=roles.c.name.type))
+    .order_by(roles.c.name)
+    .limit(_PAGE)
+)
 _one = (same(roles.c.branch_id, "own_branch"), same(roles.c.name, "own_name"))
 _SAVE = sa.update(roles).where(*_one)
 _DELETE = sa.delete(roles).where(*_one)
+_NAMES = ("branch_id", "name")
 _TOLD = _SAVE.where(same(roles.c.verifier, "told_verifier"))
 _TOLD_WITHOUT = _SAVE.where(roles.c.verifier.is_(None))
 _AT_THE_DOOR = (
@@ -77,6 +84,15 @@ class Roles(Queries):
     async def save(self, role: Role) -> None:
         await self._run(_SAVE, own_branch=role.branch_id, own_name=role.name, **columns_of(role))
 
+    async def add_all(self, made: Sequence[Role]) -> None:
+        await self._insert_many(roles, [columns_of(role) for role in made])
+
+    async def save_all(self, changed: Sequence[Role]) -> None:
+        await self._run_many(_SAVE, [_with_key(role) for role in changed])
+
+    async def remove_all(self, branch_id: BranchId, names: Sequence[str]) -> None:
+        await self._run_many(_DELETE, [{"own_branch": branch_id, "own_name": name} for name in names])
+
     async def set_told(self, branch_id: BranchId, name: str, verifier: str | None, now: datetime) -> None:
         """Postgres knows it by this verifier, or without one; one that was changed meanwhile is still a wish."""
         told = {"own_branch": branch_id, "own_name": name, "is_wished": False, "updated_at": now}
@@ -93,13 +109,23 @@ class Roles(Queries):
         return rebuild(Role, row) if row else None
 
     async def of_branch(self, branch_id: BranchId) -> list[Role]:
-        rows = await self._all(_OF_BRANCH, branch_id=branch_id)
-        return [rebuild(Role, row) for row in rows]
+        found: list[Role] = []
+        while True:
+            after = found[-1].name if found else ""
+            page = await self._all(_OF_BRANCH, branch_id=branch_id, after=after)
+            found += [rebuild(Role, row) for row in page]
+            if len(page) < _PAGE:
+                return found
 
     async def at_the_door(self, endpoint_id: EndpointId, name: str) -> AtTheDoor | None:
         """In one question; None when no living project has such an endpoint."""
         row = await self._one(_AT_THE_DOOR, id=endpoint_id, name=name)
         return _at_the_door(row) if row else None
+
+
+def _with_key(role: Role) -> dict[str, Any]:
+    columns = {name: value for name, value in columns_of(role).items() if name not in _NAMES}
+    return {"own_branch": role.branch_id, "own_name": role.name, **columns}
 
 
 def _at_the_door(row: Mapping[str, Any]) -> AtTheDoor:

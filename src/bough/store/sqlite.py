@@ -9,7 +9,7 @@ in another, what may have to look at many rows, as a search does.
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from bough import log
 from bough.store import schema
 from bough.store.failures import store_failures
+from bough.store.queries import Values
 from bough.store.store import Rows
 
 _PRAGMAS = ("journal_mode=wal", "foreign_keys=on", "busy_timeout=10000")
@@ -113,9 +114,7 @@ class _Here:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    async def execute(
-        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
-    ) -> sa.CursorResult[Any]:
+    async def execute(self, statement: sa.Executable, values: Values = None, /) -> sa.CursorResult[Any]:
         await asyncio.sleep(0)
         return self._connection.execute(statement, values)
 
@@ -127,9 +126,7 @@ class _Elsewhere:
         self._engine = engine
         self._thread = thread
 
-    async def execute(
-        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
-    ) -> sa.CursorResult[Any]:
+    async def execute(self, statement: sa.Executable, values: Values = None, /) -> sa.CursorResult[Any]:
         def run() -> sa.Result[Any]:
             with self._engine.connect() as connection:
                 return connection.execute(statement, values).freeze()()

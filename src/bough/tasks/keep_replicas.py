@@ -3,19 +3,17 @@
 A connection that was lost comes back by itself, so one that only waits is left alone for a few looks.
 """
 
-import asyncio
-
 from bough import clock, log
 from bough.domain.endpoint import Endpoint, EndpointState, wishing
 from bough.domain.operation import OperationAction
-from bough.engine.port import Engine, EngineError, Following
+from bough.engine.port import Engine, Following
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import Wish
 from bough.operations.actions.suspend_compute import AFRESH
 from bough.operations.queue import Queue
 from bough.store.store import Store
-from bough.tasks.patience import Patience
+from bough.tasks.looks import Looks
 
 AT_ONCE = 4
 WAITS = 3  # looks in a row; then what it needs is made again where it reads from, and ever more rarely after that
@@ -31,33 +29,22 @@ class KeepReplicas:
         self._engine = engine
         self._queue = queue
         self._waits: dict[EndpointId, int] = {}
-        self._patience = Patience()
+        self._looks: Looks[Endpoint] = Looks(AT_ONCE, self._keep)
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            replicas = [each for each in await rows.endpoints.active_replicas() if self._patience.has(each.id)]
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def keep(endpoint: Endpoint) -> bool:
-            async with gate:
-                return await self._keep(endpoint)
-
-        nudged = sum(await asyncio.gather(*map(keep, replicas)))
+            replicas = [each for each in await rows.endpoints.active_replicas() if self._looks.may_look(each.id)]
+        nudged = await self._looks.at(replicas)
         self._waits = {each.id: self._waits[each.id] for each in replicas if each.id in self._waits}
         return f"nudged {nudged} read replicas that did not follow" if nudged else ""
 
     async def _keep(self, endpoint: Endpoint) -> bool:
-        try:
-            following = await self._engine.following(endpoint.id)
-        except EngineError as error:
-            logger.warning("replica_not_asked", endpoint_id=endpoint.id, reason=error.public)
-            self._patience.lose(endpoint.id)
-            return False
+        following = await self._engine.following(endpoint.id)
         if following is None or not self._is_due(endpoint.id, following):
             return False
         logger.info("replica_nudged", endpoint_id=endpoint.id, following=following)
         if following is not Following.WAITS:
-            self._patience.lose(endpoint.id)  # until it shows what came of it
+            self._looks.leave_alone(endpoint.id)  # until it shows what came of it
         return await self._enqueue(endpoint, following)
 
     def _is_due(self, endpoint: EndpointId, following: Following) -> bool:

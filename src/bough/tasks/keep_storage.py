@@ -5,8 +5,7 @@ branch stood is kept, so that a larger plan helps it at once, also while it slee
 are brought to computes that run with others, as after a claim.
 """
 
-import asyncio
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from bough import clock, log
 from bough.config import Settings
@@ -15,17 +14,17 @@ from bough.control.activity import Activity
 from bough.control.allowances import Allowances
 from bough.domain import allowance
 from bough.domain.allowance import Fullness, fullness
-from bough.domain.endpoint import Endpoint, EndpointType
+from bough.domain.endpoint import EndpointType
 from bough.domain.operation import OperationAction, Reach, Touch
-from bough.engine.port import Engine, EngineError, Storage
+from bough.engine.port import Engine
 from bough.errors import Busy
-from bough.ids import EndpointId
+from bough.ids import EndpointId, ProjectId
 from bough.operations.action import Wish
 from bough.operations.queue import Queue
 from bough.postgres import storage
 from bough.store.allowances import Stored
 from bough.store.store import Store
-from bough.tasks.patience import Patience
+from bough.tasks.looks import Looks
 
 AT_ONCE = 4
 MOST = 50  # in one go: each is a session of its own
@@ -36,6 +35,12 @@ SETTINGS_PAUSE = 60.0  # seconds after settings were brought, before they are br
 REQUEST_ID = "keep-storage"
 
 logger = log.get(room="tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    id: EndpointId
+    project_id: ProjectId
 
 
 class KeepStorage:
@@ -62,47 +67,47 @@ class KeepStorage:
         self._brought: dict[EndpointId, float] = {}  # when settings were brought to it
         self._measured: dict[EndpointId, float] = {}  # when it was looked at last
         self._told: dict[EndpointId, tuple[object, ...]] = {}  # how they stood when gateways were told of it
-        self._patience = Patience()
+        self._looks: Looks[_Due] = Looks(AT_ONCE, self._measure, lambda each: activity.unmeasured([each.id]))
 
     async def run(self) -> str:
-        async with self._store.read() as rows:
-            full = [held.writer_id for held in await rows.allowances.full() if held.writer_id]
-        changed = await self._measure_used(full)
-        async with self._store.read() as rows:
-            without_room = await rows.allowances.full()
-        for held in without_room:
-            changed += await self._judge(held, held.stored_bytes or 0)
-        if changed or without_room or self._told:
-            await self._tell()
+        changed = await self._looks.while_due(self._due, self.every)
+        changed += await self._keep_full()
         return f"changed what may be written in {changed} branches" if changed else ""
 
-    async def _measure_used(self, full: Iterable[EndpointId]) -> int:
+    async def _keep_full(self) -> int:
+        """Those without room, asleep or not, by what was measured of them last."""
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_ids()
-        used = active if self._is_new else self._activity.take_unmeasured() & active
+            without_room = await rows.allowances.full()
+        changed = sum([await self._judge(held, held.stored_bytes or 0) for held in without_room])
+        if changed or without_room or self._told:
+            await self._tell()
+        return changed
+
+    async def _due(self) -> list[_Due]:
+        if self._looks.are_under_way:  # one takes long: what follows the looks does not wait for it
+            await self._keep_full()
+        async with self._store.read() as rows:
+            active = await rows.endpoints.active_owners()
+            full = {held.writer_id for held in await rows.allowances.full() if held.writer_id}
+        used = set(active) if self._is_new else self._activity.take_unmeasured() & active.keys()
         now = clock.monotonic()
-        used = used | {each for each in active.intersection(full) if self._is_stale(each, now)}
-        due = [each for each in used if self._next.get(each, 0.0) <= now and self._patience.has(each)]
+        used |= {each for each in active.keys() & full if self._is_stale(each, now)}
+        due = [each for each in used if self._next.get(each, 0.0) <= now and self._looks.may_look(each)]
         due = sorted(due, key=lambda each: self._next.get(each, 0.0))[:MOST]
         self._activity.unmeasured(used.difference(due))
         self._is_new = False
         for moments in (self._next, self._measured, self._brought):
-            for gone in moments.keys() - active:
+            for gone in moments.keys() - active.keys():
                 del moments[gone]
-        gate = asyncio.Semaphore(AT_ONCE)
+        return [_Due(each, active[each]) for each in due]
 
-        async def measure(endpoint_id: EndpointId) -> bool:
-            async with gate:
-                return await self._measure(endpoint_id)
-
-        return sum(await asyncio.gather(*map(measure, due)))
-
-    async def _measure(self, endpoint_id: EndpointId) -> bool:
+    async def _measure(self, due: _Due) -> bool:
+        endpoint_id = due.id
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.living(endpoint_id)
         if endpoint is None or endpoint.type is not EndpointType.READ_WRITE:
             return False
-        found = await self._stored(endpoint)
+        found = await self._engine.stored(endpoint.id)
         if found is None:
             return False
         async with self._store.read() as rows:
@@ -126,15 +131,6 @@ class KeepStorage:
 
     def _is_stale(self, endpoint_id: EndpointId, now: float) -> bool:
         return now - self._measured.get(endpoint_id, now - QUIET_PAUSE) >= QUIET_PAUSE
-
-    async def _stored(self, endpoint: Endpoint) -> Storage | None:
-        try:
-            return await self._engine.stored(endpoint.id)
-        except EngineError as error:
-            logger.warning("storage_not_measured", endpoint_id=endpoint.id, reason=error.public)
-            self._patience.lose(endpoint.id)
-            self._activity.unmeasured([endpoint.id])
-            return None
 
     async def _bring_settings(self, held: Stored, endpoint_id: EndpointId) -> None:
         now = clock.monotonic()

@@ -7,6 +7,9 @@ from bough.engine.port import Engine, Usage
 from bough.ids import EndpointId
 from bough.operations import measuring
 from bough.store.store import Store
+from bough.tasks.looks import Looks
+
+AT_ONCE = 4
 
 
 class MeasureBranches:
@@ -18,22 +21,28 @@ class MeasureBranches:
         self._figures = figures
         self._activity = activity
         self._sizes: dict[EndpointId, int] = {}
+        self._measured: dict[EndpointId, Usage] = {}
+        self._looks: Looks[Endpoint] = Looks(AT_ONCE, self._measure)
 
     async def run(self) -> str:
         async with self._store.read() as rows:
             active = await rows.endpoints.active()
         measured: dict[EndpointId, Usage] = {}
-        for endpoint in active:
-            usage = await measuring.measure(self._engine, endpoint)
-            if usage is not None:
-                measured[endpoint.id] = usage
-                await self._note(endpoint, usage)
+        self._measured = measured
+        await self._looks.at(each for each in active if self._looks.may_look(each.id))
         self._figures.note(measured)
         sizes = {endpoint_id: usage.logical_bytes for endpoint_id, usage in measured.items()}
         # It may have grown, or shrunk, without a client: a subscription writes, and so does autovacuum.
         self._activity.unmeasured(each for each in sizes if sizes[each] != self._sizes.get(each, sizes[each]))
         self._sizes = sizes
         return ""
+
+    async def _measure(self, endpoint: Endpoint) -> bool:
+        usage = await self._engine.usage(endpoint.id)
+        if usage is not None:
+            self._measured[endpoint.id] = usage
+            await self._note(endpoint, usage)
+        return usage is not None
 
     async def _note(self, endpoint: Endpoint, usage: Usage) -> None:
         async with self._store.read() as rows:

@@ -4,27 +4,24 @@ Reports of the gateways say when an endpoint was in use last. Before it is stopp
 asked: a statement that runs long, an open transaction and a replication connection move no bytes.
 """
 
-import asyncio
 from datetime import datetime, timedelta
 
-from bough import clock, log
+from bough import clock
 from bough.config import Settings
 from bough.control.activity import Activity
 from bough.domain.endpoint import Endpoint, EndpointState, wishing
 from bough.domain.operation import OperationAction
 from bough.domain.project import SUSPEND_DEFAULT, SUSPEND_SHORTEST
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import Engine
 from bough.errors import Busy
 from bough.operations.action import Wish
 from bough.operations.actions.suspend_compute import WHEN_QUIET
 from bough.operations.queue import Queue
 from bough.store.store import Store
-from bough.tasks.patience import Patience
+from bough.tasks.looks import Looks
 
 AT_ONCE = 8
 MOST = 64  # in one go; the rest waits a second
-
-logger = log.get(room="tasks")
 
 
 class SuspendIdle:
@@ -36,23 +33,20 @@ class SuspendIdle:
         self._engine = engine
         self._queue = queue
         self._activity = activity
-        self._patience = Patience()
+        self._looks: Looks[Endpoint] = Looks(AT_ONCE, self._suspend)
 
     async def run(self) -> str:
+        count = await self._looks.while_due(self._due, self.every)
+        return f"suspending {count} idle computes" if count else ""
+
+    async def _due(self) -> list[Endpoint]:
         now = clock.now()
         default, shortest = timedelta(seconds=self._default), timedelta(seconds=SUSPEND_SHORTEST)
         self._activity.forget_wanted(now - timedelta(days=8))  # no timeout is longer
         async with self._store.read() as rows:
             quiet = await rows.endpoints.quiet_since(now - default, now - shortest)
-        due = [endpoint for endpoint in quiet if self._is_due(endpoint, now) and self._patience.has(endpoint.id)]
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def suspend(endpoint: Endpoint) -> bool:
-            async with gate:
-                return await self._suspend(endpoint)
-
-        count = sum(await asyncio.gather(*map(suspend, due[:MOST])))
-        return f"suspending {count} idle computes" if count else ""
+        due = [each for each in quiet if self._is_due(each, now) and self._looks.may_look(each.id)]
+        return due[:MOST]
 
     def _is_due(self, endpoint: Endpoint, now: datetime) -> bool:
         seconds = endpoint.suspend_timeout_seconds
@@ -61,12 +55,7 @@ class SuspendIdle:
         return now - max(endpoint.last_active or endpoint.created_at, wanted) >= timeout
 
     async def _suspend(self, endpoint: Endpoint) -> bool:
-        try:
-            busy = await self._engine.is_busy(endpoint.id)
-        except EngineError as error:
-            logger.warning("compute_not_asked", endpoint_id=endpoint.id, reason=error.public)
-            self._patience.lose(endpoint.id)
-            return False
+        busy = await self._engine.is_busy(endpoint.id)
         if busy:
             async with self._store.transaction(lasting=False) as rows:
                 await rows.endpoints.touch(endpoint.id, clock.now())

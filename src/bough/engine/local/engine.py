@@ -39,12 +39,14 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.local.warm.pool import Shape, WarmPool
 from bough.engine.local.warm.spares import Spares
 from bough.engine.port import (
+    ALL_LISTED,
     Address,
     Capabilities,
     Contents,
     EngineError,
     Following,
     Kept,
+    Listing,
     Observation,
     Origin,
     Readiness,
@@ -215,16 +217,17 @@ class LocalEngine:
             await self._histories.drop_archive(volume, project)
             await self._owners.release_when_empty(project)
 
-    async def look_into(self, spec: BranchSpec) -> Contents:
+    async def look_into(self, spec: BranchSpec, listing: Listing = ALL_LISTED) -> Contents:
         install = await self._offer.pinned(spec.install)
         async with self._served(spec.volume_id):
             sockets = await self._living.settled(spec.volume_id)
             if sockets is not None:
-                return await self._looking.into(sockets)
-            if (seen := await self._histories.glances.take(spec.volume_id)) is not None:
+                return await self._looking.into(sockets, listing)
+            seen = await self._histories.glances.take(spec.volume_id)
+            if seen is not None and seen.fits(listing):
                 return seen
             async with self._private.on(spec, install) as own:
-                return await self._looking.into(own)
+                return await self._looking.into(own, listing)
 
     async def written_until(self, volume: VolumeId) -> str | None:
         return await self._histories.ends.of(volume)
@@ -274,8 +277,8 @@ class LocalEngine:
     async def following(self, endpoint: EndpointId) -> Following | None:
         return await self._standings.following(endpoint)
 
-    async def contents(self, endpoint: EndpointId) -> Contents | None:
-        return await self._looking.contents(endpoint)
+    async def contents(self, endpoint: EndpointId, listing: Listing = ALL_LISTED) -> Contents | None:
+        return await self._looking.contents(endpoint, listing)
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         return await self._looking.is_busy(endpoint)

@@ -14,7 +14,7 @@ from bough.engine.local.computes.standings import Standings
 from bough.engine.local.folders import Folders
 from bough.engine.local.volumes.footprint import footprint
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import Contents, EngineError, Observation, Storage, Usage
+from bough.engine.port import Contents, EngineError, Listing, Observation, Storage, Usage
 from bough.ids import EndpointId
 from bough.postgres import storage
 
@@ -40,7 +40,7 @@ class Looking:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return None
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=session.MEASURE) as ours:
             logical_bytes, position = await ours.logical_bytes(), await ours.position()
         # In this order: when it is restarted in between, what the new run took is less than what is known of the old.
         # The other way round all that the old one took would count again, as the new one's.
@@ -66,7 +66,7 @@ class Looking:
         if self._silent.get(endpoint, 0.0) > clock.monotonic():
             return await self._counted(endpoint)
         try:
-            async with asyncio.timeout(_MEASURING_SECONDS), session.opened(sockets) as ours:
+            async with asyncio.timeout(_MEASURING_SECONDS), session.opened(sockets, limits=session.MEASURE) as ours:
                 stored, is_open = await ours.storage()
         except (EngineError, TimeoutError) as error:  # as when a tenant locks a catalog
             logger.warning("storage_not_asked", endpoint_id=endpoint, reason=str(error))
@@ -91,20 +91,23 @@ class Looking:
         found = await asyncio.to_thread(footprint, self._volumes.folder(run.volume_id).data)
         return Storage(bytes=max(0, found - _EMPTY_BYTES), temp_file_bytes=None)
 
-    async def contents(self, endpoint: EndpointId) -> Contents | None:
+    async def contents(self, endpoint: EndpointId, listing: Listing) -> Contents | None:
         sockets = await self._living.sockets(endpoint)
-        return None if sockets is None else await self.into(sockets)
+        if sockets is None:
+            return None
+        async with session.opened(sockets, limits=session.LOOK) as ours:
+            return await ours.contents(listing)
 
-    async def into(self, sockets: Path) -> Contents:
-        """The same of the compute that listens there."""
+    async def into(self, sockets: Path, listing: Listing) -> Contents:
+        """The same of the compute that listens there. Somebody waits for it, so it is waited for."""
         async with session.opened(sockets) as ours:
-            return await ours.contents()
+            return await ours.contents(listing)
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         sockets = await self._living.sockets(endpoint)
         if sockets is None:
             return False
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=session.LOOK) as ours:
             return await ours.is_busy()
 
     async def observe(self) -> Observation:

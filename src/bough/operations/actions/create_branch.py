@@ -64,7 +64,7 @@ class CreateBranch(Action):
             await ctx.engine.change(spec, Unsubscribe())
         if branch.init_source == SCHEMA_ONLY:
             await ctx.engine.change(spec, Empty())
-        inside = await ctx.engine.look_into(spec) if self._target else None
+        inside = await ctx.look_into(spec, branch.id) if self._target else None
         inside = await self._rekeyed(ctx, spec, inside) if self._rekeys else await self._keyed(ctx, spec, inside)
         if branch.restored_from is None:
             begins = await ctx.end_of(spec)

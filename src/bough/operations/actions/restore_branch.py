@@ -66,7 +66,9 @@ class RestoreBranch(Action):
         origin = await ctx.engine.ensure_branch(spec)
         passwords = adopting.passwords_in(await stopping.contents_now(ctx, branch.id))
         source = await ctx.branch(self.project_id, self._source_id)
-        inside = await adopting.adopt(ctx.engine, spec, origin, passwords, is_protected=source.is_protected)
+        await adopting.part(ctx.engine, spec, origin)
+        inside = await ctx.look_into(spec, branch.id)
+        inside = await adopting.adopt(ctx.engine, spec, inside, passwords, is_protected=source.is_protected)
         stopped = await stopping.stop_all(ctx, branch.id, WHY)
         passwords = adopting.passwords_in(await stopping.contents_now(ctx, branch.id))
         wish = Switch(

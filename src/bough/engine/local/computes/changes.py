@@ -59,7 +59,7 @@ async def _set_password(ours: Session, change: SetPassword) -> None:
 
 async def _rekey(ours: Session, change: Rekey) -> None:
     """A role that SQL has dropped meanwhile needs no password."""
-    present = {name for (name,) in await ours.rows(roles.NAMES)}
+    present = {name for (name,) in await ours.rows(roles.NAMES, list(change.verifiers))}
     named = {name: verifier for name, verifier in change.verifiers.items() if name.encode() in present}
     before = () if change.others_keep else (roles.FORGET_PASSWORDS,)
     await ours.run(*before, *(roles.set_password(*each) for each in named.items()))

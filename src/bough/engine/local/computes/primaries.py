@@ -10,7 +10,7 @@ import secrets
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bough.engine.local.computes import session, side_door
+from bough.engine.local.computes import answers, session, side_door
 from bough.engine.local.computes.session import Session
 from bough.engine.local.durable import write_atomically
 from bough.engine.local.folders import Folders
@@ -90,9 +90,9 @@ class Primaries:
 
     async def written(self, sockets: Path) -> int:
         """Up to where its WAL is on disk, in bytes."""
-        async with session.opened(sockets) as ours:
+        async with session.opened(sockets, limits=session.LOOK) as ours:
             [(position,)] = await ours.rows(replication.WRITTEN)
-        return int(position)
+            return answers.number(position)
 
     async def _tell(self, ours: Session, volume: VolumeId) -> None:
         """The role, with its password. One that is there may be a parent's, with another."""

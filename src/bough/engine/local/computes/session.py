@@ -2,20 +2,29 @@
 
 Every name in our statements is schema-qualified and the search path is `pg_catalog`, so nothing a
 tenant made can stand in for what we mean. Failed statements are not logged: some carry verifiers.
+
+What answers may be no Postgres at all: how much it may send, and how long it is waited for, is limited, and what it
+says is checked (`answers`).
 """
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
+import traceback
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
-from bough import clock
-from bough.engine.port import Contents, DatabaseNow, EngineError, RoleNow, Storage
+from bough import clock, log
+from bough.engine.local.computes import answers
+from bough.engine.local.computes.answers import is_text
+from bough.engine.local.computes.limited_connection import LimitedLoop, LimitedProtocol
+from bough.engine.local.computes.message_heads import Size
+from bough.engine.port import ALL_LISTED, Contents, EngineError, Listing, Storage
 from bough.engine.spec import DatabaseSpec
 from bough.postgres import (
     ADMIN,
@@ -34,11 +43,35 @@ from bough.postgres.backup import BackupEnd
 from bough.postgres.position import Position
 from bough.postgres.template import SPARE_DATABASE, SPARE_ROLE
 
-_CONNECT_SECONDS = 10.0
-_STATEMENT_SECONDS = 60.0
 _RELOAD_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
+_SHOWN = 1000  # characters of what a server says, in an error
+_NOT_POSTGRES = "What listens on the compute's socket does not answer as Postgres does"
 _PASSING = ("08", "40", "53", "55", "57")  # SQLSTATE classes: connection, rollback, resources, locks, operator
+
+_TROUBLES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+# What our code raises when an answer does not have the shape that it must have.
+_MISSHAPEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+logger = log.get(room="engine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a session may take of us."""
+
+    connect: float  # seconds
+    statement: float  # seconds
+    whole: float | None  # seconds from its beginning to its end
+    lock: str  # how long a statement waits for a lock, as Postgres writes it
+    size: Size  # of what comes for one statement
+
+
+CHANGE = Limits(connect=10.0, statement=60.0, whole=None, lock="10s", size=Size(16 * 1024**2, 200_000))
+# Whoever only looks comes again: one that does not answer is not waited for.
+LOOK = Limits(connect=3.0, statement=5.0, whole=8.0, lock="1s", size=Size(4 * 1024**2, 20_000))
+# The size of a database is asked of the file system, file by file.
+MEASURE = Limits(connect=3.0, statement=30.0, whole=35.0, lock="1s", size=LOOK.size)
 
 # A setting that is no longer in the files and needs a restart is an error without a name there.
 _WRONG_SETTINGS = """
@@ -50,8 +83,8 @@ _WAITING_SETTINGS = """
     select name::text from pg_catalog.pg_settings where pending_restart and name <> 'max_notify_queue_pages'
 """
 # In one question: a new project waits for each.
-_CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.HAVE_IT}"
-_NOW = f"{roles.NOW} union all {databases.NOW} order by 1, 2"
+_CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.ANY_HAS_IT}"
+_NOW = f"({roles.NOW}) union all ({databases.NOW}) order by 1, 2"
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
 _SETTINGS = {
@@ -68,7 +101,6 @@ _SETTINGS = {
     "statement_timeout": "0",
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    "lock_timeout": "10s",
     "max_parallel_workers_per_gather": "0",  # the planner knows little of what our questions read, and guesses high
     # These the owner of a database can set for everyone who comes in.
     "role": "none",
@@ -78,9 +110,14 @@ _SETTINGS = {
 _SETTINGS_OF_17 = {"transaction_timeout": "0"}  # before, nobody knows it and would let us in with it
 
 
+__all__ = ["CHANGE", "LOOK", "MEASURE", "Limits", "Session", "is_text", "opened"]
+
+
 class Session:
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, protocol: LimitedProtocol, seconds: float) -> None:
         self._connection = connection
+        self._protocol = protocol
+        self._seconds = seconds  # that one statement may take
 
     async def apply(
         self, verifiers: Mapping[str, str], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
@@ -89,26 +126,29 @@ class Session:
 
         True when there was a role of tenants with the attribute REPLICATION.
         """
-        present, names, replicates = _contents(await self._connection.fetch(_CONTENTS))
+        role_names = [*verifiers, SPARE_ROLE]
+        database_names = [*(database.name for database in wished_databases), SPARE_DATABASE]
+        present, names, replicates = _contents(await self.rows(_CONTENTS, role_names, database_names))
         plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
         if plan:
-            await self._connection.execute(";\n".join(plan))
+            await self._execute(";\n".join(plan))
         owners = {database.name: database.owner for database in wished_databases}
         for statement in databases.plan(owners, names, spare=SPARE_DATABASE if fresh else None):
-            await self._connection.execute(statement)
+            await self._execute(statement)
         return replicates
 
     async def reload(self) -> bool:
         """Take over changed files; True when some setting waits for a restart."""
-        wrong = dict(await self._connection.fetch(_WRONG_SETTINGS))
+        wrong = dict(await self.rows(_WRONG_SETTINGS))
         # In this order: reading the files marks the settings that would need a restart.
-        waiting = {name for (name,) in await self._connection.fetch(_WAITING_SETTINGS)}
+        waiting = {name for (name,) in await self.rows(_WAITING_SETTINGS)}
         for name in wrong.keys() - waiting:
-            raise EngineError(f"The compute cannot take its setting {name}: {wrong[name]}.", transient=False)
-        before = await self._connection.fetchval(_LOADED)
-        await self._connection.execute("select pg_catalog.pg_reload_conf()")
+            reason = f"{answers.text(name, _SHOWN)}: {answers.text(wrong[name], _SHOWN)}"
+            raise EngineError(f"The compute cannot take its setting {reason}.", transient=False)
+        before = answers.moment(await self._value(_LOADED))
+        await self._execute("select pg_catalog.pg_reload_conf()")
         until = clock.monotonic() + _RELOAD_SECONDS
-        while await self._connection.fetchval(_LOADED) == before:
+        while answers.moment(await self._value(_LOADED)) == before:
             if clock.monotonic() >= until:
                 raise EngineError("The compute did not take its new settings; its log says why.")
             await asyncio.sleep(0.005)
@@ -121,83 +161,71 @@ class Session:
         every slot; then the caller finds out whether the segments were kept.
         """
         name = backup.slot_name(secrets.token_hex(8))
-        await self._connection.execute("checkpoint")
+        await self._execute("checkpoint")
         with suppress(asyncpg.ConfigurationLimitExceededError):
-            await self._connection.execute(backup.KEEP_WAL, name)
-        return str(await self._connection.fetchval(backup.start(major), name))
+            await self._execute(backup.KEEP_WAL, name)
+        return answers.segment(await self._value(backup.start(major), name))
 
     async def end_backup(self, major: int) -> BackupEnd:
-        return BackupEnd(**await self._connection.fetchrow(backup.stop(major)))
+        [row] = await self.rows(backup.stop(major))
+        return answers.backup_end(row)
 
     async def subscribes(self) -> bool:
-        return bool(await self._connection.fetchval(subscriptions.ANY))
+        return answers.truth(await self._value(subscriptions.ANY))
 
     async def run(self, *statements: str) -> None:
         """All of them or none, in one transaction."""
-        await self._connection.execute(";\n".join(statements))
+        await self._execute(";\n".join(statements))
 
     async def rows(self, question: str, *given: object) -> list[Any]:
-        found: list[Any] = await self._connection.fetch(question, *given)
+        found: list[Any] = await self._answer(self._connection.fetch(question, *given))
         return found
 
-    async def contents(self) -> Contents:
-        """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
-        found = [row for row in await self._connection.fetch(_NOW) if is_text(row["name"], row["owner"])]
-        return Contents(
-            roles=tuple(_role_now(row) for row in found if row["kind"] == "role"),
-            databases=tuple(
-                DatabaseNow(name=row["name"].decode(), owner=row["owner"].decode())
-                for row in found
-                if row["kind"] == "database"
-            ),
-        )
+    async def contents(self, listing: Listing = ALL_LISTED) -> Contents:
+        most = {"role": listing.roles, "database": listing.databases}
+        found = await self.rows(_NOW, listing.known_roles, listing.roles, listing.known_databases, listing.databases)
+        return await answers.contents(found, most)
 
     async def is_busy(self) -> bool:
-        return bool(await self._connection.fetchval(activity.IS_BUSY))
+        return answers.truth(await self._value(activity.IS_BUSY))
 
     async def logical_bytes(self) -> int:
-        return int(await self._connection.fetchval(databases.SIZE))
+        return answers.number(await self._value(databases.SIZE))
 
     async def storage(self) -> tuple[Storage, bool]:
         """What is stored, and whether anybody may connect to Postgres's own databases."""
-        row = await self._connection.fetchrow(storage.MEASURE)
-        found = {name: row[name] for name in ("bytes", "temp_file_bytes", "is_busy")}
-        return Storage(**found), row["is_open"]
+        [row] = await self.rows(storage.MEASURE)
+        return answers.storage(row), answers.truth(row["is_open"])
 
     async def mark_now(self) -> str:
         """Where the WAL is on disk up to, and ends with a commit of this moment."""
-        await self._connection.execute(recovery.EMIT)
-        return str(await self._connection.fetchval(recovery.FLUSHED))
+        await self._execute(recovery.EMIT)
+        return answers.lsn(await self._value(recovery.FLUSHED))
 
     async def last_replayed(self) -> datetime | None:
         """When the last transaction ended that was replayed; None when none was."""
-        found: datetime | None = await self._connection.fetchval(recovery.LAST_COMMIT)
-        return found
+        return answers.moment_or_none(await self._value(recovery.LAST_COMMIT))
 
     async def written_until(self) -> str | None:
-        found: str | None = await self._connection.fetchval(position.UNTIL)
-        return found
+        found = await self._value(position.UNTIL)
+        return None if found is None else answers.lsn(found)
 
     async def position(self) -> Position:
-        return Position(**await self._connection.fetchrow(position.READ))
+        [row] = await self.rows(position.READ)
+        return answers.position(row)
 
+    async def _value(self, question: str, *given: object) -> object:
+        [row] = await self.rows(question, *given)
+        found: object = row[0]
+        return found
 
-def is_text(*names: bytes | None) -> bool:
-    try:
-        for name in names:
-            (name or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    async def _execute(self, statement: str, *given: object) -> None:
+        await self._answer(self._connection.execute(statement, *given))
 
-
-def _role_now(row: Any) -> RoleNow:
-    return RoleNow(
-        name=row["name"].decode(),
-        can_login=row["can_login"],
-        verifier=row["verifier"],
-        valid_until=row["valid_until"],
-    )
+    async def _answer(self, asked: Coroutine[Any, Any, Any]) -> Any:
+        self._protocol.renew()
+        async with asyncio.timeout(self._seconds):
+            return await _understood(asked)
 
 
 def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str], bool]:
@@ -212,26 +240,46 @@ def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str 
 
 
 @asynccontextmanager
-async def opened(sockets: Path, database: str = MAINTENANCE_DATABASE, major: int = 0) -> AsyncIterator[Session]:
+async def opened(
+    sockets: Path, database: str = MAINTENANCE_DATABASE, major: int = 0, limits: Limits = CHANGE
+) -> AsyncIterator[Session]:
     """A session for a few statements; whatever goes wrong in it is an EngineError.
 
     In a database of a tenant the major version must be told.
     """
+    loop = LimitedLoop(limits.size)
+    settings = _SETTINGS | (_SETTINGS_OF_17 if major >= 17 else {})
     try:
-        connection = await _connect(sockets, database, _SETTINGS | (_SETTINGS_OF_17 if major >= 17 else {}))
-        try:
-            yield Session(connection)
-            await connection.close(timeout=_CLOSE_SECONDS)
-        finally:
-            connection.terminate()
-    except asyncpg.PostgresError as error:
-        raise (_trouble(error) if _is_passing(error) else _refusal(error)) from error
-    # The last is what the driver says when the server is killed between two of its own steps.
-    except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise _trouble(error) from error
+        async with asyncio.timeout(limits.whole):
+            connection = await _understood(_connect(loop, sockets, database, settings, limits))
+            assert loop.protocol is not None
+            try:
+                yield Session(connection, loop.protocol, limits.statement)
+                await connection.close(timeout=_CLOSE_SECONDS)
+            finally:
+                connection.terminate()
+    except _TROUBLES as error:
+        raise _trouble(error, loop.protocol) from error
+    except _MISSHAPEN as error:
+        [*_, place] = traceback.extract_tb(error.__traceback__)
+        logger.warning("answer_misshapen", error=repr(error)[:_SHOWN], place=f"{place.name}:{place.lineno}")
+        raise EngineError(f"{_NOT_POSTGRES}.", transient=False) from error
 
 
-async def _connect(sockets: Path, database: str, settings: dict[str, str]) -> Any:
+async def _understood(asked: Coroutine[Any, Any, Any]) -> Any:
+    """The driver fails in many ways at what no Postgres says."""
+    try:
+        return await asked
+    except _TROUBLES:
+        raise
+    except Exception as error:
+        raise ValueError("the driver cannot read it") from error
+
+
+async def _connect(loop: LimitedLoop, sockets: Path, database: str, settings: dict[str, str], limits: Limits) -> Any:
+    limited = {"lock_timeout": limits.lock}
+    if limits.whole is not None:
+        limited["statement_timeout"] = f"{limits.statement:.0f}s"  # the server does not go on for nobody
     return await asyncpg.connect(
         host=str(sockets),
         port=5432,
@@ -239,9 +287,10 @@ async def _connect(sockets: Path, database: str, settings: dict[str, str]) -> An
         database=database,
         password="",  # none is asked for; without it a password file would be looked for
         ssl=False,
-        timeout=_CONNECT_SECONDS,
-        command_timeout=_STATEMENT_SECONDS,
-        server_settings=settings,
+        timeout=limits.connect,
+        command_timeout=limits.statement,
+        server_settings=settings | limited,
+        loop=cast(asyncio.AbstractEventLoop, loop),
     )
 
 
@@ -249,14 +298,17 @@ def _is_passing(error: asyncpg.PostgresError) -> bool:
     return (error.sqlstate or "")[:2] in _PASSING and not isinstance(error, asyncpg.DiskFullError)
 
 
-def _trouble(error: BaseException) -> EngineError:
+def _trouble(error: Exception, protocol: LimitedProtocol | None) -> EngineError:
+    """Of the driver's errors some mean that the server was killed between two steps of its own."""
+    if protocol is not None and protocol.refusal is not None:
+        return EngineError(f"{_NOT_POSTGRES}: {protocol.refusal}. Suspend it.", transient=False)
+    if isinstance(error, asyncpg.PostgresError) and not _is_passing(error):
+        return EngineError(f"Postgres refused: {_first_line(error)}.", transient=False)
     return EngineError(f"The compute did not take our statements: {_first_line(error)}.")
 
 
-def _refusal(error: BaseException) -> EngineError:
-    return EngineError(f"Postgres refused: {_first_line(error)}.", transient=False)
-
-
 def _first_line(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
     lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
+    return lines[0][:_SHOWN].rstrip(".")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough.domain import lsn
-from bough.engine.local.computes import segments, session
+from bough.engine.local.computes import answers, segments, session
 from bough.engine.local.computes.living import Living
 from bough.engine.local.computes.primaries import Primaries
 from bough.engine.local.volumes.folder import VolumeRecord
@@ -104,6 +104,6 @@ class Standings:
 
 
 async def _standing(sockets: Path) -> Standing:
-    async with session.opened(sockets) as ours:
+    async with session.opened(sockets, limits=session.LOOK) as ours:
         [row] = await ours.rows(replication.STANDING)
-    return Standing(**row)
+        return answers.standing(row)

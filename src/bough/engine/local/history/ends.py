@@ -26,7 +26,7 @@ class Ends:
         if sockets is None:
             return await asyncio.to_thread(_of_files, self._volumes.folder(volume))
         try:
-            async with asyncio.timeout(_PATIENCE), session.opened(sockets) as ours:
+            async with asyncio.timeout(_PATIENCE), session.opened(sockets, limits=session.LOOK) as ours:
                 told = await ours.written_until()
         except (EngineError, TimeoutError):
             return None
@@ -40,11 +40,11 @@ class Ends:
         if sockets is None:
             return True
         try:
-            async with asyncio.timeout(_PATIENCE), session.opened(sockets) as ours:
+            async with asyncio.timeout(_PATIENCE), session.opened(sockets, limits=session.LOOK) as ours:
                 [row] = await ours.rows(archiving.IS_ON)
+                return bool(row["is_on"])
         except (EngineError, TimeoutError):
             return False
-        return bool(row["is_on"])
 
 
 def _of_files(folder: VolumeFolder) -> str | None:

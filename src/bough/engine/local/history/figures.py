@@ -6,7 +6,7 @@ from datetime import datetime
 from bough import clock
 from bough.domain import lsn
 from bough.domain.history import Point
-from bough.engine.local.computes import labels, session
+from bough.engine.local.computes import answers, labels, session
 from bough.engine.local.computes.living import Living
 from bough.engine.local.history.ancestry import Ancestry, Lives
 from bough.engine.local.history.archives import Waiting
@@ -81,9 +81,10 @@ class Figures:
             return None
         reason = ""
         with suppress(EngineError):
-            async with session.opened(sockets) as ours:
+            async with session.opened(sockets, limits=session.LOOK) as ours:
                 for row in await ours.rows(archiving.FAILED):
-                    reason = f" Postgres says that it could not archive {row['file']} at {row['at']:%H:%M:%S} UTC."
+                    file, at = answers.text(row["file"], answers.MOST_OF_A_NAME), answers.moment(row["at"])
+                    reason = f" Postgres says that it could not archive {file} at {at:%H:%M:%S} UTC."
         many = f"{len(waiting)} WAL files" if len(waiting) > 1 else "A WAL file"
         wait = "wait" if len(waiting) > 1 else "waits"
         place = self._archives.folder(volume)

@@ -6,7 +6,7 @@ Nothing in it is opened but folders, no link is followed, and the walk is bounde
 import os
 from pathlib import Path
 
-from bough.engine.local.volumes.copying import opened_folder
+from bough.engine.local.tenant_files import opened_folder
 
 _PARTS = ("base", "global", "pg_notify", "pg_replslot", "pg_snapshots")
 _DEEPEST = 3  # of a part: a database, or temporary files and the sets of those
