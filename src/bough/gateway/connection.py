@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -12,12 +12,14 @@ from bough.gateway import cancel, door, routing
 from bough.gateway.activity import Activity, Tally
 from bough.gateway.backend import Backends, RefusedByPostgres
 from bough.gateway.cancel import Cancels
-from bough.gateway.channel import Lost, PlainChannel
+from bough.gateway.channel import Lost, PlainChannel, TlsChannel
 from bough.gateway.door import Visitor
-from bough.gateway.errors import BACKEND_DIED, NO_WAKE, TOO_SLOW, Refused, trouble_of
+from bough.gateway.errors import BACKEND_DIED, NO_WAKE, NOT_FOR_COMPUTES, TOO_SLOW, Refused, trouble_of
 from bough.gateway.limits import Limits
 from bough.gateway.line import Ended, Line
 from bough.gateway.login import Entered, Login
+from bough.gateway.newcomers import Newcomers
+from bough.gateway.peer import Peer, Peers
 from bough.gateway.pooling.client import Client
 from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.pools import Pools
@@ -52,6 +54,8 @@ class Rooms:
     activity: Activity
     pools: Pools
     sessions: Sessions
+    newcomers: Newcomers = field(default_factory=Newcomers)
+    peers: Peers = field(default_factory=lambda: Peers(None))
 
 
 class Guest(NamedTuple):
@@ -66,11 +70,11 @@ class Guest(NamedTuple):
         await self.visitor.line.send(greeting)
 
 
-async def serve(rooms: Rooms, sock: socket.socket, address: str | None) -> None:
+async def serve(rooms: Rooms, sock: socket.socket, peer: Peer) -> None:
     """Until the connection is over; whatever goes wrong is told to the client and to nobody else."""
-    visitor = Visitor(Line(PlainChannel(sock)), is_local=address is None)
+    visitor = Visitor(Line(PlainChannel(sock)), is_local=peer.is_local)
     try:
-        trouble = await _served(rooms, visitor, address)
+        trouble = await _served(rooms, visitor, peer)
         if trouble is not None:
             await _tell(visitor, trouble)
     except (Lost, Ended):
@@ -81,11 +85,10 @@ async def serve(rooms: Rooms, sock: socket.socket, address: str | None) -> None:
         visitor.line.channel.close()
 
 
-async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes | None:
+async def _served(rooms: Rooms, visitor: Visitor, peer: Peer) -> bytes | None:
     """What the client shall be told in the end; None when there is nothing to tell."""
     try:
-        with rooms.limits.newcomer(address):
-            entered = await _entered(rooms, visitor, address)
+        entered = await _entered(rooms, visitor, peer)
         if entered is not None:
             startup, target, (endpoint, pool, hint) = entered
             with rooms.activity.connection(endpoint, hint) as tally:
@@ -106,22 +109,33 @@ async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes 
     return None
 
 
-async def _entered(
-    rooms: Rooms, visitor: Visitor, address: str | None
-) -> tuple[Startup, routing.Target, Entered] | None:
+async def _entered(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup, routing.Target, Entered] | None:
     """Who it is and where they want to go, proven; None when they only came to cancel."""
+    timeout = asyncio.timeout(LOGIN_SECONDS)
+
+    def drop() -> None:
+        if not timeout.expired():
+            timeout.reschedule(0)
+
     try:
-        async with asyncio.timeout(LOGIN_SECONDS):
-            packet = await door.enter(visitor, rooms.certificates)
-            if isinstance(packet, CancelRequest):
-                await rooms.cancels.route(packet)
-                return None
-            if packet.needs_negotiation:
-                await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
-            target = routing.target(visitor.called, rooms.domain, packet.parameters)
-            return packet, target, await rooms.login.prove(visitor, target, address)
+        async with timeout:
+            with rooms.newcomers.present(peer.key, drop):
+                return await _logged_in(rooms, visitor, peer)
     except TimeoutError:
         raise Refused(TOO_SLOW) from None
+
+
+async def _logged_in(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup, routing.Target, Entered] | None:
+    packet = await door.enter(visitor, rooms.certificates)
+    if peer.is_local and peer.is_compute:
+        raise Refused(NOT_FOR_COMPUTES)
+    if isinstance(packet, CancelRequest):
+        await rooms.cancels.route(packet)
+        return None
+    if packet.needs_negotiation:
+        await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
+    target = routing.target(visitor.called, rooms.domain, packet.parameters)
+    return packet, target, await rooms.login.prove(visitor, target, peer)
 
 
 async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: routing.Target) -> None:
@@ -168,6 +182,8 @@ async def _until_over(rooms: Rooms, session: Session, endpoint: EndpointId, over
 
 
 async def _tell(visitor: Visitor, trouble: bytes) -> None:
+    if isinstance(visitor.line.channel, TlsChannel) and not visitor.is_encrypted:
+        return  # TLS takes no words before its handshake is over, and would be asked again and again
     try:
         async with asyncio.timeout(_SAY_SECONDS):
             await visitor.line.send(trouble)
