@@ -25,11 +25,13 @@ from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.pools import Pools
 from bough.gateway.relay import Hooks, Relay
 from bough.gateway.remembering import Remembering
+from bough.gateway.replication_relay import ReplicationRelay
 from bough.gateway.sessions import Session, Sessions
 from bough.gateway.tls import Certificates
 from bough.gateway.wire import messages
 from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.messages import Trouble
+from bough.gateway.wire.replication import NO_PHYSICAL, Kind
 from bough.gateway.wire.startup import CancelRequest, Startup
 from bough.ids import EndpointId
 
@@ -135,7 +137,10 @@ async def _logged_in(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startu
     if packet.needs_negotiation:
         await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
     target = routing.target(visitor.called, rooms.domain, packet.parameters)
-    return packet, target, await rooms.login.prove(visitor, target, peer)
+    entered = await rooms.login.prove(visitor, target, peer)
+    if target.replication is Kind.PHYSICAL:
+        raise Refused(NO_PHYSICAL)
+    return packet, target, entered
 
 
 async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: routing.Target) -> None:
@@ -154,9 +159,9 @@ async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: rou
     try:
         with rooms.cancels.ticket(partial(cancel.send, backend), guest.minor) as ticket:
             await guest.greet(backend.before_key + ticket.encoded() + backend.after_key)
-            await _until_over(
-                rooms, Relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks), endpoint, over
-            )
+            relay = ReplicationRelay if target.replication is Kind.LOGICAL else Relay
+            session = relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks)
+            await _until_over(rooms, session, endpoint, over)
     finally:
         backend.channel.close()
 

@@ -105,7 +105,7 @@ class Owners:
 @lru_cache(_ADDRESSES_KEPT)
 def network_of(address: str) -> str:
     """A network of IPv6 counts as one: its owner has all addresses in it."""
-    place = ip_address(address)
+    place = ip_address(address.partition("%")[0])
     if place.version == 6 and not place.is_loopback:
         return str(place.exploded[:19])  # the first 64 bits
     return address
