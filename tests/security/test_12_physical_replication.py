@@ -8,6 +8,7 @@ import pytest
 
 import world
 from bough.gateway.wire import messages
+from bough.gateway.wire.framing import Message
 from bough.gateway.wire.replication import LOOKED_AT, refusal
 from gateway import doorway as doorways
 from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
@@ -82,7 +83,7 @@ async def test_what_belongs_to_logical_replication_works(doorway: Doorway) -> No
 async def test_physical_commands_are_refused_on_logical_connections(doorway: Doorway, text: str) -> None:
     wire = await replicating(doorway)
     await wire.until(messages.READY)
-    message = messages.Message(b"Q", text.encode() + b"\0").encoded()
+    message = Message(b"Q", text.encode() + b"\0").encoded()
     for byte in message:  # however it is cut
         wire.writer.write(bytes([byte]))
         await wire.writer.drain()

@@ -147,9 +147,11 @@ async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: rou
     """A session of the compute's own."""
     try:
         async with asyncio.timeout(WAKE_SECONDS):
-            backend = await rooms.backends.open(endpoint, target)
+            opened = await rooms.backends.open(endpoint, target)
     except TimeoutError:
         raise Refused(NO_WAKE) from None
+    greeting, backend = (opened.before_key, opened.after_key), opened.without_greeting()
+    del opened
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     hooks = Hooks(
         cancel=lambda: cancel.soon(backend),
@@ -158,7 +160,8 @@ async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: rou
     )
     try:
         with rooms.cancels.ticket(partial(cancel.send, backend), guest.minor) as ticket:
-            await guest.greet(backend.before_key + ticket.encoded() + backend.after_key)
+            await guest.greet(ticket.encoded().join(greeting))
+            del greeting
             relay = ReplicationRelay if target.replication is Kind.LOGICAL else Relay
             session = relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks)
             await _until_over(rooms, session, endpoint, over)

@@ -95,6 +95,14 @@ def not_clean(failure: Trouble) -> Trouble:
     )
 
 
+def no_postgres(why: str) -> Trouble:
+    return Trouble(
+        code="08006",
+        message=f"the compute does not answer as Postgres does: {why}",
+        hint="Connect again. A session whose settings are very long is a reason.",
+    )
+
+
 def no_server(pool: PoolSettings) -> Trouble:
     return Trouble(
         code="53300",

@@ -30,6 +30,7 @@ from bough.postgres import (
 )
 from bough.postgres.backup import BackupEnd
 from bough.postgres.position import Position
+from bough.postgres.secret import bounded
 from bough.postgres.template import SPARE_DATABASE, SPARE_ROLE
 
 _CONNECT_SECONDS = 10.0
@@ -181,7 +182,7 @@ def _role_now(row: Any) -> RoleNow:
     return RoleNow(
         name=row["name"].decode(),
         can_login=row["can_login"],
-        verifier=row["verifier"],
+        verifier=bounded(row["verifier"]),
         valid_until=row["valid_until"],
     )
 
