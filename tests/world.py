@@ -248,8 +248,9 @@ async def platform(**changes: Any) -> AsyncIterator[Platform]:
 class PostgresServer:
     """A plain Postgres of its own, for a store to live in."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str) -> None:
         self.folder = folder
+        self._more = more  # arguments of postgres
         self._bin = installs.preferred(installs.found(default_cache()).values())[17].bin
         self._identity: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -284,6 +285,7 @@ class PostgresServer:
             "listen_addresses=",
             "-c",
             "fsync=off",
+            *self._more,
         )
 
     def stop(self) -> None:

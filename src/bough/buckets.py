@@ -17,12 +17,15 @@ class Bucket:
 
     def take(self, now: float) -> float:
         """Zero when there was a token, else the seconds until there is one."""
+        if wait := self.wait(now):
+            return wait
+        self.level -= 1
+        return 0.0
+
+    def wait(self, now: float) -> float:
         self.level = min(self.size, self.level + (now - self.at) * self.per_second)
         self.at = now
-        if self.level >= 1:
-            self.level -= 1
-            return 0.0
-        return (1 - self.level) / self.per_second
+        return 0.0 if self.level >= 1 else (1 - self.level) / self.per_second
 
     def is_full(self, now: float) -> bool:
         return self.level + (now - self.at) * self.per_second >= self.size
@@ -40,6 +43,16 @@ class Buckets:
             self._make_room(now)
             bucket = self._known[name] = Bucket(size, per_second, size, now)
         return bucket.take(now)
+
+    def wait(self, name: Hashable) -> float:
+        """Seconds until there is a token; none is taken."""
+        bucket = self._known.get(name)
+        return 0.0 if bucket is None else bucket.wait(clock.monotonic())
+
+    def give_back(self, name: Hashable) -> None:
+        """A token that was taken."""
+        if bucket := self._known.get(name):
+            bucket.level += 1  # what is more than its size is lost at the next look
 
     def refill(self, name: Hashable) -> None:
         self._known.pop(name, None)

@@ -130,6 +130,11 @@ class Settings(_Frozen):
         description="as root: the user that the gateway runs as; added when it is missing",
         pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
     )
+    local_socket_group: str = Field(
+        "",
+        description="as root: group whose members may use the gateway's local socket; empty: root alone",
+        pattern=r"^([a-z_][a-z0-9_-]{0,31})?$",
+    )
     gateway_workers: int | None = Field(
         None, ge=1, le=256, description="processes that serve Postgres clients [default: one a core]"
     )

@@ -128,13 +128,11 @@ def test_another_address_may_be_wanted_while_old_workers_still_listen(settings: 
     by_name.close()
 
 
-def test_the_door_is_a_socket_that_everyone_may_knock_at_when_we_are_root(
-    settings: Settings, opened: Listeners
-) -> None:
+def test_the_door_is_a_socket_of_its_owner_alone(settings: Settings, opened: Listeners) -> None:
     folder = listeners.door_folder(settings)
     path = folder / ".s.PGSQL.5432"
     modes = [stat.S_IMODE(one.stat().st_mode) for one in (folder, path)]
-    assert modes == ([0o755, 0o777] if os.geteuid() == 0 else [0o700, 0o700])
+    assert modes == [0o700, 0o600]
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
     listeners.remove_door(settings)

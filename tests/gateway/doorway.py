@@ -21,6 +21,7 @@ from bough.gateway.cancel import Cancels
 from bough.gateway.connection import Rooms
 from bough.gateway.limits import Limits
 from bough.gateway.login import Login
+from bough.gateway.peer import Peers
 from bough.gateway.plane import Address
 from bough.gateway.pooling.budget import Budget
 from bough.gateway.pooling.pools import Pools
@@ -58,8 +59,9 @@ class Plane(PlaneInMemory):
 
 
 class Doorway:
-    def __init__(self, folder: Path, plane: Plane) -> None:
+    def __init__(self, folder: Path, plane: Plane, project_uids: tuple[int, int] | None = None) -> None:
         self.folder = folder
+        self.project_uids = project_uids
         self.plane = plane
         self.ca = certificates.new_ca(certificates.new_key(), clock.now())
         self.ca_file = folder / "ca.crt"
@@ -113,6 +115,7 @@ class Doorway:
             activity=Activity(self.plane, remembering),
             pools=Pools(backends, Budget(self.folder / "pools", siblings.number, siblings.is_alive)),
             sessions=Sessions(remembering),
+            peers=Peers(self.project_uids),
         )
 
     async def libpq(self, conninfo: str, statement: str = "select 1", password: str = PASSWORD) -> str:
@@ -122,8 +125,10 @@ class Doorway:
             row = await (await session.execute(statement)).fetchone()
         return str(row[0]) if row else ""
 
-    async def wire(self) -> "Wire":
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def wire(self, sock: socket.socket | None = None) -> "Wire":
+        """On a socket that is connected already, or on a new one."""
+        where = {"host": "127.0.0.1", "port": self.port} if sock is None else {"sock": sock}
+        reader, writer = await asyncio.open_connection(**where)
         self.wires.append(Wire(reader, writer))
         return self.wires[-1]
 
@@ -191,9 +196,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def doorway(postgres: world.PostgresServer, workers: int = 1) -> AsyncIterator[Doorway]:
+async def doorway(
+    postgres: world.PostgresServer, workers: int = 1, project_uids: tuple[int, int] | None = None
+) -> AsyncIterator[Doorway]:
     with world.short_folder() as folder:
-        opened = Doorway(folder, Plane(postgres))
+        opened = Doorway(folder, Plane(postgres), project_uids)
         opened.open(workers)
         for siblings, rooms in zip(opened.siblings, opened.rooms, strict=True):
             await siblings.listen(answers(rooms))

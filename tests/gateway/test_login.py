@@ -104,7 +104,7 @@ async def test_a_role_that_cannot_enter_is_told_why(doorway: Doorway) -> None:
 
 async def test_too_many_wrong_passwords_are_held_up(doorway: Doorway, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 3
-    doorway.rooms[0].limits._of_address = limits.Tries(tries)
+    doorway.rooms[0].limits._of_client = limits.Tries(tries)
     for _ in range(tries):
         wire = await entered(doorway)
         await wire.log_in("wrong")

@@ -4,6 +4,7 @@ import pytest
 
 from bough.errors import Invalid
 from bough.gateway.routing import Target, target
+from bough.gateway.wire.replication import Kind
 
 EP = "ep-calm-sea-1a2b3c4d"
 HOST = f"{EP}.us-east-2.aws.localhost"
@@ -138,15 +139,16 @@ def test_names_that_are_not_utf_8() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_replication"),
-    [("database", True), ("true", True), ("on", True), ("1", True), ("YES", True), ("false", False), ("OFF", False)]
-    + [(no, False) for no in ("", "0", "no", "n", "f", "of", "Fal")],
+    ("value", "kind"),
+    [("database", Kind.LOGICAL)]
+    + [(yes, Kind.PHYSICAL) for yes in ("true", "on", "1", "YES", "Database")]
+    + [(no, Kind.NONE) for no in ("", "0", "no", "n", "f", "of", "Fal", "false", "OFF")],
 )
-def test_replication_is_seen_and_passed_on(value: str, is_replication: bool) -> None:
+def test_replication_is_seen_and_passed_on(value: str, kind: Kind) -> None:
     found = to(replication=value)
-    assert found.is_replication is is_replication
+    assert found.replication is kind
     assert found.parameters["replication"] == value
-    assert not to().is_replication
+    assert to().replication is Kind.NONE
 
 
 def test_options_of_the_clients_own_library_are_no_settings_of_postgres() -> None:

@@ -10,6 +10,7 @@ import pytest
 import world
 from bough.gateway import server
 from bough.gateway.balance import PATIENCE, Balance
+from bough.gateway.peer import Peers
 from gateway import doorway as doorways
 from gateway.doorway import Doorway
 from gateway.test_door import BY_NAME
@@ -26,7 +27,9 @@ from gateway.test_door import BY_NAME
     ],
 )
 def test_the_address_of_a_client(peer: object, address: str | None) -> None:
-    assert server._address(peer) == address
+    one, other = socket.socketpair()
+    with one, other:
+        assert Peers(None).of(one, peer).address == address
 
 
 def test_a_dead_client_is_noticed_by_the_system() -> None:

@@ -30,6 +30,10 @@ class NewKey:
     digest: str
 
 
+def public_part(token: str) -> str:
+    return token[:_PREFIX_LENGTH]
+
+
 class Keys:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

@@ -9,6 +9,7 @@ from fastapi.security import HTTPBearer
 
 from bough import ids
 from bough.access import lookup
+from bough.access.keys import public_part
 from bough.access.metrics_token import is_metrics_token
 from bough.access.principal import Principal
 from bough.control.desk import Desk
@@ -55,14 +56,16 @@ async def _authenticated(request: Request, given: Parts) -> Principal:
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known
-    address = _address(request)
+    address, public = _address(request), ""
     try:
         token = _token(request)
+        public = public_part(token)
         async with given.store.read() as rows:
             found = await given.keys.principal(rows, token)
     except Unauthenticated:
-        given.limiter.take_address(address)
+        given.limiter.guessed_wrong(address, public)
         raise
+    given.limiter.check_guesses(address, public)
     assert found.key_id is not None
     given.limiter.take(found.key_id, f"{request.method} {request.scope['route'].path}")
     given.key_use.note(found.key_id, address)

@@ -20,7 +20,11 @@ class Attempts:
         self._take(("sign in as", email), 60, 1 / _MINUTE)
 
     def signed_in(self, address: str, email: str) -> None:
-        self._buckets.refill(("sign in as", email, place_of(address)))
+        """What it took is given back; of its own account and place, all that was taken before, too."""
+        place = place_of(address)
+        self._buckets.give_back(("sign in from", place))
+        self._buckets.give_back(("sign in as", email))
+        self._buckets.refill(("sign in as", email, place))
 
     def to_ask_for_mail(self, address: str, email: str) -> None:
         """Whatever ends in a mail: to sign up, to reset a password."""

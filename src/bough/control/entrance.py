@@ -18,8 +18,8 @@ from bough.domain import allowed_ips
 from bough.domain.endpoint import max_connections
 from bough.domain.pooler import PoolSettings, pool_settings
 from bough.ids import EndpointId
-from bough.postgres.secret import ITERATIONS, SALT_BYTES, SCHEME
-from bough.store.roles import AtTheDoor
+from bough.postgres.secret import ITERATIONS, SALT_BYTES, SCHEME, is_usable
+from bough.store.roles import AtTheDoor, nobody_at_the_door
 from bough.store.store import Rows, Store
 
 _KEY_BYTES = 32
@@ -46,18 +46,16 @@ class Entrance:
     async def access(self, endpoint_id: EndpointId, role: str) -> Access:
         mock = self._mock(endpoint_id, role)  # whether it is needed or not
         async with self._store.read() as rows:
-            found = await rows.roles.at_the_door(endpoint_id, role)
-            closed, hint = await self._used_up(rows, found) if found else (None, None)
-        verifier = found.verifier if found else None
-        is_known = verifier is not None and verifier.startswith(f"{SCHEME}$")
+            found = await rows.roles.at_the_door(endpoint_id, role) or nobody_at_the_door(defaults.MAX_CU)
+            closed, hint = await self._used_up(rows, found)
+        verifier = found.verifier
+        is_known = verifier is not None and is_usable(verifier)
         return Access(
             verifier=verifier if verifier is not None and is_known else mock,
             is_known=is_known,
-            valid_until=found.valid_until if found else None,
-            networks=allowed_ips.networks(found.project_settings, branch_is_protected=found.branch_is_protected)
-            if found
-            else None,
-            refusal=_refusal(role) if verifier is not None and not is_known else None,
+            valid_until=found.valid_until,
+            networks=allowed_ips.networks(found.project_settings, branch_is_protected=found.branch_is_protected),
+            refusal=_refusal(role, verifier) if verifier is not None and not is_known else None,
             pool=_pool(found),
             closed=closed,
             read_only_hint=hint,
@@ -79,14 +77,17 @@ class Entrance:
         return f"{SCHEME}${ITERATIONS}:{salt_text}${stored}:{server}"
 
 
-def _pool(found: AtTheDoor | None) -> PoolSettings:
+def _pool(found: AtTheDoor) -> PoolSettings:
     """The endpoint's, whoever asks; of one that is not there, as a new one would have it."""
-    if found is None:
-        return pool_settings({}, max_connections(defaults.MAX_CU), direct_host_too=False)
     return pool_settings(found.endpoint_settings, max_connections(found.max_cu), direct_host_too=found.pooler_enabled)
 
 
-def _refusal(role: str) -> str:
+def _refusal(role: str, verifier: str) -> str:
+    if verifier.startswith(SCHEME):
+        return (
+            f"The password of role {role!r} is stored with a salt or a number of iterations that is not accepted here. "
+            "Set it again: RESET scram_iterations; ALTER ROLE … PASSWORD '…'."
+        )
     return (
         f"The password of role {role!r} is stored as md5, which is not accepted here. Set it again as SCRAM: "
         "SET password_encryption = 'scram-sha-256'; ALTER ROLE … PASSWORD '…'."

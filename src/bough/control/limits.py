@@ -14,6 +14,7 @@ class Limiter:
         self._per_key = settings.rate_per_minute
         self._per_route = settings.rate_per_second_and_route
         self._per_address = settings.rate_per_minute_and_address
+        self._guesses = f"{self._per_address} wrong keys a minute"
         self._buckets = Buckets()
 
     def take(self, caller: int | str, route: str) -> None:
@@ -25,6 +26,21 @@ class Limiter:
         limit = f"{self._per_address} requests a minute without a valid key"
         self._take(("address", address), self._per_address, self._per_address / 60, limit)
 
+    def check_guesses(self, address: str, public: str) -> None:
+        """Before a key that fits is believed: whoever guessed too often at its secret part learns no more."""
+        if wait := self._buckets.wait(("guesses", address, public)):
+            raise _exceeded(self._guesses, wait)
+
+    def guessed_wrong(self, address: str, public: str) -> None:
+        """By the public part of the key, so that guesses at one key do not hold up others of the same address."""
+        if public:
+            self._take(("guesses", address, public), self._per_address, self._per_address / 60, self._guesses)
+        self.take_address(address)
+
     def _take(self, name: tuple[str | int, ...], size: float, per_second: float, limit: str) -> None:
         if wait := self._buckets.take(name, size, per_second):
-            raise RateExceeded(f"Too many requests: the limit is {limit}. Try again in {max(wait, 0.1):.1f} s.", wait)
+            raise _exceeded(limit, wait)
+
+
+def _exceeded(limit: str, wait: float) -> RateExceeded:
+    return RateExceeded(f"Too many requests: the limit is {limit}. Try again in {max(wait, 0.1):.1f} s.", wait)

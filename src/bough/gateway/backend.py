@@ -5,7 +5,7 @@ import itertools
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from bough.errors import Unavailable
@@ -17,9 +17,14 @@ from bough.gateway.routing import Target
 from bough.gateway.waking import Waking
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Framing, Message
+from bough.gateway.wire.malformed import Malformed
 from bough.ids import EndpointId
 
-_LONGEST = 1024 * 1024  # bytes of one message before the session begins
+# What a compute may say before its session begins. It is a tenant's process: somebody who took its socket
+# could go on for ever.
+MOST_BYTES = 64 * 1024
+MOST_MESSAGES = 1000
+GREETING_SECONDS = 30.0
 _ROOM = 8192
 _CANNOT_CONNECT_NOW = "57P03"
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -33,6 +38,10 @@ class Backend:
     key: bytes
     before_key: bytes  # what it said, around its cancel key
     after_key: bytes
+
+    def without_greeting(self) -> "Backend":
+        """For as long as the connection lasts."""
+        return replace(self, before_key=b"", after_key=b"")
 
 
 class RefusedByPostgres(Exception):
@@ -73,10 +82,15 @@ async def _logged_in(address: Address, target: Target) -> Backend:
         assert isinstance(line.channel, PlainChannel)
         parameters = {"user": target.role, "database": target.database, **target.parameters}
         try:
-            await line.send(messages.startup(parameters))
-            said, rest = await _greeting(line)
+            async with asyncio.timeout(GREETING_SECONDS):
+                await line.send(messages.startup(parameters))
+                said, rest = await _greeting(line)
         except (Ended, Lost) as error:
             raise NotNow from error
+        except TimeoutError as error:
+            raise Unavailable("The compute takes too long to let somebody in; try again.") from error
+        except Malformed as error:
+            raise Unavailable(f"The compute does not greet as Postgres does: {error}.") from error
     at = next((i for i, message in enumerate(said) if message.type == messages.BACKEND_KEY), None)
     if at is None:
         raise Unavailable("The compute gave no cancel key.")
@@ -94,8 +108,9 @@ async def _logged_in(address: Address, target: Target) -> Backend:
 async def _greeting(line: Line) -> tuple[list[Message], bytes]:
     """All messages up to the first `ReadyForQuery`, and what came right behind it."""
     said: list[Message] = []
-    framing = Framing(_LONGEST)
+    framing = Framing(MOST_BYTES)
     room = memoryview(bytearray(_ROOM))
+    left = MOST_BYTES
     while True:
         got = line.channel.receive(room)
         if got is None:
@@ -103,6 +118,7 @@ async def _greeting(line: Line) -> tuple[list[Message], bytes]:
             continue
         if got == 0:
             raise Ended
+        left -= got
         framing.feed(room[:got])
         while (message := framing.next()) is not None:
             if message.type == messages.ERROR:
@@ -110,6 +126,8 @@ async def _greeting(line: Line) -> tuple[list[Message], bytes]:
             said.append(message)
             if message.type == messages.READY:
                 return said, framing.rest()
+        if left <= 0 or len(said) > MOST_MESSAGES:
+            raise Malformed(f"it says more than {MOST_BYTES} bytes or {MOST_MESSAGES} messages before it is ready")
 
 
 def _refuse(message: Message) -> NoReturn:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -12,22 +12,26 @@ from bough.gateway import cancel, door, routing
 from bough.gateway.activity import Activity, Tally
 from bough.gateway.backend import Backends, RefusedByPostgres
 from bough.gateway.cancel import Cancels
-from bough.gateway.channel import Lost, PlainChannel
+from bough.gateway.channel import Lost, PlainChannel, TlsChannel
 from bough.gateway.door import Visitor
-from bough.gateway.errors import BACKEND_DIED, NO_WAKE, TOO_SLOW, Refused, trouble_of
+from bough.gateway.errors import BACKEND_DIED, NO_WAKE, NOT_FOR_COMPUTES, TOO_SLOW, Refused, trouble_of
 from bough.gateway.limits import Limits
 from bough.gateway.line import Ended, Line
 from bough.gateway.login import Entered, Login
+from bough.gateway.newcomers import Newcomers
+from bough.gateway.peer import Peer, Peers
 from bough.gateway.pooling.client import Client
 from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.pools import Pools
 from bough.gateway.relay import Hooks, Relay
 from bough.gateway.remembering import Remembering
+from bough.gateway.replication_relay import ReplicationRelay
 from bough.gateway.sessions import Session, Sessions
 from bough.gateway.tls import Certificates
 from bough.gateway.wire import messages
 from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.messages import Trouble
+from bough.gateway.wire.replication import NO_PHYSICAL, Kind
 from bough.gateway.wire.startup import CancelRequest, Startup
 from bough.ids import EndpointId
 
@@ -52,6 +56,8 @@ class Rooms:
     activity: Activity
     pools: Pools
     sessions: Sessions
+    newcomers: Newcomers = field(default_factory=Newcomers)
+    peers: Peers = field(default_factory=lambda: Peers(None))
 
 
 class Guest(NamedTuple):
@@ -66,11 +72,11 @@ class Guest(NamedTuple):
         await self.visitor.line.send(greeting)
 
 
-async def serve(rooms: Rooms, sock: socket.socket, address: str | None) -> None:
+async def serve(rooms: Rooms, sock: socket.socket, peer: Peer) -> None:
     """Until the connection is over; whatever goes wrong is told to the client and to nobody else."""
-    visitor = Visitor(Line(PlainChannel(sock)), is_local=address is None)
+    visitor = Visitor(Line(PlainChannel(sock)), is_local=peer.is_local)
     try:
-        trouble = await _served(rooms, visitor, address)
+        trouble = await _served(rooms, visitor, peer)
         if trouble is not None:
             await _tell(visitor, trouble)
     except (Lost, Ended):
@@ -81,11 +87,10 @@ async def serve(rooms: Rooms, sock: socket.socket, address: str | None) -> None:
         visitor.line.channel.close()
 
 
-async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes | None:
+async def _served(rooms: Rooms, visitor: Visitor, peer: Peer) -> bytes | None:
     """What the client shall be told in the end; None when there is nothing to tell."""
     try:
-        with rooms.limits.newcomer(address):
-            entered = await _entered(rooms, visitor, address)
+        entered = await _entered(rooms, visitor, peer)
         if entered is not None:
             startup, target, (endpoint, pool, hint) = entered
             with rooms.activity.connection(endpoint, hint) as tally:
@@ -106,31 +111,47 @@ async def _served(rooms: Rooms, visitor: Visitor, address: str | None) -> bytes 
     return None
 
 
-async def _entered(
-    rooms: Rooms, visitor: Visitor, address: str | None
-) -> tuple[Startup, routing.Target, Entered] | None:
+async def _entered(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup, routing.Target, Entered] | None:
     """Who it is and where they want to go, proven; None when they only came to cancel."""
+    timeout = asyncio.timeout(LOGIN_SECONDS)
+
+    def drop() -> None:
+        if not timeout.expired():
+            timeout.reschedule(0)
+
     try:
-        async with asyncio.timeout(LOGIN_SECONDS):
-            packet = await door.enter(visitor, rooms.certificates)
-            if isinstance(packet, CancelRequest):
-                await rooms.cancels.route(packet)
-                return None
-            if packet.needs_negotiation:
-                await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
-            target = routing.target(visitor.called, rooms.domain, packet.parameters)
-            return packet, target, await rooms.login.prove(visitor, target, address)
+        async with timeout:
+            with rooms.newcomers.present(peer.key, drop):
+                return await _logged_in(rooms, visitor, peer)
     except TimeoutError:
         raise Refused(TOO_SLOW) from None
+
+
+async def _logged_in(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup, routing.Target, Entered] | None:
+    packet = await door.enter(visitor, rooms.certificates)
+    if peer.is_local and peer.is_compute:
+        raise Refused(NOT_FOR_COMPUTES)
+    if isinstance(packet, CancelRequest):
+        await rooms.cancels.route(packet)
+        return None
+    if packet.needs_negotiation:
+        await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
+    target = routing.target(visitor.called, rooms.domain, packet.parameters)
+    entered = await rooms.login.prove(visitor, target, peer)
+    if target.replication is Kind.PHYSICAL:
+        raise Refused(NO_PHYSICAL)
+    return packet, target, entered
 
 
 async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: routing.Target) -> None:
     """A session of the compute's own."""
     try:
         async with asyncio.timeout(WAKE_SECONDS):
-            backend = await rooms.backends.open(endpoint, target)
+            opened = await rooms.backends.open(endpoint, target)
     except TimeoutError:
         raise Refused(NO_WAKE) from None
+    greeting, backend = (opened.before_key, opened.after_key), opened.without_greeting()
+    del opened
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     hooks = Hooks(
         cancel=lambda: cancel.soon(backend),
@@ -139,10 +160,11 @@ async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: rou
     )
     try:
         with rooms.cancels.ticket(partial(cancel.send, backend), guest.minor) as ticket:
-            await guest.greet(backend.before_key + ticket.encoded() + backend.after_key)
-            await _until_over(
-                rooms, Relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks), endpoint, over
-            )
+            await guest.greet(ticket.encoded().join(greeting))
+            del greeting
+            relay = ReplicationRelay if target.replication is Kind.LOGICAL else Relay
+            session = relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks)
+            await _until_over(rooms, session, endpoint, over)
     finally:
         backend.channel.close()
 
@@ -168,6 +190,8 @@ async def _until_over(rooms: Rooms, session: Session, endpoint: EndpointId, over
 
 
 async def _tell(visitor: Visitor, trouble: bytes) -> None:
+    if isinstance(visitor.line.channel, TlsChannel) and not visitor.is_encrypted:
+        return  # TLS takes no words before its handshake is over, and would be asked again and again
     try:
         async with asyncio.timeout(_SAY_SECONDS):
             await visitor.line.send(trouble)

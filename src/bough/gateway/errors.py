@@ -52,6 +52,11 @@ UNENCRYPTED = Refused(
 NOT_POSTGRES = Refused(
     Trouble(code="08P01", message="direct TLS without the ALPN protocol postgresql", hint="Use a newer client.")
 )
+NOT_FOR_COMPUTES = Trouble(
+    code="28000",
+    message="a compute may not connect by the gateway's local socket",
+    hint="Connect by the host of the endpoint, with sslmode=require.",
+)
 TOO_SLOW = Trouble(code="57014", message="the client took too long to log in")
 NO_WAKE = Trouble(
     code="57P03",
@@ -87,6 +92,14 @@ def not_clean(failure: Trouble) -> Trouble:
         code="08006",
         message=f"the server connection could not be prepared for this client: {failure.message}",
         hint="Connect again. Settings of the session that cannot be set any longer are a reason.",
+    )
+
+
+def no_postgres(why: str) -> Trouble:
+    return Trouble(
+        code="08006",
+        message=f"the compute does not answer as Postgres does: {why}",
+        hint="Connect again. A session whose settings are very long is a reason.",
     )
 
 

@@ -3,7 +3,6 @@
 Nothing wakes before the proof. Someone unknown goes the same way to the same refusal.
 """
 
-import asyncio
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -13,7 +12,9 @@ from bough.gateway.auth import password
 from bough.gateway.auth.scram import Exchange, Verifier, WrongPassword
 from bough.gateway.door import Visitor
 from bough.gateway.errors import closed, wrong_password
-from bough.gateway.limits import Limits
+from bough.gateway.limits import Attempt, Limits
+from bough.gateway.password_checks import PasswordChecks
+from bough.gateway.peer import Peer
 from bough.gateway.plane import Access, PoolSettings
 from bough.gateway.remembering import Remembering
 from bough.gateway.routing import Target, endpoint_called
@@ -23,6 +24,7 @@ from bough.ids import EndpointId
 
 logger = log.get(room="gateway")
 
+LOOPBACK = "127.0.0.1"
 _LONGEST = 10_000  # bytes of one message
 
 NO_ENDPOINT = (
@@ -41,26 +43,28 @@ class Login:
     def __init__(self, remembering: Remembering, limits: Limits) -> None:
         self._remembering = remembering
         self._limits = limits
+        self._checks = PasswordChecks()
 
-    async def prove(self, visitor: Visitor, target: Target, address: str | None) -> Entered:
+    async def prove(self, visitor: Visitor, target: Target, peer: Peer) -> Entered:
         """Where the client may enter; raises when it may not."""
         endpoint, pooled, typed = target.endpoint, target.pooled, ""
         if endpoint is None:
             endpoint, pooled, typed = await self._asked_for_password(visitor)
-        self._limits.check(address, endpoint)
+        attempt = Attempt(self._limits, peer.key, endpoint)
         access = await self._remembering.access(endpoint, target.role)
         try:
             if target.endpoint is None:
-                await _compare(typed, access)
+                await self._compare(endpoint, typed, access, attempt)
             else:
-                await _exchange(visitor, access)
+                await _exchange(visitor, access, attempt)
         except WrongPassword:
-            logger.info("login_refused", endpoint=endpoint, role=target.role, address=address)
-            self._limits.failed(address, endpoint)
+            logger.info("login_refused", endpoint=endpoint, role=target.role, address=peer.address)
             self._remembering.drop_access(endpoint, target.role)
             raise wrong_password(target.role) from None
-        self._limits.passed(address, endpoint)
-        _check_network(access, address)
+        finally:
+            attempt.end()
+        attempt.passed()
+        _check_network(access, peer)
         if access.closed is not None:
             raise closed(access.closed)
         pool = access.pool if pooled or access.pool.direct_host_too else None
@@ -73,20 +77,22 @@ class Login:
             raise Invalid(NO_ENDPOINT)
         return *endpoint_called(found[0]), found[1]
 
+    async def _compare(self, endpoint: EndpointId, typed: str, access: Access, attempt: Attempt) -> None:
+        """The same proof, computed here instead of by the client."""
+        fits = await self._checks.fits(endpoint, typed, _verifier(access), attempt)
+        if not fits or not _may_fit(access):
+            raise WrongPassword
 
-async def _exchange(visitor: Visitor, access: Access) -> None:
+
+async def _exchange(visitor: Visitor, access: Access, attempt: Attempt) -> None:
     exchange = Exchange(_verifier(access), visitor.binding, is_known=_may_fit(access))
+    attempt.begin()
     await visitor.line.send(messages.ask_sasl(exchange.mechanisms))
     mechanism, first = messages.sasl_initial(await _answer(visitor))
     await visitor.line.send(messages.sasl_continue(exchange.first(mechanism, first)))
-    await visitor.line.send(messages.sasl_final(exchange.final(await _answer(visitor))))
-
-
-async def _compare(typed: str, access: Access) -> None:
-    """The same proof, done here: in a thread, because it is slow by design."""
-    fits = await asyncio.to_thread(password.fits, typed, _verifier(access))
-    if not fits or not _may_fit(access):
-        raise WrongPassword
+    proof = await _answer(visitor)
+    attempt.judge()  # nothing is awaited between this and the judgement
+    await visitor.line.send(messages.sasl_final(exchange.final(proof)))
 
 
 async def _answer(visitor: Visitor) -> bytes:
@@ -110,9 +116,14 @@ def _may_fit(access: Access) -> bool:
     return access.is_known and (access.valid_until is None or access.valid_until > clock.now())
 
 
-def _check_network(access: Access, address: str | None) -> None:
-    if access.networks is None or address is None:  # who is on the machine is let in by its owner
+def _check_network(access: Access, peer: Peer) -> None:
+    """A client of the local socket counts as one that came from this machine's loopback address."""
+    if access.networks is None:
         return
-    place = ip_address(address)
-    if not any(place in network for network in access.networks):
-        raise Denied(f"The address {address} is not among those that the project allows (allowed_ips).")
+    address = peer.address or LOOPBACK
+    if any(ip_address(address) in network for network in access.networks):
+        return
+    refusal = f"The address {address} is not among those that the project allows (allowed_ips)."
+    if peer.is_local:
+        refusal += f" Connections by the local socket count as coming from {LOOPBACK}: add it to allowed_ips."
+    raise Denied(refusal)

@@ -97,15 +97,18 @@ class Relay:
         self._tally.bytes_in += count
         self._asks = True
         self._said_goodbye = count >= _GOODBYE_LENGTH and _BUFFER.startswith(_GOODBYE, count - _GOODBYE_LENGTH)
+        return self._pass_on(_ROOM[:count])
+
+    def _pass_on(self, said: memoryview | bytes) -> None:
+        """To the compute."""
         try:
-            sent = self._compute.send(_ROOM[:count])
+            sent = self._compute.send(said)
         except Lost:
-            return None  # its last words are still to be read
-        if sent < count:
-            self._to_compute = bytes(_ROOM[sent:count])
+            return  # its last words are still to be read
+        if sent < len(said):
+            self._to_compute = bytes(said[sent:])
             self._loop.remove_reader(self._client.fd)
             self._loop.add_writer(self._compute.fd, self._flush_compute)
-        return None
 
     def _from_compute(self) -> None:
         try:

@@ -5,7 +5,7 @@ worker does not remember another may.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
@@ -44,8 +44,9 @@ class Memory(Generic[K, V]):
     def drop(self, key: K) -> None:
         self._answers.pop(key, None)
 
-    def keys(self) -> list[K]:
-        return list(self._answers)
+    def drop_where(self, unwanted: Callable[[K], bool]) -> None:
+        for key in [each for each in self._answers if unwanted(each)]:
+            del self._answers[key]
 
 
 class Remembering:
@@ -53,27 +54,34 @@ class Remembering:
         self._plane = plane
         self._siblings = siblings
         self._access: Memory[tuple[EndpointId, str], Access] = Memory()
+        # Answers about nobody are kept as long as others, or the clock would tell who exists. They have a memory
+        # of their own, so that names of nobody push out names of nobody.
+        self._nobody: Memory[tuple[EndpointId, str], Access] = Memory()
         self._changes = 0  # that were told of
         self._addresses: Memory[EndpointId, Address] = Memory()
 
     async def access(self, endpoint: EndpointId, role: str) -> Access:
         key = endpoint, role
-        if found := self._access.find(key, not_older_than=FRESH_SECONDS):
+        if found := self._find(key, not_older_than=FRESH_SECONDS):
             return found
         changes = self._changes
         answer = await self._asked(endpoint, role)
-        # Names of nobody would push out the others, and what was asked before a change may not be true after it.
-        if answer.is_known and changes == self._changes:
-            self._access.keep(key, answer)
-        else:
-            self._access.drop(key)
+        self.drop_access(endpoint, role)
+        if changes == self._changes:  # what was asked before a change may not be true after it
+            (self._access if answer.is_known else self._nobody).keep(key, answer)
         return answer
+
+    def _find(self, key: tuple[EndpointId, str], *, not_older_than: float | None = None) -> Access | None:
+        """Both memories are looked at, whoever it is."""
+        known = self._access.find(key, not_older_than=not_older_than)
+        nobody = self._nobody.find(key, not_older_than=not_older_than)
+        return known or nobody
 
     async def _asked(self, endpoint: EndpointId, role: str) -> Access:
         try:
             return await self._plane.access(endpoint, role)
         except Away:
-            found = self._access.find((endpoint, role)) or await self._from_siblings(endpoint, role)
+            found = self._find((endpoint, role)) or await self._from_siblings(endpoint, role)
             if found is not None:
                 return found
         return await patiently(lambda: self._plane.access(endpoint, role))
@@ -89,7 +97,7 @@ class Remembering:
     async def to_sibling(self, body: Any) -> dict[str, Any] | None:
         """What we remember of a role, and where its compute was."""
         endpoint, role = body
-        access, address = self._access.find((endpoint, role)), self.address(endpoint)
+        access, address = self._find((endpoint, role)), self.address(endpoint)
         if access is None:
             return None
         return {"access": access.as_json(), "address": address and asdict(address)}
@@ -106,7 +114,8 @@ class Remembering:
 
     def drop_access(self, endpoint: EndpointId, role: str) -> None:
         """After a refusal: the password may have changed a moment ago."""
-        self._access.drop((endpoint, role))
+        for memory in (self._access, self._nobody):
+            memory.drop((endpoint, role))
 
     async def from_control(self, body: Any) -> bool:
         """The same, said at once."""
@@ -117,8 +126,7 @@ class Remembering:
         """Control says that something about them changed."""
         changed = set(endpoints)
         self._changes += bool(changed)
-        for key in self._access.keys() if changed else []:
-            if key[0] in changed:
-                self._access.drop(key)
+        for memory in (self._access, self._nobody) if changed else ():
+            memory.drop_where(lambda key: key[0] in changed)
         for endpoint in changed:
             self._addresses.drop(endpoint)

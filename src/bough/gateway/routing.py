@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bough.errors import Invalid
+from bough.gateway.wire import replication
 from bough.gateway.wire.client_options import CLIENT_OPTIONS
 from bough.ids import EndpointId
 
@@ -15,7 +16,6 @@ _NAME_BYTES = 63  # Postgres cuts longer names there
 _WORD = re.compile(r"(?:\\.|[^\\ \t\n\v\f\r])+", re.DOTALL)  # as Postgres splits its options
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _NAMED = re.compile(r"(?:--|-c)?(?:endpoint|project)=(.*)", re.DOTALL)
-_NO = re.compile(r"|0|no?|off?|f(?:a(?:l(?:se?)?)?)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class Target:
     pooled: bool
 
     @property
-    def is_replication(self) -> bool:
-        return not _NO.fullmatch(self.parameters.get("replication", ""))
+    def replication(self) -> replication.Kind:
+        return replication.kind_of(self.parameters.get("replication", ""))
 
 
 def target(host: str | None, domain: str, parameters: Mapping[str, str]) -> Target:

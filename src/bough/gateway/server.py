@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from ipaddress import IPv6Address, ip_address
 
 from bough import log
 from bough.gateway.balance import PATIENCE, Balance
@@ -44,6 +43,7 @@ class Server:
         """Take nobody new. The supervisor has the listeners too, and gives them to the next worker."""
         self._is_shut = True
         self._balance.leave()
+        self.rooms.peers.close()
         for listener in self._listeners:
             if listener.fileno() != -1:
                 self._loop.remove_reader(listener.fileno())
@@ -82,21 +82,21 @@ class Server:
     def _accept(self, listener: socket.socket) -> None:
         """One at a time: the next may be another worker's."""
         try:
-            sock, peer = listener.accept()
+            sock, name = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:  # no file descriptor is left: to look again at once would spin
             logger.error("accept_failed", error=str(error))
             self._rest(listener, _BREATH, self._accept)
             return
-        self._begin(sock, peer)
+        self._begin(sock, name)
 
-    def _begin(self, sock: socket.socket, peer: object) -> None:
+    def _begin(self, sock: socket.socket, name: object) -> None:
         sock.setblocking(False)
-        address = _address(peer)
-        if address is not None:
+        peer = self.rooms.peers.of(sock, name)
+        if not peer.is_local:
             _tune(sock)
-        task = self._loop.create_task(serve(self.rooms, sock, address))
+        task = self._loop.create_task(serve(self.rooms, sock, peer))
         self._connections.add(task)
         self._balance.note(len(self._connections))
         self._empty.clear()
@@ -108,14 +108,6 @@ class Server:
             self._balance.note(len(self._connections))
         if not self._connections:
             self._empty.set()
-
-
-def _address(peer: object) -> str | None:
-    """None for a local client; that of an old network as itself, though it came by a socket of the new one."""
-    if not isinstance(peer, tuple):
-        return None
-    place = ip_address(peer[0])
-    return str((isinstance(place, IPv6Address) and place.ipv4_mapped) or place)
 
 
 def _tune(sock: socket.socket) -> None:

@@ -15,6 +15,7 @@ class WorkerSettings:
     plane: Path  # control's socket
     folder: Path  # where workers find one another
     tls: Path  # certificate and key
+    project_uids: tuple[int, int] | None = None  # of computes; None: they run under our own
     log_level: str = "info"
 
     @classmethod
@@ -28,6 +29,7 @@ class WorkerSettings:
                 plane=Path(given["plane"]),
                 folder=Path(given["folder"]),
                 tls=Path(given["tls"]),
+                project_uids=tuple(given["project_uids"]) if given.get("project_uids") else None,
                 log_level=given["log_level"],
             )
         except (ValueError, KeyError, TypeError) as error:

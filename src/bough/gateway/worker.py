@@ -20,6 +20,7 @@ from bough.gateway.cancel import Cancels
 from bough.gateway.connection import Rooms
 from bough.gateway.limits import Limits
 from bough.gateway.login import Login
+from bough.gateway.peer import Peers
 from bough.gateway.pooling.budget import Budget
 from bough.gateway.pooling.pools import Pools
 from bough.gateway.remembering import Remembering
@@ -101,6 +102,7 @@ class Worker:
             activity=Activity(plane, remembering),
             pools=Pools(backends, Budget(self._settings.folder / "pools", siblings.number, siblings.is_alive)),
             sessions=Sessions(remembering),
+            peers=Peers(self._settings.project_uids),
         )
 
     def _listeners(self) -> list[socket.socket]:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from bough.postgres import RESERVED_PREFIX, TENANTS
 from bough.postgres.quoting import identifier, literal
-from bough.postgres.secret import MOST_OF_A_VERIFIER
+from bough.postgres.secret import LONGEST
 
-_VERIFIER = f"case when pg_catalog.octet_length(rolpassword) <= {MOST_OF_A_VERIFIER} then rolpassword::text end"
+# One that is longer than any that is usable stays unusable when it is cut.
+_VERIFIER = f"pg_catalog.left(rolpassword, {LONGEST})"
 
 # Read what is there of these names; a role without a password has a null verifier. A role that may not log in
 # counts too: its name is taken.

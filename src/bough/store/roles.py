@@ -61,6 +61,21 @@ _AT_THE_DOOR = (
 )
 
 
+_NOBODY: Mapping[str, Any] = {
+    "verifier": None,
+    "valid_until": None,
+    "project_settings": {},
+    "branch_is_protected": False,
+    "endpoint_settings": {},
+    "pooler_enabled": False,
+    "project_id": "",
+    "org_id": "",
+    "plan": "free",
+    "fullness": Fullness.ROOM.value,
+    "has_transferred_all": False,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtTheDoor:
     """What decides whether somebody who names an endpoint and a role may enter, and how they are pooled."""
@@ -126,6 +141,11 @@ class Roles(Queries):
 def _with_key(role: Role) -> dict[str, Any]:
     columns = {name: value for name, value in columns_of(role).items() if name not in _NAMES}
     return {"own_branch": role.branch_id, "own_name": role.name, **columns}
+
+
+def nobody_at_the_door(max_cu: float) -> AtTheDoor:
+    """What is said of an endpoint that is not there; made with the work that a row takes."""
+    return _at_the_door({**_NOBODY, "max_cu": max_cu})
 
 
 def _at_the_door(row: Mapping[str, Any]) -> AtTheDoor:

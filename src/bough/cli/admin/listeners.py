@@ -4,6 +4,7 @@ They are the same for all workers, which take clients in turn: those who wait ar
 with a worker that dies. The door is a unix socket for clients on this machine.
 """
 
+import grp
 import os
 import pwd
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from bough.cli.admin import ports
 from bough.config import Settings, running_as_root
-from bough.errors import Unavailable
+from bough.errors import PlatformError, SettingRefused, Unavailable
 
 WAITING = 4096  # clients that are held until they are accepted; the kernel may allow fewer
 DOOR_NAME = ".s.PGSQL.5432"  # clients find the socket by the folder and the usual port
@@ -47,7 +48,12 @@ def opened(settings: Settings, port: int, listeners: Sequence[int] = (), door: i
         raise refusal(port, "--gateway-port", error) from None
     for unfit in had:
         unfit.close()
-    return Listeners(tuple(tcp), _door(settings, door))
+    try:
+        return Listeners(tuple(tcp), _door(settings, door))
+    except PlatformError:
+        for listener in tcp:
+            listener.close()
+        raise
 
 
 def bound(addresses: Sequence[str], port: int, had: list[socket.socket]) -> list[socket.socket]:
@@ -109,28 +115,54 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def _door(settings: Settings, descriptor: int | None) -> socket.socket:
-    """As root every user of the machine may knock; SCRAM decides who comes in."""
-    open_to_all = running_as_root()
+    """Open to its owner, and as root also to the group that `local_socket_group` names."""
+    group = _group(settings)
     folder = door_folder(settings)
-    _ensure_folder(settings.sockets, 0o711 if open_to_all else 0o700)
-    _ensure_folder(folder, 0o755 if open_to_all else 0o700)
+    _ensure_folder(settings.sockets, 0o711 if running_as_root() else 0o700)
+    _ensure_folder(folder, 0o700 if group is None else 0o710, group)
     path = folder / DOOR_NAME
-    if descriptor is not None:
-        had = socket.socket(fileno=descriptor)
-        if had.getsockname() == str(path) and path.is_socket():
-            return had
-        had.close()
+    try:
+        door = _inherited_door(path, descriptor) or _new_door(path)
+        os.chown(path, -1, os.getegid() if group is None else group, follow_symlinks=False)
+        path.chmod(0o600 if group is None else 0o660)
+    except OSError as error:
+        raise Unavailable(f"The socket {path} cannot be made: {error.strerror}.") from None
+    door.setblocking(False)
+    return door
+
+
+def _inherited_door(path: Path, descriptor: int | None) -> socket.socket | None:
+    if descriptor is None:
+        return None
+    had = socket.socket(fileno=descriptor)
+    if had.getsockname() == str(path) and path.is_socket():
+        return had
+    had.close()
+    return None
+
+
+def _new_door(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)  # of a platform that was killed: we hold the home's lock
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         door.bind(str(path))
-        path.chmod(0o777 if open_to_all else 0o700)
         door.listen(WAITING)
-    except OSError as error:
+    except OSError:
         door.close()
-        raise Unavailable(f"The socket {path} cannot be made: {error.strerror}.") from None
-    door.setblocking(False)
+        raise
     return door
+
+
+def _group(settings: Settings) -> int | None:
+    name = settings.local_socket_group
+    if not name or not running_as_root():
+        return None
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise SettingRefused(
+            f"local_socket_group: there is no group {name!r}; add it with `groupadd {name}`."
+        ) from None
 
 
 def remove_door(settings: Settings) -> None:
@@ -157,12 +189,14 @@ def ensure_gateway_folder(settings: Settings) -> None:
         os.chown(folder, account.pw_uid, account.pw_gid)
 
 
-def _ensure_folder(path: Path, mode: int) -> None:
+def _ensure_folder(path: Path, mode: int, group: int | None = None) -> None:
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
         seen = path.lstat()
         if not stat.S_ISDIR(seen.st_mode) or (seen.st_uid != os.geteuid() and not running_as_root()):
             raise Unavailable(f"{path} is no folder of ours: remove it.")  # a temporary one's name can be guessed
+        if group is not None and seen.st_gid != group:
+            os.chown(path, -1, group)
         if stat.S_IMODE(seen.st_mode) != mode:
             path.chmod(mode)
     except OSError as error:

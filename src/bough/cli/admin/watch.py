@@ -103,6 +103,7 @@ class Watch:
             "plane": str(self._settings.plane),
             "folder": str(self._settings.gateway_folder),
             "tls": str(self._tls),
+            "project_uids": self._settings.project_uids if running_as_root() else None,
             "log_level": self._settings.log_level,
         }
         user = self._settings.gateway_user if running_as_root() else None

@@ -6,10 +6,10 @@ import re
 import stringprep
 import unicodedata
 
-from bough.errors import Invalid
+from bough.errors import Denied
 from bough.gateway.auth.scram import Verifier
 
-MOST_ITERATIONS = 200_000  # who stores passwords decides how many: more would be ours to compute
+MOST_ITERATIONS = 4 * 4096  # Postgres uses 4096 unless scram_iterations says otherwise; here it is our CPU
 _FORM = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,67})[;$](.*)", re.DOTALL)
 _FORBIDDEN = (
     stringprep.in_table_a1,
@@ -31,12 +31,16 @@ def cut(text: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def fits(password: str, verifier: Verifier) -> bool:
+def check_iterations(verifier: Verifier) -> None:
     if verifier.iterations > MOST_ITERATIONS:
-        raise Invalid(
-            f"This password is stored with {verifier.iterations} iterations, too many to check it in clear text. "
-            "Name the endpoint by its host or with options=endpoint=…, so that the client can use SCRAM."
+        raise Denied(
+            f"This password is stored with {verifier.iterations} iterations; a password in clear text is checked with "
+            f"at most {MOST_ITERATIONS}. Name the endpoint by its host or with options=endpoint=…, so that the client "
+            "uses SCRAM, or set the password again with a lower scram_iterations."
         )
+
+
+def fits(password: str, verifier: Verifier) -> bool:
     salted = hashlib.pbkdf2_hmac("sha256", prepared(password), verifier.salt, verifier.iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     return hmac.compare_digest(hashlib.sha256(client_key).digest(), verifier.stored_key)

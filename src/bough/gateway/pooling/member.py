@@ -5,18 +5,20 @@ of the new client's bytes. Settings that a client brings along are restored, and
 its bytes go out.
 """
 
+import struct
 from typing import Protocol
 
 from bough.gateway import cancel
 from bough.gateway.backend import Backend
 from bough.gateway.channel import Lost
-from bough.gateway.errors import BACKEND_DIED, not_clean
+from bough.gateway.errors import BACKEND_DIED, no_postgres, not_clean
 from bough.gateway.pooling import cleaning
 from bough.gateway.pooling.borrower import Borrower
 from bough.gateway.pooling.ledger import IDLE, Ledger
 from bough.gateway.pooling.link import Link
 from bough.gateway.pooling.replies import Replies
 from bough.gateway.pooling.reported import Reported
+from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.messages import READY_HEAD
 
 _BUFFER = bytearray(65536)
@@ -24,6 +26,9 @@ _ROOM = memoryview(_BUFFER)
 _READ_AT_ONCE = 8192  # bytes that Postgres takes from its socket in one go
 _JUST_NOW = 0.1  # seconds; what ran longer may have been ended on purpose
 _NAME = b"application_name"
+_UNASKED = 256 * 1024  # bytes that it may say while nobody has it
+# What a compute says that is not Postgres any longer; whoever took its socket may say anything.
+_NONSENSE = (Malformed, IndexError, ValueError, struct.error)
 
 
 class Home(Protocol):
@@ -45,13 +50,13 @@ _TIDY = 6  # nobody has it
 
 
 class Member(Link):
-    def __init__(self, backend: Backend, home: Home, name: bytes, most_statements: int) -> None:
-        super().__init__(backend)
+    def __init__(self, backend: Backend, reported: Reported, home: Home, name: bytes, most_statements: int) -> None:
+        super().__init__(backend.without_greeting())
         self._home = home
         self.name = name  # application_name that it was opened with
         self.ledger = Ledger(most_statements)
         self.replies = Replies(self.ledger, self)
-        self.reported = Reported.greeting(backend.before_key)
+        self.reported = reported
         self.client: Borrower | None = None
         self.owner: Borrower | None = None  # who had it last, or has it
         self.is_clean = True
@@ -63,6 +68,7 @@ class Member(Link):
         self._own = _NOTHING
         self._ready = b""  # kept back from the client
         self._before = b""  # goes out with the client's next bytes
+        self._unasked = 0  # bytes that it said while nobody had it
 
     @property
     def is_quiet_in_transaction(self) -> bool:
@@ -75,6 +81,7 @@ class Member(Link):
         self.client = client
         self.sends = self._sent = 0
         self._is_lost = False
+        self._unasked = 0
         self._lent = self._loop.time()
         self.replies.is_first, self.replies.last_words, self.replies.is_shut_down = True, b"", False
         if self.owner is client and not self.ledger.is_dirty:
@@ -141,7 +148,7 @@ class Member(Link):
             return None
         if count == 0:
             return self._ended(is_unread=False)
-        out = self.replies.walk(_ROOM, _BUFFER, count)
+        out = self._walked(count)
         client = self.client
         if client is None or self.is_closed:
             return None
@@ -196,6 +203,24 @@ class Member(Link):
             client.again()
         else:
             client.lose(replies.last_words or (BACKEND_DIED.encoded() if replies.is_between else b""))
+
+    def _walked(self, count: int) -> memoryview | bytes:
+        if self.client is None:
+            self._unasked += count
+            if self._unasked > _UNASKED:
+                self.close()
+                return b""
+        try:
+            return self.replies.walk(_ROOM, _BUFFER, count)
+        except _NONSENSE as error:
+            self._broken(error)
+            return b""
+
+    def _broken(self, error: Exception) -> None:
+        client, self.client = self.client, None
+        self.close()
+        if client is not None:
+            client.lose(no_postgres(str(error)).encoded() if self.replies.is_between else b"")
 
     def forgot(self) -> None:
         self.ledger.forget()

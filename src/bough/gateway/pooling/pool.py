@@ -177,7 +177,7 @@ class Pool:
     async def _open(self) -> None:
         name = next((client.name for client in self.waiting), b"") or self.target.parameters.get(NAME, "").encode()
         try:
-            backend = await opened(self._backends, self.endpoint, self.target, name)
+            backend, reported = await opened(self._backends, self.endpoint, self.target, name)
         except NotOpened as reason:
             self._purse.give(self)
             self._fail(reason)
@@ -186,10 +186,10 @@ class Pool:
             if not isinstance(reason, Full):
                 raise
         else:
-            self._add(backend, name)
+            self._add(backend, reported, name)
 
-    def _add(self, backend: Backend, name: bytes) -> None:
-        member = Member(backend, self, name, self.settings.statements)
+    def _add(self, backend: Backend, reported: Reported, name: bytes) -> None:
+        member = Member(backend, reported, self, name, self.settings.statements)
         self.members.add(member)
         self._arm()
         self._greeting.heard(member.reported)

@@ -10,6 +10,7 @@ from bough.gateway.pooling import ageing
 from bough.gateway.pooling.budget import Budget
 from bough.gateway.pooling.pool import HOLD, Pool
 from bough.gateway.routing import Target
+from bough.gateway.wire.replication import Kind
 from bough.ids import EndpointId
 
 _SHARE_EVERY = 0.2  # seconds
@@ -28,7 +29,7 @@ class Pools:
 
     def enter(self, endpoint: EndpointId, target: Target, settings: PoolSettings) -> Pool:
         """The pool of whoever wants in, with the settings of now."""
-        if target.is_replication:
+        if target.replication is not Kind.NONE:
             raise Refused(NO_REPLICATION)
         parameters = tuple(sorted((name, value) for name, value in target.parameters.items() if name != _NAME))
         key = target.role, target.database, parameters

@@ -11,11 +11,13 @@ from bough.gateway.pooling.batches import ANSWERED
 from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.statements import PREFIX, shape
 from bough.gateway.wire import hints, messages
+from bough.gateway.wire.malformed import Malformed
 from bough.gateway.wire.messages import Trouble
 from bough.gateway.wire.refusals import NEAR, SYNTAX_ERROR
 
 _HEAD = 5
 _WHOLE = 1 << 20  # bytes of a message that we read; a larger one goes by unread
+MOST_OWN = 1 << 20  # bytes of all answers to what we asked ourselves
 _COMPLETE, _COPY_IN, _ERROR, _PARAMETER, _READY, _ROW = b"CGESZD"
 _DONE = frozenset(b"31")  # Close and Parse
 _PARAMETERS, _COLUMNS, _NO_COLUMNS = b"tTn"
@@ -60,7 +62,9 @@ class Replies:
         "_began",
         "_held",
         "_hooks",
+        "_lacking",
         "_ledger",
+        "_own_bytes",
         "_parameters",
         "_passing",
         "failure",
@@ -74,7 +78,9 @@ class Replies:
     def __init__(self, ledger: Ledger, hooks: Hooks) -> None:
         self._ledger = ledger
         self._hooks = hooks
-        self._held = b""  # the beginning of a message that is read whole
+        self._held = bytearray()  # the beginning of a message that is read whole
+        self._lacking = 0  # bytes of it to come, as far as it is known
+        self._own_bytes = 0  # of the answers to what we asked ourselves, so far
         self._began = 0  # where the client's messages begin in what came last
         self._passing = 0  # bytes to come of a message that goes by
         self._parameters: bytes | None = None  # of a statement whose columns come next
@@ -93,15 +99,15 @@ class Replies:
     def own_answers(self) -> tuple[Trouble | None, list[bytes]]:
         """The failure and the rows that there were, once."""
         failure, rows = self.failure, self.rows
+        self._own_bytes = 0
         if failure is not None or rows:
             self.failure, self.rows = None, []
         return failure, rows
 
     def walk(self, room: memoryview, data: bytes | bytearray, end: int) -> memoryview | bytes:
         """What goes on to the client; `room` is a view of `data`."""
-        if self._held:
-            data = self._held + data[:end]
-            room, end, self._held = memoryview(data), len(data), b""
+        if self._held or self.own:
+            room, data, end = self._continued(room, data, end)
         begin = at = self._own(data, end) if self.own else 0
         if self._passing:
             at = min(self._passing, end)
@@ -138,10 +144,31 @@ class Replies:
         pieces.append(room[begin:end])
         return b"".join(pieces)
 
+    def _continued(
+        self, room: memoryview, data: bytes | bytearray, end: int
+    ) -> tuple[memoryview, bytes | bytearray, int]:
+        """With what is held of a message; nothing while that lacks more than what came."""
+        if self.own:
+            self._count_own(end)
+        if not self._held:
+            return room, data, end
+        self._held += room[:end]
+        self._lacking -= end
+        if self._lacking > 0:
+            return room, data, 0
+        data, self._held = self._held, bytearray()
+        return memoryview(data), data, len(data)
+
     def _hold(self, data: bytes | bytearray, at: int, end: int) -> int:
         """Where what may go on ends."""
-        self._held = bytes(data[at:end])
+        self._held = bytearray(data[at:end])
+        self._lacking = (at + 1 + _length(data, at + 1)[0] if end - at >= _HEAD else at + _HEAD) - end
         return at
+
+    def _count_own(self, count: int) -> None:
+        self._own_bytes += count
+        if self._own_bytes > MOST_OWN:
+            raise Malformed(f"the answers to the gateway's own questions are longer than {MOST_OWN} bytes")
 
     def _own(self, data: bytes | bytearray, end: int) -> int:
         """Read the answers to what we asked; where they end."""
@@ -149,7 +176,7 @@ class Replies:
         while self.own and at < end:
             stop = at + 1 + _length(data, at + 1)[0] if end - at >= _HEAD else end + 1
             if stop > end:
-                self._held = bytes(data[at:end])
+                self._hold(data, at, end)
                 return end
             kind = data[at]
             if kind == _READY:

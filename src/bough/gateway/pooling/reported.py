@@ -5,8 +5,12 @@ from weakref import WeakValueDictionary
 
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Framing, Message
+from bough.gateway.wire.malformed import Malformed
 
 _LONGEST = 1 << 20
+# Postgres has about fifteen, and extensions add a few. More would be a compute that fills our memory.
+MOST = 100
+MOST_BYTES = 64 * 1024
 
 
 class Reported:
@@ -19,6 +23,8 @@ class Reported:
 
     @classmethod
     def of(cls, values: Mapping[bytes, bytes]) -> "Reported":
+        if len(values) > MOST or sum(len(name) + len(value) for name, value in values.items()) > MOST_BYTES:
+            raise Malformed(f"more than {MOST} parameters or {MOST_BYTES} bytes of them are reported")
         key = tuple(sorted(values.items()))
         found = _known.get(key)
         if found is None:

@@ -76,11 +76,12 @@ def segment(value: object) -> str:
 
 
 def verifier(value: object) -> str | None:
-    """None: the role has no password, or none that anybody could prove to know."""
+    """None: the role has no password. One that no login can be checked with is kept, so that a client is told why."""
     if value is None:
         return None
-    told = text(value, secret.MOST_OF_A_VERIFIER)
-    return told if secret.is_scram(told) or _MD5.fullmatch(told) else None
+    told = text(value, secret.LONGEST)
+    is_scram = told.startswith(f"{secret.SCHEME}$") and told.isascii() and told.isprintable()
+    return told if is_scram or _MD5.fullmatch(told) else None
 
 
 def is_text(*names: bytes | None) -> bool:

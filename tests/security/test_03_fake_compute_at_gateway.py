@@ -1,0 +1,259 @@
+"""A server that somebody put in the place of a compute's cannot fill a gateway worker."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import world
+from bough.gateway import backend
+from bough.gateway.plane import Address
+from bough.gateway.pooling import replies, reported
+from bough.gateway.wire import messages
+from bough.gateway.wire.framing import Message
+from gateway import doorway as doorways
+from gateway.auth.client import stored
+from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
+from gateway.planes import access
+from security.logins import begun
+
+ENDLESS = 64 * 1024 * 1024  # bytes that a test would send before it gives up
+IN_FLIGHT = 4 * 1024 * 1024  # bytes that the kernel may hold between two sockets
+NOTICE = Message(messages.NOTICE, b"SNOTICE\0MSo it goes on.\0\0").encoded()
+READY = messages.READY_HEAD + b"I"
+KEY = messages.backend_key(1, b"1234")
+GREETING = messages.AUTHENTICATION_OK + messages.parameter_status("server_version", "17") + KEY + READY
+HUGE_ROW = b"D" + (1 << 30).to_bytes(4)
+
+Play = Callable[["Fake"], Awaitable[None]]
+
+
+class Fake:
+    """One connection to the fake server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.sent = 0
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        self.sent += len(data)
+        await self.writer.drain()
+
+    async def flood(self, piece: Callable[[int], bytes]) -> None:
+        """Until the gateway closes, or takes more than it should."""
+        number = 0
+        while self.sent < ENDLESS:
+            batch = b"".join(piece(number + each) for each in range(100))
+            number += 100
+            await self.send(batch)
+
+    async def startup(self) -> None:
+        length = int.from_bytes(await self.reader.readexactly(4))
+        await self.reader.readexactly(length - 4)
+
+    async def query(self) -> bytes:
+        head = await self.reader.readexactly(5)
+        return await self.reader.readexactly(int.from_bytes(head[1:]) - 4)
+
+
+class Server:
+    def __init__(self) -> None:
+        self.play: Play = nothing
+        self.fakes: list[Fake] = []
+        self.over = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fake = Fake(reader, writer)
+        self.fakes.append(fake)
+        try:
+            await fake.startup()
+            await self.play(fake)
+            await reader.read()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.over.set()
+            writer.close()
+
+    @property
+    def taken(self) -> int:
+        return max(fake.sent for fake in self.fakes)
+
+
+async def nothing(_: Fake) -> None:
+    """Says nothing, for ever."""
+
+
+class FakePlane(doorways.Plane):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(world.PostgresServer(folder))
+        self.folder = folder
+        self.answer = access(stored(PASSWORD.encode(), b"0123456789abcdef", 4))
+
+    async def wake(self, endpoint: Any) -> Address:
+        return Address(host=str(self.folder), port=1)
+
+
+@asynccontextmanager
+async def faked() -> AsyncIterator[tuple[Doorway, Server]]:
+    with world.short_folder() as folder:
+        server = Server()
+        listener = await asyncio.start_unix_server(server.serve, folder / ".s.PGSQL.1")
+        way = Doorway(folder, FakePlane(folder))
+        way.open(1)
+        way.rooms[0].pools.start()
+        try:
+            yield way, server
+        finally:
+            for wire in way.wires:
+                wire.close()
+            way.servers[0].shut()
+            await way.servers[0].stop(1)
+            way.rooms[0].pools.close()
+            way.siblings[0].close()
+            listener.close()
+
+
+async def entered(way: Doorway, *, pooled: bool) -> Wire:
+    name = f"{ENDPOINT}-pooler" if pooled else ENDPOINT
+    wire = await begun(way, options=f"endpoint={name}")
+    await wire.log_in()
+    return wire
+
+
+async def endless_notices(fake: Fake) -> None:
+    await fake.flood(lambda _: NOTICE)
+
+
+async def endless_parameters(fake: Fake) -> None:
+    await fake.flood(lambda number: messages.parameter_status(f"my.parameter{number}", "x" * 50))
+
+
+async def endless_message(fake: Fake) -> None:
+    await fake.send(NOTICE[:1] + (1 << 30).to_bytes(4))
+    await fake.flood(lambda _: b"x" * 100)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("play", [endless_notices, endless_parameters, endless_message])
+async def test_what_comes_before_the_session_is_bounded(play: Play, pooled: bool) -> None:
+    async with faked() as (way, server):
+        server.play = play
+        wire = await entered(way, pooled=pooled)
+        trouble = await wire.trouble()
+        await server.over.wait()
+        assert trouble.code == "57P03"
+        assert "does not greet as Postgres does" in trouble.message
+        assert server.taken < backend.MOST_BYTES + IN_FLIGHT
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_a_server_that_never_lets_anybody_in_is_left(pooled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "GREETING_SECONDS", 0.2)
+    async with faked() as (way, server):
+        trouble = await (await entered(way, pooled=pooled)).trouble()
+        assert (trouble.code, "takes too long" in trouble.message) == ("57P03", True)
+        await server.over.wait()
+
+
+async def answered(fake: Fake, then: Play) -> None:
+    """As Postgres, up to the first query."""
+    await fake.send(GREETING)
+    await fake.query()
+    await then(fake)
+
+
+async def session(way: Doorway, server: Server, then: Play) -> Wire:
+    async def play(fake: Fake) -> None:
+        await answered(fake, then)
+
+    server.play = play
+    wire = await entered(way, pooled=True)
+    await wire.until(messages.READY)
+    wire.say(b"Q", b"select 1\0")
+    return wire
+
+
+async def test_parameters_of_new_names_are_bounded_in_a_session() -> None:
+    async with faked() as (way, server):
+        wire = await session(way, server, endless_parameters)
+        heard = await wire.until(messages.ERROR)
+        await server.over.wait()
+        assert len(heard) <= reported.MOST + 1
+        assert server.taken < reported.MOST_BYTES + IN_FLIGHT
+
+
+async def touched(fake: Fake, flood: Play) -> None:
+    """A setting is said to have changed, so the gateway asks which it is."""
+    await fake.send(Message(b"C", b"SET\0").encoded() + READY)
+    await fake.query()
+    await flood(fake)
+
+
+async def endless_rows(fake: Fake) -> None:
+    row = Message(b"D", b"\0\2" + b"\0\0\0\4name" + b"\0\0\0\5value").encoded()
+    await fake.flood(lambda _: row)
+
+
+async def one_huge_row(fake: Fake) -> None:
+    await fake.send(HUGE_ROW)
+    await fake.flood(lambda _: b"x" * 1000)
+
+
+@pytest.mark.parametrize("flood", [endless_rows, one_huge_row, endless_notices])
+async def test_answers_to_the_gateways_own_questions_are_bounded(flood: Play) -> None:
+    async with faked() as (way, server):
+        wire = await session(way, server, lambda fake: touched(fake, flood))
+        trouble = await wire.trouble()
+        await server.over.wait()
+        assert trouble.code == "08006"
+        assert server.taken < replies.MOST_OWN + IN_FLIGHT
+
+
+@pytest.mark.parametrize("flood", [endless_notices, endless_parameters, one_huge_row])
+async def test_a_server_connection_that_nobody_has_is_bounded(flood: Play) -> None:
+    async def then(fake: Fake) -> None:
+        await fake.send(READY)
+        await flood(fake)
+
+    async with faked() as (way, server):
+        wire = await session(way, server, then)
+        with suppress(asyncio.IncompleteReadError):  # the flood may have come before the client was told
+            await wire.until(messages.READY)
+        await server.over.wait()
+        assert server.taken < IN_FLIGHT + 512 * 1024
+
+
+async def test_a_huge_row_for_a_client_goes_by_and_is_not_kept() -> None:
+    megabytes = 32
+
+    async def then(fake: Fake) -> None:
+        await fake.send(HUGE_ROW)
+        for _ in range(megabytes * 16):
+            await fake.send(b"x" * 65536)
+
+    async with faked() as (way, server):
+        wire = await session(way, server, then)
+        for _ in range(megabytes * 16):
+            await wire.reader.readexactly(65536)
+        member = next(iter(next(iter(way.rooms[0].pools._of(ENDPOINT))).members))
+        assert len(member.replies._held) == 0
+        assert len(member._outlet.unsent) <= 65536
+
+
+@pytest.mark.parametrize("nonsense", [b"Z\0\0\0\0", b"T\0\0\0\7\0\5x", b"E\0\0\0\4", b"S\0\0\0\1"])
+async def test_nonsense_ends_one_server_connection_and_nothing_else(nonsense: bytes) -> None:
+    async def then(fake: Fake) -> None:
+        await fake.send(nonsense * 10)
+        fake.writer.close()
+
+    async with faked() as (way, server):
+        wire = await session(way, server, then)
+        await wire.reader.read()
+        again = await session(way, server, nothing)
+        assert not again.reader.at_eof()

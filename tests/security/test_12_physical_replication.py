@@ -1,0 +1,151 @@
+"""Physical replication is refused at the gateway; logical replication works, with plugins that are offered."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+import world
+from bough.gateway.wire import messages
+from bough.gateway.wire.framing import Message
+from bough.gateway.wire.replication import LOOKED_AT, refusal
+from gateway import doorway as doorways
+from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
+from security.logins import begun, make_quick
+
+WORKS = [
+    "IDENTIFY_SYSTEM",
+    "SHOW wal_level",
+    "select 1",
+    'CREATE_REPLICATION_SLOT "a" TEMPORARY LOGICAL pgoutput',
+    "CREATE_REPLICATION_SLOT b TEMPORARY LOGICAL \"test_decoding\" (SNAPSHOT 'nothing');",
+]
+PHYSICAL = [
+    "BASE_BACKUP",
+    "base_backup (LABEL 'x')",
+    "\t\n BASE_BACKUP",
+    "START_REPLICATION 0/0",
+    "START_REPLICATION SLOT x PHYSICAL 0/0",
+    "START_REPLICATION SLOT aLOGICAL 0/0",
+    'START_REPLICATION SLOT "a"PHYSICAL 0/0 TIMELINE 1',
+    "CREATE_REPLICATION_SLOT x PHYSICAL",
+    "CREATE_REPLICATION_SLOT x TEMPORARY PHYSICAL RESERVE_WAL",
+    "READ_REPLICATION_SLOT x",
+    "TIMELINE_HISTORY 1",
+    "UPLOAD_MANIFEST",
+]
+PLUGINS = ['"/tmp/lib.so"', "mine", '"PGOUTPUT"', '"a""b"']
+
+
+@pytest.fixture(scope="module")
+def publisher() -> Iterator[world.PostgresServer]:
+    """With logical replication, as a compute of a project that has it on."""
+    with world.short_folder() as folder:
+        server = world.PostgresServer(folder, "-c", "wal_level=logical")
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+async def doorway(publisher: world.PostgresServer) -> AsyncIterator[Doorway]:
+    await (await publisher._connect()).close()
+    async with doorways.doorway(publisher) as opened:
+        make_quick(opened)
+        yield opened
+
+
+async def replicating(doorway: Doorway, value: str = "database") -> Wire:
+    wire = await begun(doorway, options=f"endpoint={ENDPOINT}", replication=value)
+    await wire.log_in()
+    return wire
+
+
+@pytest.mark.parametrize("value", ["true", "on", "1", "YES"])
+async def test_a_physical_connection_is_refused(doorway: Doorway, value: str) -> None:
+    trouble = await (await replicating(doorway, value)).trouble()
+    assert (trouble.code, trouble.message) == ("0A000", "physical replication is not supported here")
+    assert "replication=database" in trouble.hint
+    assert ("wake", ENDPOINT) not in doorway.plane.asked
+
+
+async def test_what_belongs_to_logical_replication_works(doorway: Doorway) -> None:
+    wire = await replicating(doorway)
+    await wire.until(messages.READY)
+    for text in WORKS:
+        wire.say(b"Q", text.encode() + b"\0")
+        heard = await wire.until(messages.READY)
+        assert messages.ERROR not in {message.type for message in heard}, text
+
+
+@pytest.mark.parametrize("text", PHYSICAL)
+async def test_physical_commands_are_refused_on_logical_connections(doorway: Doorway, text: str) -> None:
+    wire = await replicating(doorway)
+    await wire.until(messages.READY)
+    message = Message(b"Q", text.encode() + b"\0").encoded()
+    for byte in message:  # however it is cut
+        wire.writer.write(bytes([byte]))
+        await wire.writer.drain()
+    trouble = await wire.trouble()
+    assert (trouble.code, trouble.message) == ("0A000", "physical replication is not supported here")
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+async def test_other_plugins_are_refused(doorway: Doorway, plugin: str) -> None:
+    wire = await replicating(doorway)
+    await wire.until(messages.READY)
+    wire.say(b"Q", f"CREATE_REPLICATION_SLOT x LOGICAL {plugin}\0".encode())
+    trouble = await wire.trouble()
+    assert trouble.code == "0A000"
+    assert "is not offered here" in trouble.message
+    assert "pgoutput" in trouble.hint
+
+
+async def test_a_long_query_goes_by_and_a_hidden_command_does_not(doorway: Doorway) -> None:
+    wire = await replicating(doorway)
+    await wire.until(messages.READY)
+    wire.say(b"Q", b"select length('" + b"x" * 300_000 + b"')\0")
+    heard = await wire.until(messages.READY)
+    assert heard[1].body.endswith(b"300000")
+    wire.say(b"Q", b" " * 300_000 + b"BASE_BACKUP\0")
+    assert (await wire.trouble()).code == "0A000"
+
+
+@pytest.mark.parametrize("text", [" " * 20, "CREATE_REPLICATION_SLOT x LOGICAL pgoutput", "START_REPLICATION", "BASE_"])
+def test_what_was_not_seen_whole_is_refused(text: str) -> None:
+    assert refusal(text.encode(), is_whole=False) is not None
+
+
+def test_sql_is_not_looked_at() -> None:
+    assert refusal(b"select 1".ljust(LOOKED_AT), is_whole=False) is None
+    assert refusal(b"/* BASE_BACKUP */ select 1", is_whole=True) is None
+
+
+async def test_a_subscription_through_the_gateway_works(
+    doorway: Doorway, publisher: world.PostgresServer, postgres_server: world.PostgresServer
+) -> None:
+    """The subscriber is a real Postgres, which speaks to the gateway by TLS."""
+    name = f"s{uuid.uuid4().hex[:8]}"
+    there, here = await publisher._connect(), await postgres_server._connect()
+    where = f"host=127.0.0.1 port={doorway.port} sslmode=require user=store dbname=postgres"
+    try:
+        for session in (there, here):
+            await session.execute(f"create table {name} (n int primary key)")
+        await there.execute(f"create publication {name} for table {name}")
+        await there.execute(f"insert into {name} values (1)")
+        await here.execute(
+            f"create subscription {name} connection "
+            f"'{where} password=''{PASSWORD}'' options=endpoint={ENDPOINT}' publication {name}"
+        )
+        await there.execute(f"insert into {name} values (2)")
+        for _ in range(1500):
+            if await here.fetchval(f"select count(*) from {name}") == 2:
+                break
+            await asyncio.sleep(0.02)
+        assert await here.fetchval(f"select count(*) from {name}") == 2
+    finally:
+        await here.execute(f"drop subscription if exists {name}")
+        await here.execute(f"drop table if exists {name}")
+        await here.close()
+        await there.close()
