@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.postgres import conf, databases, extensions, hba, quoting, roles, template
+from bough.postgres import conf, databases, extensions, hba, quoting, roles, storage, template
 from bough.postgres.secret import scram_verifier
 
 NAMES = st.text(alphabet=st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), min_size=1)
@@ -112,3 +112,23 @@ def test_the_template_is_made_the_same_way_for_every_version_it_can() -> None:
 def test_no_extension_is_both_trusted_and_dropped() -> None:
     assert not extensions.TRUSTED & extensions.DROPPED
     assert extensions.trusted_control("a = 1\ntrusted=false\n") == "a = 1\ntrusted = true\n"
+
+
+def test_limits_follow_from_the_plan() -> None:
+    def limits(storage_bytes: int, **given: str) -> list[str]:
+        return [line.split(" = ")[1] for line in storage.limits_text(storage_bytes, given).splitlines()]
+
+    assert storage.limits_text(None, {}) == "", "as of a spare, which has no plan yet"
+    assert limits(4 << 20) == ["'65536kB'", "'64MB'"]
+    assert limits(512 << 20) == ["'262144kB'", "'512MB'"]
+    assert limits(512 << 20, max_slot_wal_keep_size="2GB") == ["'262144kB'", "'512MB'"]
+    assert limits(16 << 40) == ["'2147483647kB'", "'4096MB'"]
+    assert limits(16 << 40, max_slot_wal_keep_size="16GB") == ["'2147483647kB'", "'16384MB'"]
+
+
+def test_what_is_added_to_the_script_of_an_extension_is_added_once() -> None:
+    [name] = extensions.ADDED
+    once = extensions.with_added(name, "create something;")
+    assert once == f"create something;\n{extensions.ADDED[name]}"
+    assert extensions.with_added(name, once) == once
+    assert extensions.with_added("hstore--1.0.sql", "create something;") == "create something;"
