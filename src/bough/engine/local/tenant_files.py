@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 LARGEST_FILE = 1024**3  # that Postgres makes; a larger file is none of its
@@ -147,7 +148,11 @@ def entries(folder: int, limit: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:
 
 
 def names(folder: int, limit: int = MOST_LISTED) -> list[str]:
-    return [entry.name for entry in entries(folder, limit)]
+    with os.scandir(folder) as found:
+        listed = [entry.name for entry in islice(found, limit + 1)]
+    if len(listed) > limit:
+        raise TooManyNames(limit)
+    return listed
 
 
 def check_depth(depth: int) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 
 from bough.engine.local.durable import sync_filesystem_of
 from bough.engine.local.isolation.sandbox import Identity
@@ -64,14 +65,29 @@ def copy_bytes(reading: int, writing: int, seen: os.stat_result) -> None:
     A large file is read and synced piece by piece, and nothing of it ahead: more at once would keep waiting
     whoever else needs the disk. So would what others have changed meanwhile, if it all were synced at the end.
     """
-    if seen.st_blocks * _BLOCK >= seen.st_size:
-        _copy_stretch(reading, writing, seen.st_size)
+    size = seen.st_size
+    if seen.st_blocks * _BLOCK >= size:
+        if size and not _is_copied_at_once(reading, writing, size):
+            _copy_stretch(reading, writing, size)
         return
-    for start, end in _data(reading, seen.st_size):
+    for start, end in _data(reading, size):
         os.lseek(reading, start, os.SEEK_SET)
         os.lseek(writing, start, os.SEEK_SET)
         _copy_stretch(reading, writing, end - start)
-    os.ftruncate(writing, min(seen.st_size, os.fstat(reading).st_size))
+    os.ftruncate(writing, min(size, os.fstat(reading).st_size))
+
+
+def _is_copied_at_once(reading: int, writing: int, size: int) -> bool:
+    """Most files are small, and every call counts. What is not copied by it is copied from the beginning."""
+    if size >= _LARGE:
+        return False
+    try:
+        if os.copy_file_range(reading, writing, size, 0, 0) == size:
+            return True
+    except OSError as error:
+        if error.errno not in _NOT_IN_THE_KERNEL:
+            raise
+    return False
 
 
 def _data(file: int, size: int) -> Iterator[tuple[int, int]]:
@@ -123,6 +139,7 @@ def chown_tree(folder: Path, owner: Identity) -> None:
 class _Copy:
     def __init__(self, owner: Identity, fill: Fill) -> None:
         self._owner = owner
+        self._gives = not owner.is_ours
         self._fill = fill
         self._names = MOST_NAMES  # that there may still be
 
@@ -183,10 +200,12 @@ class _Copy:
             raise refusal_of(error, relative) from error
         try:
             seen = os.fstat(reading)
-            check_regular(seen, relative, LARGEST_FILE)
+            if not S_ISREG(seen.st_mode) or seen.st_size > LARGEST_FILE:
+                check_regular(seen, relative, LARGEST_FILE)
             writing = os.open(name, NEW, 0o600, dir_fd=there)
             try:
-                _give(writing, self._owner)
+                if self._gives:
+                    os.fchown(writing, self._owner.uid, self._owner.gid)
                 self._fill(reading, writing, seen)
             finally:
                 os.close(writing)
