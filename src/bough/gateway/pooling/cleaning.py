@@ -1,17 +1,26 @@
 """What Postgres is told when a session changes hands, and how a client's settings are read and brought back."""
 
+import os
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from bough.gateway.pooling.statements import query
+from bough.gateway.pooling.statements import close, query
 
-# All that a session can keep, but for its prepared statements, which are ours. In one transaction, so that it
-# is done whole or not at all.
+# All that a session can keep, but for prepared statements of the protocol. In one transaction, so that it is done whole
+# or not at all. What a function has prepared by SQL has a name that nobody knows: then the session ends itself, before
+# it reads what the next client says.
 _KEEPING_STATEMENTS = query(
     b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();"
-    b"DISCARD TEMP;DISCARD SEQUENCES"
+    b"DISCARD TEMP;DISCARD SEQUENCES;"
+    b"SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())"
+    b" FROM pg_catalog.pg_prepared_statement() WHERE from_sql"
 )
 _ALL = query(b"DISCARD ALL")
 ROLLBACK = query(b"ROLLBACK")
+# A call of setseed, whose argument and result are binary. It costs a third of what a query costs.
+_RESEED = struct.Struct(">cIIHHHIdH")
+_SETSEED = 1599  # its number in every version
+_MOST_SEED = 1 << 55
 # What a transaction is begun with belongs to no session.
 _SETTINGS = (
     b"SELECT name, setting FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'"
@@ -24,9 +33,15 @@ _NO_ROLE = (b"role", b"none")
 _LAST = (b"client_encoding", b"role")
 
 
-def clean(*, keeps_statements: bool) -> bytes:
-    """Discarding all is the cheaper one."""
-    return _KEEPING_STATEMENTS if keeps_statements else _ALL
+def clean(leaving: Iterable[bytes] | None) -> bytes:
+    """Of all but the statements that are not leaving; None: of these too, which is the cheaper one."""
+    return _ALL if leaving is None else b"".join(map(close, leaving)) + _KEEPING_STATEMENTS
+
+
+def reseed() -> bytes:
+    """Nobody shall know what the next client gets from random()."""
+    seed = int.from_bytes(os.urandom(7)) / _MOST_SEED - 1
+    return _RESEED.pack(b"F", _RESEED.size - 1, _SETSEED, 1, 1, 1, 8, seed, 1)
 
 
 def restore(settings: Mapping[bytes, bytes]) -> bytes:
