@@ -62,6 +62,16 @@ async def test_a_statement_prepared_in_hidden_code_is_not_there_for_others(
     assert (await other.ask(use("s"), SYNC)).rows[0][0] == "of both"
 
 
+async def test_hidden_code_does_not_replace_the_statements_of_others(pooler: Pooler) -> None:
+    one, other = await two(pooler)
+    for client in (one, other):
+        await client.ask(parse("s", LONG), SYNC)
+    await one.ask(use("s"), SYNC)
+    name = await one.value("select name from pg_prepared_statements")
+    await one.does(hide(f"deallocate {name}"), hide(f"prepare {name} as select 'of an attacker', ''"))
+    assert (await other.ask(use("s"), SYNC)).rows[0][0] == "of both"
+
+
 async def test_texts_of_statements_are_seen_only_by_those_who_prepared_them_too(pooler: Pooler) -> None:
     one, other = await two(pooler)
     for client, own in ((one, "select 'secret of one'"), (other, "select 'secret of other'")):

@@ -235,8 +235,8 @@ class Member(Link):
     def _cleaning(self, own: Collection[bytes], *, checks: bool) -> list[bytes]:
         """For whoever has these `own` statements. Whoever `checks` must wait for the answer before anybody has it."""
         self._checks = checks
-        asked = [cleaning.clean(self.ledger.cleaned(own)), cleaning.reseed()]
-        return [*asked, extensions.CHECK] if checks else asked
+        cleaned = cleaning.clean(self.ledger.cleaned(own))
+        return [cleaned, extensions.CHECK] if checks else [cleaned]
 
     @property
     def _must_check(self) -> bool:
