@@ -65,13 +65,28 @@ async def test_what_one_throws_away_the_others_keep(three: list[Speaker], words:
 
 async def test_statements_that_nobody_uses_any_longer_leave_the_member(three: list[Speaker]) -> None:
     """Cleaning is cheaper without them; who comes back finds his."""
-    one, other, third = three
-    await one.ask(parse("s", "select 'kept'"), SYNC)
-    counts = [await client.value(COUNT) for _ in range(10) for client in (other, third)]
+    text = f"select 'kept', '{'long' * 30}'"
+    for client in three:
+        await client.ask(parse("s", text), SYNC)
+    counts = [await client.value(COUNT) for _ in range(10) for client in three[1:]]
     assert counts[0] == "1"
     assert counts[-1] == "0"
-    assert (await one.ask(use("s"), SYNC)).value == "kept"
-    assert [await other.value(COUNT) for _ in range(10) if (await one.ask(use("s"), SYNC)).value] == ["1"] * 10
+    for _ in range(10):
+        for client in three:
+            assert not (await client.ask(use("s"), SYNC)).troubles
+        assert await three[0].value(COUNT) == "1"
+
+
+async def test_a_statement_stays_for_those_who_have_it_too(three: list[Speaker]) -> None:
+    """And is made again where that takes no longer."""
+    made = "select prepare_time from pg_prepared_statements"
+    for text, stays in (("select 'short'", False), (f"select 'long', '{'long' * 30}'", True)):
+        one, other = three[:2]
+        await one.ask(parse(text, text), SYNC)
+        await other.ask(parse(text, text), SYNC)
+        first = await other.value(made)
+        await one.ask(use(text), SYNC)
+        assert (await one.value(made) == first) is stays
 
 
 async def test_after_a_table_was_altered_a_statement_is_made_anew(three: list[Speaker]) -> None:

@@ -44,6 +44,10 @@ class Borrower(Protocol):
 
     def let_go(self) -> None: ...
 
+    @property
+    def can_repeat(self) -> bool:
+        """What you said to the member is still known."""
+
     def may_repeat(self) -> bool:
         """Whether what you said first is undone as a whole when Postgres ends before it answers."""
 

@@ -1,17 +1,25 @@
 """What Postgres is told when a session changes hands, and how a client's settings are read and brought back."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from bough.gateway.pooling.statements import query
+from bough.gateway.pooling.statements import close, query, run
 
-# All that a session can keep, but for its prepared statements, which are ours. In one transaction, so that it
-# is done whole or not at all.
-_KEEPING_STATEMENTS = query(
+# All that a session can keep, but for prepared statements of the protocol. In one transaction, so that it is done whole
+# or not at all. What a function has prepared by SQL has a name that nobody knows: then the session ends itself, before
+# it reads what the next client says.
+_KEEPING_STATEMENTS = (
     b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();"
-    b"DISCARD TEMP;DISCARD SEQUENCES"
+    b"DISCARD TEMP;DISCARD SEQUENCES;"
+    b"SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())"
+    b" FROM pg_catalog.pg_prepared_statement() WHERE from_sql;%b"
 )
-_ALL = query(b"DISCARD ALL")
+# It must not stand beside others in one query. As messages of the extended protocol they are answered together, so that
+# the answer wakes us once. The statement without a name shall not be there afterwards.
+_ALL, _SYNC = run(b"DISCARD ALL"), close(b"") + b"S\0\0\0\x04"
 ROLLBACK = query(b"ROLLBACK")
+_RESEED = b"SET seed TO %.15f"  # nobody shall know what the next client gets from random()
+_MOST_SEED = 1 << 55
 # What a transaction is begun with belongs to no session.
 _SETTINGS = (
     b"SELECT name, setting FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'"
@@ -24,9 +32,12 @@ _NO_ROLE = (b"role", b"none")
 _LAST = (b"client_encoding", b"role")
 
 
-def clean(*, keeps_statements: bool) -> bytes:
-    """Discarding all is the cheaper one."""
-    return _KEEPING_STATEMENTS if keeps_statements else _ALL
+def clean(leaving: Iterable[bytes] | None) -> bytes:
+    """Of all but the statements that are not leaving; None: of these too, which is the cheaper one."""
+    reseed = _RESEED % (int.from_bytes(os.urandom(7)) / _MOST_SEED - 1)
+    if leaving is None:
+        return _ALL + run(reseed) + _SYNC
+    return b"".join(map(close, leaving)) + query(_KEEPING_STATEMENTS % reseed)
 
 
 def restore(settings: Mapping[bytes, bytes]) -> bytes:

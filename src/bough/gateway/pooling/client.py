@@ -193,6 +193,10 @@ class Client:
         if self._timer is not None:  # it is done
             self._loop.call_soon(self._lost)
 
+    @property
+    def can_repeat(self) -> bool:
+        return bool(self._replay)
+
     def may_repeat(self) -> bool:
         return bool(self._replay) and repeating.may_repeat(self._replay, self.translation)
 

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Collection
 from functools import partial
+from itertools import islice
 
 from bough.gateway.pooling.awaited import Awaited, Entry
 from bough.gateway.pooling.statements import Statement, close
@@ -10,18 +12,21 @@ from bough.gateway.wire.session_words import Look
 
 _MOST_STALE = 1000  # names that Postgres may have and that we do not count on
 _MOST_UNUSED = 8  # times that sparing the statements may be in vain: it takes longer, as long in sum as making one
+_MOST_SPARED = 50  # when the member changes hands: Postgres has to look at each of them
+_WORTH_SPARING = 100  # bytes; to make a shorter one again takes Postgres no longer than to spare it
 
 
 class Holdings(ABC):
     def __init__(self, most: int) -> None:
         self.most = most
-        self.statements: OrderedDict[bytes, None] = OrderedDict()  # those it holds, the longest unused first
+        self.statements: OrderedDict[bytes, int] = OrderedDict()  # names and lengths; the longest unused first
         self._unused = 0  # times that the session was cleaned since one of them was used
         self.misfits: set[bytes] = set()  # statements that have other columns here than clients were told
         self.is_touched = False  # the session's settings may have changed
         self.is_dirty = False  # something is left that even the same client shall not find again
         self.is_spoiled = False  # no cleaning helps
         self.prepares = False
+        self.changes_extensions = False
         self.local_sets = 0
         self.custom_settings: set[bytes] = set()  # names of those that were touched and that Postgres does not list
         self._stale: set[bytes] = set()
@@ -35,6 +40,7 @@ class Holdings(ABC):
         self.is_dirty = self.is_dirty or look.dirties
         self.is_spoiled = self.is_spoiled or look.spoils
         self.prepares = self.prepares or look.prepares
+        self.changes_extensions = self.changes_extensions or look.changes_extensions
         self.local_sets += look.local_sets
         self.custom_settings.update(look.custom_settings)
 
@@ -60,7 +66,7 @@ class Holdings(ABC):
         for name in self._leaving(statement):
             self.expect((Awaited.CLOSE_OURS, partial(self.drop, name)))
             out += close(name)
-        self.statements[statement.name] = None
+        self.statements[statement.name] = len(statement.body)
         self._unused = 0
         return out
 
@@ -82,16 +88,32 @@ class Holdings(ABC):
         if len(self._stale) > _MOST_STALE:
             self.is_dirty = self.prepares = True
 
-    def cleaned(self) -> bool:
-        """Nothing is left of whoever had the member; whether its statements are to be spared."""
-        keeps_statements = bool(self.statements) and not self.prepares and self._unused < _MOST_UNUSED
+    def cleaned(self, own: Collection[bytes]) -> list[bytes] | None:
+        """Nothing is left of whoever had the member; which statements must be closed for that, None: all.
+
+        The next client sees the texts of all that there are, so only its `own` are spared.
+        """
+        spared: list[bytes] = []
+        if self.statements and own and not self.prepares and self._unused < _MOST_UNUSED:
+            spared = [name for name in islice(reversed(self.statements), _MOST_SPARED) if name in own]
         self._unused += 1
-        self.is_dirty = self.is_touched = self.prepares = False
+        self.is_dirty = self.is_touched = self.prepares = self.changes_extensions = False
         self.local_sets = 0
         self.custom_settings.clear()
-        if not keeps_statements:
+        if not any(self.statements[name] >= _WORTH_SPARING for name in spared):
             self.forget()
-        return keeps_statements
+            return None
+        return self._spare(spared)
+
+    def _spare(self, spared: list[bytes]) -> list[bytes]:
+        """No others are held any longer; which those are."""
+        leaving = list(self.statements.keys() - spared) if len(spared) < len(self.statements) else []
+        for name in leaving:
+            del self.statements[name]
+        leaving += self._stale
+        self._stale.clear()
+        self.misfits.difference_update(leaving)
+        return leaving
 
     def forget(self) -> None:
         """It holds no statements any longer, but for the one without a name."""

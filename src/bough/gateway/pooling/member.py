@@ -2,18 +2,20 @@
 
 It stays the last client's for a while. Whoever else gets it gets it clean: the cleaning goes out in front
 of the new client's bytes. Settings that a client brings along are restored, and known to be, before any of
-its bytes go out.
+its bytes go out. Where no cleaning is enough it is closed.
 """
 
 import struct
+from collections.abc import Collection
 from typing import Protocol
 
 from bough.gateway import cancel
 from bough.gateway.backend import Backend
 from bough.gateway.channel import Lost
 from bough.gateway.errors import BACKEND_DIED, no_postgres, not_clean
-from bough.gateway.pooling import cleaning
+from bough.gateway.pooling import cleaning, extensions
 from bough.gateway.pooling.borrower import Borrower
+from bough.gateway.pooling.extensions import Extensions
 from bough.gateway.pooling.ledger import IDLE, Ledger
 from bough.gateway.pooling.link import Link
 from bough.gateway.pooling.replies import Replies
@@ -33,6 +35,8 @@ _NONSENSE = (Malformed, IndexError, ValueError, struct.error)
 
 class Home(Protocol):
     """The pool that it belongs to."""
+
+    extensions: Extensions
 
     def given_back(self, member: "Member") -> None: ...
 
@@ -66,6 +70,7 @@ class Member(Link):
         self.born = self.rested = self._lent = self._loop.time()
         self._is_lost = False  # nobody reads what we send
         self._own = _NOTHING
+        self._checks = False  # what is asked says too whether cleaning is enough
         self._ready = b""  # kept back from the client
         self._before = b""  # goes out with the client's next bytes
         self._unasked = 0  # bytes that it said while nobody had it
@@ -75,6 +80,12 @@ class Member(Link):
         return self.client is not None and self.ledger.status != IDLE and not self.ledger.expected
 
     # Lending.
+
+    def may_pass_to(self, client: Borrower) -> bool:
+        """Whether cleaning is enough for that, as far as it is known."""
+        if self.is_clean or self.owner is client or not self._home.extensions.keep_state:
+            return True
+        return self._must_check
 
     def lend(self, client: Borrower) -> bool:
         """Whether the client's bytes may come now; otherwise it is told to go on."""
@@ -88,12 +99,12 @@ class Member(Link):
             return True
         self.owner, self.keeps = client, False
         self.ledger.unnamed, self.ledger.has_unnamed = client.unnamed, False
-        asked = [] if self.is_clean else [self._cleaning()]
+        asked = [] if self.is_clean else self._cleaning(client.translation.prepared.held, checks=self._must_check)
         wanted = client.settings if client.name == self.name else {_NAME: client.name, **client.settings}
         if wanted:
             asked.append(cleaning.restore(wanted))
         self.is_clean = False
-        if client.settings:
+        if client.settings or self._checks:
             self._ask(_PREPARE, *asked)
             return False
         self._before = b"".join(asked)
@@ -135,7 +146,7 @@ class Member(Link):
     def tidy(self) -> None:
         """Clean it while nobody has it; it is given back afterwards."""
         self.owner = None
-        self._ask(_TIDY, self._cleaning())
+        self._ask(_TIDY, *self._cleaning((), checks=True))
 
     # What it says.
 
@@ -197,7 +208,9 @@ class Member(Link):
         replies = self.replies
         is_unread = self._is_lost or (is_unread and self._sent <= _READ_AT_ONCE)
         is_young = self._loop.time() - self._lent < _JUST_NOW
-        is_undone = is_unread or (replies.is_shut_down and is_young and client.may_repeat())
+        # A session that had to be closed ends itself while it is cleaned, and has run nothing of the client's.
+        is_undone = is_unread or (replies.own > 0 and client.can_repeat)
+        is_undone = is_undone or (replies.is_shut_down and is_young and client.may_repeat())
         if not self.sends or (self.sends == 1 and is_undone and (replies.is_first or replies.is_shut_down)):
             self.ledger.void_all()
             client.again()
@@ -244,8 +257,25 @@ class Member(Link):
 
     # What we ask it ourselves.
 
-    def _cleaning(self) -> bytes:
-        return cleaning.clean(keeps_statements=self.ledger.cleaned())
+    def _cleaning(self, own: Collection[bytes], *, checks: bool) -> list[bytes]:
+        """For whoever has these `own` statements. Whoever `checks` must wait for the answer before anybody has it."""
+        self._checks = checks
+        cleaned = cleaning.clean(self.ledger.cleaned(own))
+        return [cleaned, extensions.CHECK] if checks else [cleaned]
+
+    @property
+    def _must_check(self) -> bool:
+        """Whether it is not known if cleaning is enough."""
+        return self.ledger.changes_extensions or not self._home.extensions.is_known(self._loop.time())
+
+    def _learn(self, rows: list[bytes]) -> bool:
+        """Whether cleaning was enough, as far as it was checked."""
+        if not self._checks:
+            return True
+        self._checks = False
+        keep_state = extensions.keep_state(rows)
+        self._home.extensions.learn(keep_state=keep_state, now=self._loop.time())
+        return not keep_state
 
     def _ask(self, own: int, *asked: bytes) -> None:
         self._own = own
@@ -266,11 +296,13 @@ class Member(Link):
                 self._ask(_RENAME, cleaning.restore({_NAME: client.name}))
             else:
                 self._say_ready(client)
-        elif failure is not None:
+        elif failure is not None or not self._learn(rows):
             self.client = None
             self.close()
-            if client is not None:
+            if client is not None and failure is not None:
                 client.lose(not_clean(failure).encoded())
+            elif client is not None:
+                client.again()
         elif client is None:
             self.is_clean = own is _TIDY
             self._give_back()

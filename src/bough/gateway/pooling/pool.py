@@ -13,6 +13,7 @@ from bough.gateway.backend import Backend, Backends
 from bough.gateway.plane import PoolSettings
 from bough.gateway.pooling import ageing
 from bough.gateway.pooling.ageing import Waiter
+from bough.gateway.pooling.extensions import Extensions
 from bough.gateway.pooling.greeting import Greeting
 from bough.gateway.pooling.member import Member
 from bough.gateway.pooling.opening import NAME, Full, NotOpened, opened
@@ -47,6 +48,7 @@ class Pool:
         self.target = target
         self.settings = settings
         self.catalog = Catalog()
+        self.extensions = Extensions()
         self.clients: set[Waiter] = set()
         self.members: set[Member] = set()
         self.idle: OrderedDict[Member, None] = OrderedDict()  # the longest rested first
@@ -134,7 +136,10 @@ class Pool:
         elif member.owner is not None and self._grow(1):
             return None
         del idle[member]
-        return member
+        if member.may_pass_to(client):
+            return member
+        member.close()
+        return None
 
     # Members.
 
@@ -144,6 +149,8 @@ class Pool:
         now = self._loop.time()
         if member.is_retired or member.ledger.is_spoiled:
             member.close()
+        elif self.waiting and not member.may_pass_to(self.waiting[0]):
+            member.close()  # another is opened in its place
         elif self.waiting:
             client = self.waiting.popleft()
             self.waits += 1

@@ -47,11 +47,12 @@ _OTHER_COLUMNS = Refusal(
 
 
 class Prepared:
-    __slots__ = ("_bytes", "_catalog", "_described", "_former", "_names", "context", "waits")
+    __slots__ = ("_bytes", "_catalog", "_described", "_former", "_names", "context", "held", "waits")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._names: dict[bytes, Statement] = {}
+        self.held: dict[bytes, int] = {}  # names of these on members, and how many names the client has for each
         self._described: set[bytes] = set()  # names whose columns the client has asked for
         self._former: dict[bytes, bytes] = {}  # our names of some that are gone: errors may still speak of them
         self._bytes = 0  # of their texts
@@ -111,7 +112,7 @@ class Prepared:
         statement = self._names.pop(name, None)
         if statement is None:
             return None
-        self._bytes -= len(statement.body)
+        self._release(statement)
         self._described.discard(name)
         if len(self._former) >= _MOST_FORMER:
             self._former.clear()
@@ -120,6 +121,7 @@ class Prepared:
 
     def forget_all(self) -> None:
         self._names.clear()
+        self.held.clear()
         self._described.clear()
         self._bytes = 0
 
@@ -143,11 +145,20 @@ class Prepared:
             ledger.misfits.discard(statement.name)
         elif self._names.get(name) is statement:
             ledger.misfits.add(statement.name)
-            self._names[name] = self._catalog.renew(statement, shape)
+            self._release(statement)
+            self._remember(name, self._catalog.renew(statement, shape))
 
     def _remember(self, name: bytes, statement: Statement) -> None:
         self._names[name] = statement
         self._bytes += len(statement.body)
+        self.held[statement.name] = self.held.get(statement.name, 0) + 1
+
+    def _release(self, statement: Statement) -> None:
+        """One name of it is gone."""
+        self._bytes -= len(statement.body)
+        self.held[statement.name] -= 1
+        if not self.held[statement.name]:
+            del self.held[statement.name]
 
     def _not_made(self, name: bytes, statement: Statement, ledger: Ledger) -> None:
         self.forget(name)

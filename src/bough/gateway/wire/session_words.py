@@ -9,7 +9,7 @@ begin with, and for a few that matter anywhere. Only what may matter is taken ap
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from bough.gateway.wire.refusals import HOLDING, LISTENING, LOCKING, PREPARING, TEMPORARY, Refusal
@@ -26,11 +26,13 @@ class Look:
     spoils: bool = False  # no cleaning helps: the connection has to be closed afterwards
     deallocates: tuple[bytes, ...] = ()  # prepared statements, by their names as Postgres folds them
     forgets_all: bool = False  # no prepared statement is left
+    changes_extensions: bool = False  # perhaps: it says the word
     custom_settings: tuple[bytes, ...] = ()  # touched by name and with a dot in it: `pg_settings` does not show these
 
 
 PLAIN = Look()
 UNREAD = Look(touches_settings=True, dirties=True, prepares=True, spoils=True)  # of what is too long to be taken apart
+EXTENDING = Look(changes_extensions=True)
 LONGEST = 1 << 18
 
 _BEGINNINGS = "set|reset|listen|prepare|declare|load|deallocate|discard"
@@ -59,8 +61,9 @@ def look(text: bytes, *, alone: bool) -> Look:
         or (";" in low and _LATER.search(low))
         or (low < "a" and _may_begin(low))
     ):
-        return _seen(statements(text), alone) if len(text) <= LONGEST else UNREAD
-    return PLAIN
+        found = _seen(statements(text), alone) if len(text) <= LONGEST else UNREAD
+        return replace(found, changes_extensions=True) if "extension" in low and not found.spoils else found
+    return EXTENDING if "extension" in low else PLAIN
 
 
 def _may_begin(low: str) -> bool:

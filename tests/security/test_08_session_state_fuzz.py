@@ -1,0 +1,126 @@
+"""Row 8: chance leads one client through all that leaves something in a session, seen and unseen.
+
+Then another client of its role comes to the same server connection, and must find what it would find in a new
+one: by every view of a session's state that Postgres has. In a database where cleaning is enough, and in one
+whose extensions keep connections of their own.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import world
+from gateway.pooling.phrases import SYNC, ask, parse, query, use
+from gateway.pooling.pooler import Pooler
+from gateway.pooling.speaking import Ended, Speaker
+from security import shared_session
+from security.shared_session import CLEANED, KEEPING, PREDICTED, Seen, role_of, tenant
+
+STATEMENT = f"select 'of both', '{'long' * 30}'"
+LEAVING = [
+    "set work_mem = '9MB'", "set app.tenant = 'secret'", "select set_config('app.tenant', 'secret', false)",
+    "set search_path = pg_catalog", "set role {role}_worker", "set session authorization {role}",
+    "set timezone = 'WET'",
+    "set client_encoding = 'LATIN1'", "set default_transaction_isolation = 'serializable'",
+    "set application_name = 'x'",
+    "set session characteristics as transaction read only", "set statement_timeout = '1h'", "set xmloption = document",
+    "set local work_mem = '7MB'", "set constraints all deferred", "reset all", "discard all", "deallocate all",
+    f"select setseed({PREDICTED})", f"set seed to {PREDICTED}", "select set_limit(0.75)", "load 'auto_explain'",
+    "prepare kept as select 'secret'", "deallocate kept", "create temp table kept (id integer)",
+    "create temp view kept_view as select 1", "create temp sequence kept_numbers", "select nextval('numbers')",
+    "declare kept cursor with hold for select 'secret'", "declare kept cursor for select 1", "listen news",
+    "notify news, 'secret'", "select pg_advisory_lock(7)", "select pg_try_advisory_lock_shared(8)",
+    "select pg_advisory_xact_lock(9)", "select lo_creat(-1)", "select pg_export_snapshot()", "select 1/0", "selec",
+    "select dblink_connect_u('named', 'host={host} dbname={database} user=store')",
+    "select dblink_connect_u('host={host} dbname={database} user=store')", "select count(*) from far_words",
+]  # fmt: skip
+WAYS: dict[str, Callable[[str], bytes]] = {
+    "simple": query,
+    "extended": lambda sql: ask(sql) + SYNC,
+    "prepared": lambda sql: parse("mine", sql) + use("mine") + SYNC + query("deallocate mine"),
+    "several": lambda sql: query(f"select 1; {sql}; select 2"),
+    "do": lambda sql: query(f"do $do$ begin execute $sql${sql}$sql$; end $do$"),
+    "function": lambda sql: query(f"select hidden($sql${sql}$sql$)"),
+    "procedure": lambda sql: query(f"call hidden_too($sql${sql}$sql$)"),
+    "trigger": lambda sql: ask(f"insert into words values ($sql${sql}$sql$)") + SYNC,
+    "failing": lambda sql: ask(sql) + ask("select 1/0") + SYNC,
+    "failing function": lambda sql: query(f"select hidden($sql${sql}$sql$), 1/(random() * 0)"),
+}
+AROUND: dict[str, tuple[bytes, bytes]] = {
+    "alone": (b"", b""),
+    "transaction": (query("begin"), query("commit")),
+    "rollback": (query("begin"), query("rollback")),
+    "error": (query("begin"), query("select 1/0") + query("commit")),
+    "savepoint": (query("begin") + query("savepoint a"), query("rollback to a") + query("commit")),
+    "pipelined": (ask("select 1") + SYNC, ask("select 2") + SYNC),
+}
+DEEDS = st.lists(
+    st.tuples(st.sampled_from(LEAVING), st.sampled_from(list(WAYS)), st.sampled_from(list(AROUND))),
+    min_size=1,
+    max_size=6,
+)
+
+
+class Fuzz:
+    def __init__(self, pooler: Pooler, new: Seen, predicted: set[str | None]) -> None:
+        self.pooler = pooler
+        self.new = new
+        self.predicted = predicted
+        self.names = {"role": role_of(pooler), "database": pooler.database, "host": str(pooler.folder)}
+
+    async def run(self, deeds: list[tuple[str, str, str]], *, shares: bool, vanishes: bool) -> None:
+        one, other = await tenant(self.pooler), await tenant(self.pooler)
+        if shares:  # a statement, so that those of the protocol are kept when the other one comes
+            for client in (other, one):
+                await client.ask(parse("s", STATEMENT), use("s"), SYNC)
+        for text, way, around in deeds:
+            before, after = AROUND[around]
+            await self._does(one, before + WAYS[way](text.format(**self.names)) + after)
+        if vanishes:
+            one.drop()
+        assert await other.value("select random()") not in self.predicted
+        seen = await shared_session.look(other)
+        seen["statements"] = [row for row in _rows(seen["statements"]) if row[1] != STATEMENT]
+        assert seen == self.new
+        for client in (other,) if vanishes else (one, other):
+            await client.terminate()
+
+    async def _does(self, one: Speaker, words: bytes) -> None:
+        try:
+            await one.asks(words)
+        except Ended as ended:  # by its own doing
+            raise AssertionError(ended) from ended
+
+
+def _rows(seen: object) -> list[tuple[str | None, ...]]:
+    assert isinstance(seen, list)
+    return seen
+
+
+@pytest.mark.parametrize("extensions", [CLEANED, (*CLEANED, *KEEPING)], ids=["cleaned", "closed"])
+def test_a_session_that_changed_hands_is_like_a_new_one(
+    postgres_server: world.PostgresServer, extensions: tuple[str, ...], long: bool
+) -> None:
+    with asyncio.Runner() as runner:
+        opening = shared_session.opened(postgres_server, *extensions)
+        pooler = runner.run(opening.__aenter__())
+        fuzz = Fuzz(
+            pooler, runner.run(shared_session.new_session(pooler)), runner.run(shared_session.predicted(pooler))
+        )
+
+        @settings(
+            max_examples=500 if long else 20,
+            phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(deeds=DEEDS, shares=st.booleans(), vanishes=st.booleans())
+        def examples(deeds: list[tuple[str, str, str]], shares: bool, vanishes: bool) -> None:
+            runner.run(fuzz.run(deeds, shares=shares, vanishes=vanishes))
+
+        try:
+            examples()
+        finally:
+            runner.run(opening.__aexit__(None, None, None))
