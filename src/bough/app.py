@@ -185,7 +185,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     )
     tasks = (
         KeepComputes(store, engine, queue, activity),
-        KeepReplicas(store, engine, queue),
+        KeepReplicas(store, engine, queue, activity),
         PurgeDeleted(store, queue),
         ExpireBranches(settings, store, queue, activity),
         ExpireSnapshots(store, queue),
@@ -193,7 +193,6 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         ExpireUnclaimed(store, queue, activity),
         ArchiveBranches(settings, store, engine, queue),
         WriteKeyUse(store, key_use),
-        MeasureBranches(store, engine, figures, activity),
         ForgetAnswers(store),
         ForgetWorkers(store),
         ForgetPeople(store),
@@ -229,7 +228,8 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             Loop(store, allowance_tasks, "allowances"),
             Loop(store, (KeepHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
             Loop(store, (RetireVolumes(store, engine),), "retired volumes"),
-            Loop(store, (ScaleComputes(store, engine),), "scaling"),
+            Loop(store, (ScaleComputes(store, engine, activity),), "scaling"),
+            Loop(store, (MeasureBranches(store, engine, figures, activity),), "measures"),
             Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
             Loop(store, (PrepareInstant(parts),), "instant databases"),
         ),

@@ -22,7 +22,7 @@ class PostgresStore:
     name = "postgres"
     shared = True
 
-    def __init__(self, url: str, size: int = 10) -> None:
+    def __init__(self, url: str, size: int = 12) -> None:
         parsed = make_url(url)
         if parsed.get_backend_name() not in ("postgresql", "postgres"):
             raise SettingRefused("The setting 'store_url' is wrong: write postgresql://user:password@host/database.")

@@ -13,6 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from bough.errors import Internal
 
+_PART = 200  # rows
+
 
 class Duplicate(Internal):
     """A row with this key is there already; the caller knows what that means."""
@@ -22,7 +24,7 @@ class Connection(Protocol):
     """Where statements run."""
 
     async def execute(
-        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
+        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, /
     ) -> sa.CursorResult[Any]: ...
 
 
@@ -44,6 +46,11 @@ class Queries:
     async def _run(self, statement: sa.Executable, **values: Any) -> int:
         """How many rows it changed."""
         return (await self._connection.execute(statement, values)).rowcount
+
+    async def _run_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
+        """Once for each of these, some at a time: between two parts others have their turn."""
+        for first in range(0, len(values), _PART):
+            await self._connection.execute(statement, values[first : first + _PART])
 
     async def _insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
         """The new row's first key column."""

@@ -9,7 +9,7 @@ in another, what may have to look at many rows, as a search does.
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -114,7 +114,7 @@ class _Here:
         self._connection = connection
 
     async def execute(
-        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
+        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, /
     ) -> sa.CursorResult[Any]:
         await asyncio.sleep(0)
         return self._connection.execute(statement, values)
@@ -128,7 +128,7 @@ class _Elsewhere:
         self._thread = thread
 
     async def execute(
-        self, statement: sa.Executable, values: Mapping[str, Any] | None = None, /
+        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, /
     ) -> sa.CursorResult[Any]:
         def run() -> sa.Result[Any]:
             with self._engine.connect() as connection:

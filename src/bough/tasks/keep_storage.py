@@ -21,6 +21,7 @@ from bough.operations.action import Wish
 from bough.operations.queue import Queue
 from bough.store.allowances import Stored
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
 from bough.tasks.patience import Patience
 
 AT_ONCE = 4
@@ -68,11 +69,11 @@ class KeepStorage:
 
     async def _measure_used(self) -> int:
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_ids()
-        used = active if self._is_new else self._activity.take_unmeasured() & active
+            active = await rows.endpoints.active_projects()
+        used = set(active) if self._is_new else self._activity.take_unmeasured() & active.keys()
         now = clock.monotonic()
         due = [each for each in used if self._next.get(each, 0.0) <= now and self._patience.has(each)]
-        due = sorted(due, key=lambda each: self._next.get(each, 0.0))[:MOST]
+        due = in_turn(sorted(due, key=lambda each: self._next.get(each, 0.0)), active.__getitem__)[:MOST]
         self._activity.unmeasured(used.difference(due))
         self._is_new = False
         self._next = {each: at for each, at in self._next.items() if each in active}

@@ -18,6 +18,7 @@ from bough.operations.contents import Look
 from bough.operations.queue import Queue
 from bough.postgres.hba import NAMES_EVERY_ROLE_BEFORE
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
 from bough.tasks.patience import Patience
 
 AT_ONCE = 4
@@ -40,10 +41,11 @@ class ReadContents:
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_ids()
-        unread = (self._activity.take_unread() | (active - self._known)) & active
-        due = sorted(filter(self._patience.has, unread), key=self._read_at)[:MOST]
-        self._known = active
+            active = await rows.endpoints.active_projects()
+        unread = (self._activity.take_unread() | (active.keys() - self._known)) & active.keys()
+        due = sorted(filter(self._patience.has, unread), key=self._read_at)
+        due = in_turn(due, active.__getitem__)[:MOST]
+        self._known = frozenset(active)
         self._activity.unread(unread - set(due))
         gate = asyncio.Semaphore(AT_ONCE)
 

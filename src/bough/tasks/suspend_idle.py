@@ -19,6 +19,7 @@ from bough.operations.action import Wish
 from bough.operations.actions.suspend_compute import WHEN_QUIET
 from bough.operations.queue import Queue
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
 from bough.tasks.patience import Patience
 
 AT_ONCE = 8
@@ -51,7 +52,7 @@ class SuspendIdle:
             async with gate:
                 return await self._suspend(endpoint)
 
-        count = sum(await asyncio.gather(*map(suspend, due[:MOST])))
+        count = sum(await asyncio.gather(*map(suspend, in_turn(due, lambda each: each.project_id)[:MOST])))
         return f"suspending {count} idle computes" if count else ""
 
     def _is_due(self, endpoint: Endpoint, now: datetime) -> bool:
