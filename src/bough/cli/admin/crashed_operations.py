@@ -22,5 +22,6 @@ def set_aside(settings: Settings) -> Finding:
     return warning(
         NAME,
         f"{many} set aside: a step ended the control process several times",
-        f"`{log}` shows operation_set_aside with the step; when the cause is removed, `{restart}` tries again",
+        f"`{log}` shows operation_set_aside with the step; when the cause is removed, `{restart}` tries again "
+        "(docs/runbooks/operation-is-set-aside.md)",
     )
