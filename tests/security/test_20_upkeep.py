@@ -1,6 +1,8 @@
 """Row 20: the work of standing tasks grows with the number of computes, not with its square; idle ones cost nothing."""
 
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,7 +10,9 @@ import pytest
 
 from bough import clock
 from bough.engine.local.computes import session
-from bough.ids import BranchId, EndpointId, ProjectId
+from bough.engine.local.computes.runs import Run, Runs
+from bough.engine.local.volumes.names import VolumeNames, base_prefix
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.store.sqlite import SqliteStore
 from bough.tasks import keep_history
 from bough.tasks.fairness import in_turn
@@ -22,6 +26,7 @@ FEW, MANY = 30, 200  # computes, everyday and in the long tier; each test also t
 LINEAR = 2.2  # times the work for twice the computes
 OVERHEAD = {"files": 10, "entries": 60, "sql": 40}  # what does not depend on their number
 BURN = "select count(*) from generate_series(1, 12000000)"  # takes more processor time than upkeep ignores
+TICK = 0.06  # seconds, in which a file system's clock advances
 LATER = 7200.0  # seconds: everything is due again
 
 
@@ -174,6 +179,49 @@ async def sizes_of(platform: Platform, *projects: dict[str, Any]) -> list[int | 
             for made in projects
         ]
     return [branch.logical_size for branch in found if branch is not None]
+
+
+def test_what_another_process_changed_is_seen(tmp_path: Path) -> None:
+    """`bough down` and the doctor work on the same files; two indexes stand for two processes."""
+    ours, theirs = Runs(tmp_path), Runs(tmp_path)
+    first, second = (run_on(VolumeId.new()) for _ in range(2))
+    theirs.put(first)
+    assert (ours.all(), ours.on(first.volume_id)) == ([first], [first])
+    ours.put(second)
+    assert theirs.on(second.volume_id) == [second]
+    time.sleep(TICK)  # no two processes write at the same moment: control is the only one while it runs
+    moved = replace(second, volume_id=first.volume_id)
+    theirs.put(moved)
+    assert (ours.get(second.endpoint_id), ours.on(second.volume_id)) == (moved, [])
+    theirs.remove(first.endpoint_id)
+    assert (ours.all(), ours.on(first.volume_id)) == ([moved], [moved])
+    (tmp_path / f"{moved.endpoint_id}.json").write_text("")  # as a power cut may leave it
+    (tmp_path / "other.json").touch()
+    assert Runs(tmp_path).all() == []
+
+
+def test_volumes_and_bases_that_come_and_go_are_seen(tmp_path: Path) -> None:
+    names, volume = VolumeNames(tmp_path), VolumeId.new()
+    assert names.present() == frozenset()
+    base = VolumeId(f"{base_prefix(volume)}abcd")
+    for name in (volume, base):
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}.making").mkdir()
+    assert (names.present(), names.bases(volume)) == (frozenset({volume, base}), [base])
+    (tmp_path / base).rmdir()
+    assert names.present() == frozenset({volume})
+    assert not names.bases(volume)
+
+
+def run_on(volume: VolumeId) -> Run:
+    return Run(
+        endpoint_id=EndpointId.new(),
+        project_id=ProjectId.new(),
+        volume_id=volume,
+        install="embedded-17",
+        settings="",
+        pid=None,
+    )
 
 
 async def test_a_project_with_many_branches_does_not_delay_another() -> None:

@@ -43,7 +43,9 @@ def is_private(name: str) -> bool:
 class Runs:
     """The files are the truth. What is in them is also kept in memory, so that a look at all computes reads no file.
 
-    The modification time of the folder shows changes by other processes: every file is renamed into its place.
+    The modification time of the folder shows changes by other processes: every file is renamed into its place. What
+    another process changes in the same few milliseconds as we do may be missed; while control runs it is the only one
+    that writes here.
     """
 
     def __init__(self, folder: Path) -> None:
