@@ -22,7 +22,7 @@ from security.crowds import FOREVER, Crowd, crowd
 from security.upkeep_work import Work, counted
 from world import Platform
 
-FEW, MANY = 30, 200  # computes, everyday and in the long tier; each test also takes twice as many
+FEW, MANY = 20, 200  # computes, everyday and in the long tier; each test also takes twice as many
 LINEAR = 2.2  # times the work for twice the computes
 OVERHEAD = {"files": 10, "entries": 60, "sql": 40}  # what does not depend on their number
 BURN = "select count(*) from generate_series(1, 12000000)"  # takes more processor time than upkeep ignores

@@ -61,18 +61,18 @@ class Runs:
     def put(self, run: Run) -> None:
         name = _file_name(run.endpoint_id)
         with self._lock:
-            self._known()
+            before = self._known().get(name)
             write_atomically(self._folder / name, json.dumps(asdict(run)))
             self._files.note(name, run)
-            self._by_volume = None
+            self._move(before, run)
 
     def remove(self, endpoint: EndpointId) -> None:
         name = _file_name(endpoint)
         with self._lock:
-            self._known()
+            before = self._known().get(name)
             (self._folder / name).unlink(missing_ok=True)
             self._files.note(name, None)
-            self._by_volume = None
+            self._move(before, None)
 
     def ensure_tidy(self) -> None:
         """What a crash left half written, or a power cut without its text, is gone. Only for a start."""
@@ -93,6 +93,17 @@ class Runs:
                 for run in known.values():
                     self._by_volume.setdefault(run.volume_id, {})[run.endpoint_id] = run
             return list(self._by_volume.get(volume, {}).values())
+
+    def _move(self, before: Run | None, now: Run | None) -> None:
+        if self._by_volume is None:
+            return
+        if before is not None:
+            others = self._by_volume.get(before.volume_id, {})
+            others.pop(before.endpoint_id, None)
+            if not others:
+                self._by_volume.pop(before.volume_id, None)
+        if now is not None:
+            self._by_volume.setdefault(now.volume_id, {})[now.endpoint_id] = now
 
     def _known(self) -> Mapping[str, Run]:
         if self._files.refresh():

@@ -14,6 +14,7 @@ from pathlib import Path
 from bough.engine.local.isolation import processes
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
+_STAT_BYTES = 4096  # more than the kernel writes there
 _TICKS = slice(11, 15)  # proc(5), utime to cstime: the 14th field to the 17th, of which two stand before the `)`
 
 
@@ -83,13 +84,18 @@ def _ticks(pid: int) -> int | None:
     return None if fields is None else sum(map(int, fields[_TICKS]))
 
 
-def _stat_fields(pid: int) -> list[str] | None:
-    """What stands behind the name; None when it is gone."""
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """What stands behind the name; None when it is gone. Thousands are read in one look, so no file object is made."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return text.rpartition(")")[2].split()
+    try:
+        return os.read(descriptor, _STAT_BYTES).rpartition(b")")[2].split()
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _own_bytes(pid: int) -> int:
