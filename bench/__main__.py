@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -64,8 +65,10 @@ def main() -> int:
     console, notes = _console(), Console(stderr=True)
     about = machine.description()
     promises: list[Promise] = []
-    whole = [_measured(name, SMALL if asked.small else FULL, promises, (console, notes)) for name in asked.names]
-    if not asked.small:
+    sizes = SMALL if asked.small else FULL
+    sizes = replace(sizes, running=asked.running) if asked.running else sizes
+    whole = [_measured(name, sizes, promises, (console, notes)) for name in asked.names]
+    if sizes == FULL:
         console.print(f"\nWritten to {report.write(promises, about)}")
     if not all(whole):
         return 2
@@ -105,6 +108,12 @@ def _asked() -> argparse.Namespace:
         "--small",
         action="store_true",
         help="small databases and few computes, to see that it works; nothing is written",
+    )
+    parser.add_argument(
+        "--running",
+        type=int,
+        metavar="N",
+        help=f"so many running computes in crowd, instead of {FULL.running}; nothing is written",
     )
     asked = parser.parse_args()
     for name in asked.names:

@@ -2,7 +2,8 @@
 
 Branches are made by the API, each with an endpoint that has given its first row through the gateway.
 Some are suspended then. A compute's memory is the proportional share (Pss) of all its processes, and
-control's that of its own; what the machine has less of is seen in MemAvailable.
+control's that of its own; what the machine has less of is seen in MemAvailable. While all others run and nobody uses
+them, it is measured what control takes of a processor, and how long another tenant's new project takes.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from bench import machine, parents, places, program, projects
+from bench.places import NotHere
 from bench.projects import Project
 from bench.promise import Figure, Promise, ratio
 from bench.rounds import ROUNDS, note, turns
@@ -20,8 +22,12 @@ from bench.sizes import Sizes
 from bench.stopwatch import Times
 
 DRIVER = "reflink"
+COMPUTE_MB = 15  # of memory, that one more takes
 FEWEST = 5  # branches, for what each takes of the machine's memory
 SLOWER_LIMIT = 1.5  # how many times as long the next branch may take
+IDLE_LIMIT = 10.0  # percent of a core that control may take beside all that run and do nothing
+NEWCOMER_LIMIT = 1.2  # how many times as long as on an empty platform another tenant's first row may take
+CROWDED, EMPTY = "beside all", "on a platform without others"
 ALONE, ASLEEP, AWAKE = "alone", "asleep", "awake"  # moments: before the others, beside some, beside all
 _KIND = parents.small()
 
@@ -37,6 +43,8 @@ class Seen:
     control: Times = field(default_factory=lambda: defaultdict(list))  # moment → MB
     less: dict[str, list[float]] = field(default_factory=dict)  # moment → MB that the machine has less, a branch
     shares: list[float] = field(default_factory=list)  # MB of each that runs
+    idle: list[float] = field(default_factory=list)  # percent of a core that control takes, nobody using anything
+    newcomers: Times = field(default_factory=lambda: defaultdict(list))  # platform → milliseconds of a new project
 
     def look(self, moment: str) -> None:
         for turn in turns([(self.crowded, self.times), (self.lonely, self.beside)]):
@@ -44,10 +52,25 @@ class Seen:
                 times[moment].append(_one_more(project))
             self.control[moment].append(machine.share_of(self.crowded.platform.control_pid) / 1024**2)
 
+    def look_at_upkeep(self, seconds: int) -> None:
+        """After a rest: what follows from the making of branches is done."""
+        pid = self.crowded.platform.control_pid
+        time.sleep(seconds / 4)
+        for _ in range(ROUNDS):
+            before = machine.cpu_seconds(pid)
+            time.sleep(seconds / ROUNDS)
+            self.idle.append((machine.cpu_seconds(pid) - before) / (seconds / ROUNDS) * 100)
+
+    def look_at_newcomers(self) -> None:
+        for turn in turns([(CROWDED, self.crowded), (EMPTY, self.lonely)]):
+            for name, project in turn:
+                self.newcomers[name].append(project.first_row_of_another())
+
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     count = sizes.sleeping + sizes.running
     places.check((DRIVER,), 8 + 0.05 * count)
+    _check_memory(sizes.running)
     with ExitStack() as stack:
         seen = Seen(_project(stack, 8 + count // 10), _project(stack, program.IMAGE_GB))
         seen.look(ALONE)
@@ -59,7 +82,19 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
         pids = [pid for pid, _ in seen.crowded.platform.postmasters().values()]
         seen.shares = [machine.memory_of(pid) / 1024**2 for pid in pids]
         seen.look(AWAKE)
+        note(f"control beside {sizes.running} computes that do nothing, for {sizes.idle_seconds} s")
+        seen.look_at_upkeep(sizes.idle_seconds)
+        seen.look_at_newcomers()
     yield _promise(sizes, seen)
+
+
+def _check_memory(running: int) -> None:
+    available = machine.memory()["MemAvailable"] / 1024**2
+    if available < running * COMPUTE_MB:
+        raise NotHere(
+            f"{running} computes take {running * COMPUTE_MB} MB of memory, and {available:.0f} are available: "
+            "fewer run with --running."
+        )
 
 
 def _project(stack: ExitStack, image_gb: int) -> Project:
@@ -102,11 +137,14 @@ def _promise(sizes: Sizes, seen: Seen) -> Promise:
         AWAKE: f"beside {sizes.sleeping} that sleep and {sizes.running} that run",
     }
     times = {moment: _figure(f"one more branch, {beside[moment]}", seen.times[moment]) for moment in beside}
+    newcomers = {name: _figure(f"first row of a new project {name}", seen.newcomers[name]) for name in seen.newcomers}
     lonely = {moment: _figure("… and of the other project, in turn", seen.beside[moment]) for moment in beside}
     return Promise(
         name="crowd",
         sentence=f"Beside {sizes.sleeping} sleeping and {sizes.running} running branches of its project, one more "
-        f"branch gives its first row in less than {SLOWER_LIMIT:g} times what the first took.",
+        f"branch gives its first row in less than {SLOWER_LIMIT:g} times what the first took; while nobody uses them, "
+        f"control takes less than {IDLE_LIMIT:g} % of a core, and another tenant's new project gives its first row in "
+        f"less than {NEWCOMER_LIMIT:g} times what it takes on an empty platform.",
         figures=(
             Figure(name="memory of each that runs (Pss)", unit="MB", samples=tuple(seen.shares)),
             Figure(name="what the machine has less, each that runs", unit="MB", samples=tuple(seen.less[AWAKE])),
@@ -116,6 +154,13 @@ def _promise(sizes: Sizes, seen: Seen) -> Promise:
                 for moment, samples in seen.control.items()
             ),
             *(figure for moment in beside for figure in (times[moment], lonely[moment])),
+            Figure(
+                name=f"control beside {sizes.running} computes that do nothing",
+                unit="% of a core",
+                samples=tuple(seen.idle),
+                below=IDLE_LIMIT,
+            ),
+            *newcomers.values(),
         ),
         ratios=(
             *(
@@ -126,11 +171,14 @@ def _promise(sizes: Sizes, seen: Seen) -> Promise:
                 ratio(f"{beside[moment]}, to the other project", times[moment], lonely[moment], below=SLOWER_LIMIT)
                 for moment in (ASLEEP, AWAKE)
             ),
+            ratio(f"a new project {CROWDED}, to {EMPTY}", newcomers[CROWDED], newcomers[EMPTY], below=NEWCOMER_LIMIT),
         ),
         how=(
             projects.CONFIGURATION,
             'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, then at once psycopg: connect with '
             f"the answer's connection_uri, read a row; {ROUNDS} times, each deleted before the next",
+            f"control's processor time over {sizes.idle_seconds} s, in {ROUNDS} parts, when nobody asks for anything",
+            f"POST /projects, then at once psycopg as above: connect, select; {ROUNDS} times, each deleted afterwards",
             f"one project whose default branch has {_KIND.name} and runs; it counts among those that run",
             seen.crowded.platform.place.description,
         ),

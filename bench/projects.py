@@ -93,6 +93,18 @@ class Project:
         uri = own["connection_uri"].replace(own["connection_parameters"]["host"], answer["endpoint"]["host"])
         return Made(self, f"{self.path}/endpoints/{answer['endpoint']['id']}", answer, uri)
 
+    def first_row_of_another(self) -> float:
+        """Milliseconds until another new project of the platform gives its first row. It is deleted then."""
+        began = time.perf_counter()
+        made = program.create_project(self._client, "newcomer")
+        conninfo = f"{made['connection_uris'][0]['connection_uri']}&hostaddr={ADDRESS}"
+        with psycopg.connect(conninfo, autocommit=True, connect_timeout=int(PATIENCE_WITH_WORK)) as session:
+            session.execute("select 1").fetchone()
+        took = (time.perf_counter() - began) * 1e3
+        self.platform.until_ended(made)
+        self._client.delete(f"/projects/{made['project']['id']}").raise_for_status()
+        return took
+
     def refused(self, method: str, path: str, body: Json) -> str:
         """Why."""
         answer = self._client.request(method, path, json=body)

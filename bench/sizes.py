@@ -23,7 +23,8 @@ class Sizes:
     computes: tuple[int, ...] = (10, 50, 200)  # density
     cloned_mb: int = 1024  # clone_size
     sleeping: int = 200  # crowd: branches of one project
-    running: int = 50
+    running: int = 1000
+    idle_seconds: int = 60  # crowd: of control beside computes that run and do nothing
     instant_calls: int = 20  # instant: a round
     instant_seconds: float = 5.0  # of callers without a pause, a round
 
@@ -49,6 +50,7 @@ SMALL = Sizes(
     cloned_mb=256,
     sleeping=10,
     running=10,
+    idle_seconds=10,
     instant_calls=3,
     instant_seconds=1.0,
 )

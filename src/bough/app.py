@@ -217,7 +217,6 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
     contents = ReadContents(store, engine, queue, activity, settings.plan)
     idle = SuspendIdle(settings, store, engine, queue, activity)
     storage = KeepStorage(settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances)
-    compute_tasks = (KeepReplicas(store, engine, queue), MeasureBranches(store, engine, figures, activity))
     return Platform(
         parts=parts,
         runner=Runner(
@@ -236,10 +235,11 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             Loop(store, (contents,), "contents"),
             Loop(store, (idle,), "idle computes"),
             Loop(store, (storage,), "storage"),
-            Loop(store, compute_tasks, "computes"),
+            Loop(store, (KeepReplicas(store, engine, queue, activity),), "replicas"),
             Loop(store, (KeepHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
             Loop(store, (RetireVolumes(store, engine),), "retired volumes"),
-            Loop(store, (ScaleComputes(store, engine),), "scaling"),
+            Loop(store, (ScaleComputes(store, engine, activity),), "scaling"),
+            Loop(store, (MeasureBranches(store, engine, figures, activity),), "measures"),
             Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
             Loop(store, (PrepareInstant(parts),), "instant databases"),
         ),

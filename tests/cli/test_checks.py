@@ -156,6 +156,7 @@ def test_the_doctor_names_every_check(bough: Program) -> None:
         "certificate",
         "names",
         "history",
+        "operations",
     ]
 
 

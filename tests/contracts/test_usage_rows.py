@@ -95,9 +95,9 @@ async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
         await rows.usage.start_counting(endpoint.id, NOON)
         (counted,) = await rows.usage.running()
         assert (counted.endpoint_id, counted.counted_at, counted.max_cu) == (endpoint.id, NOON, 2.0)
-        await rows.usage.count(counted, NOON + MINUTE, ran=True)
+        await rows.usage.count([counted], NOON + MINUTE, running={endpoint.id}, sizes={})
         (counted,) = await rows.usage.running()
-        await rows.usage.count(counted, NOON + 2 * MINUTE, ran=False)
+        await rows.usage.count([counted], NOON + 2 * MINUTE, running=set(), sizes={})
         await rows.usage.stop_counting(endpoint, NOON + 2.5 * MINUTE)
         assert await rows.usage.running() == []
         found = await rows.usage.get(endpoint.id)

@@ -63,7 +63,7 @@ async def looks_until(task: ScaleComputes, platform: Platform, made: dict[str, A
 
 async def test_it_grows_with_work_and_shrinks_without_while_a_client_stays(platform: Platform) -> None:
     made = await elastic(platform)
-    task = ScaleComputes(platform.store, platform.engine)
+    task = ScaleComputes(platform.store, platform.engine, platform.parts.activity)
     async with client(platform, made) as steady:
         started = await steady.fetchval("select pg_postmaster_start_time()")
         before = await steady.fetchval("show effective_cache_size")
@@ -119,7 +119,10 @@ async def test_one_busy_look_is_enough_and_quiet_ones_must_be_many(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await elastic(platform)
-    task, readings = ScaleComputes(platform.store, platform.engine), Readings(platform, monkeypatch)
+    task, readings = (
+        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        Readings(platform, monkeypatch),
+    )
     readings.cores[endpoint_of(made)] = 1.5
     assert await look(task, readings, 2) == ["", "resized 1 computes"]
     assert await size(platform, made) == 2
@@ -130,7 +133,10 @@ async def test_one_busy_look_is_enough_and_quiet_ones_must_be_many(
 
 async def test_equal_limits_are_not_even_looked_at(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     made = await platform.ready_project()
-    task, readings = ScaleComputes(platform.store, platform.engine), Readings(platform, monkeypatch)
+    task, readings = (
+        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        Readings(platform, monkeypatch),
+    )
     readings.cores = {endpoint_of(made): EngineError("nobody may ask")}
     assert await look(task, readings, 3) == [""] * 3
     assert await size(platform, made) == 0.25
@@ -141,7 +147,10 @@ async def test_one_that_cannot_be_asked_does_not_keep_the_others(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sick, well = await elastic(platform), await elastic(platform)
-    task, readings = ScaleComputes(platform.store, platform.engine), Readings(platform, monkeypatch)
+    task, readings = (
+        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        Readings(platform, monkeypatch),
+    )
     readings.cores = {endpoint_of(sick): EngineError("it does not answer"), endpoint_of(well): 1.5}
     await look(task, readings, 2)
     assert (await size(platform, sick), await size(platform, well)) == (0.25, 2)
@@ -155,7 +164,7 @@ async def test_a_new_control_begins_with_the_size_it_finds(platform: Platform, m
     readings = Readings(platform, monkeypatch)
     readings.cores[endpoint_of(made)] = 1.3
     await platform.engine.resize(endpoint_of(made), 2)
-    later = ScaleComputes(platform.store, platform.engine)
+    later = ScaleComputes(platform.store, platform.engine, platform.parts.activity)
     assert await look(later, readings, 2 * QUIET_LOOKS) == [""] * 2 * QUIET_LOOKS
     assert await size(platform, made) == 2
 
@@ -164,7 +173,10 @@ async def test_one_that_sleeps_is_forgotten_and_wakes_small(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await elastic(platform)
-    task, readings = ScaleComputes(platform.store, platform.engine), Readings(platform, monkeypatch)
+    task, readings = (
+        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        Readings(platform, monkeypatch),
+    )
     readings.cores[endpoint_of(made)] = 1.5
     await look(task, readings, 2)
     path = f"{API}/projects/{made['project']['id']}/endpoints/{endpoint_of(made)}"

@@ -7,6 +7,7 @@ from bough.api import compute_metrics, metrics
 from bough.api.given import PartsGiven, check_reads_metrics
 from bough.api.shapes import View, show
 from bough.control.parts import Parts
+from bough.operations import crashes
 
 router = APIRouter(tags=["Health"])
 
@@ -17,6 +18,7 @@ class Health(View):
     projects: int
     computes_running: int
     operations_open: int
+    operations_set_aside: int
     driver: str
     isolation: bool
     limits: str
@@ -58,4 +60,8 @@ async def prometheus(given: PartsGiven) -> Response:
 
 async def _counts(given: Parts) -> dict[str, int]:
     async with given.store.read() as rows:
-        return {"projects": await rows.projects.count(), "operations_open": await rows.operations.count_open()}
+        return {
+            "projects": await rows.projects.count(),
+            "operations_open": await rows.operations.count_open(),
+            "operations_set_aside": await rows.operations.count_set_aside(crashes.LIMIT),
+        }

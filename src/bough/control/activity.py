@@ -49,6 +49,7 @@ class Activity:
         self._unmeasured: set[EndpointId] = set()
         self._served: set[EndpointId] = set()
         self._wanted: dict[EndpointId, datetime] = {}
+        self._used: dict[EndpointId, float] = {}  # when a gateway last told of its use, by the monotonic clock
 
     async def report(self, worker: str, sequence: int, told: Collection[Told]) -> frozenset[EndpointId]:
         """Count it, once. The answer: endpoints of which something changed since the worker's last report."""
@@ -61,6 +62,7 @@ class Activity:
             known.connections |= {each.moved.endpoint_id: each.connections for each in told}
             known.pools |= {each.moved.endpoint_id: each.pool for each in told}
         in_use = {each.moved.endpoint_id for each in told if each.is_active}
+        self._used.update(dict.fromkeys(in_use, clock.monotonic()))
         self._unread |= in_use
         self._unmeasured |= in_use
         self._served |= {each.moved.endpoint_id for each in told if each.moved.bytes_out}
@@ -84,6 +86,7 @@ class Activity:
     def want(self, endpoint: EndpointId) -> None:
         """Somebody was told where it is, and is on the way to it."""
         self._wanted[endpoint] = clock.now()
+        self._used[endpoint] = clock.monotonic()
         self._unread.add(endpoint)
 
     def changed(self, endpoint: EndpointId) -> None:
@@ -114,12 +117,18 @@ class Activity:
         served, self._served = self._served, set()
         return served
 
+    def is_used_since(self, endpoint: EndpointId, moment: float) -> bool:
+        """Whether a client used it, or came to it, after that moment of the monotonic clock."""
+        return self._used.get(endpoint, moment) > moment
+
     def last_wanted(self, endpoint: EndpointId) -> datetime:
         """Not before our own start: while we were away nobody could tell us."""
         return self._wanted.get(endpoint, self.began)
 
     def forget_wanted(self, before: datetime) -> None:
         self._wanted = {endpoint: at for endpoint, at in self._wanted.items() if at >= before}
+        seconds = (clock.now() - before).total_seconds()
+        self._used = {endpoint: at for endpoint, at in self._used.items() if clock.monotonic() - at < seconds}
 
     @property
     def connections(self) -> Mapping[str, int]:

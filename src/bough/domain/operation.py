@@ -105,6 +105,7 @@ class Operation:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     is_urgent: bool = False  # somebody waits for it at the door
+    crashes: int = 0  # times that control died while the present step ran
 
     @property
     def ended(self) -> bool:

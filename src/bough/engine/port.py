@@ -242,6 +242,9 @@ class Engine(Protocol):
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         """What a running endpoint's databases hold and its compute has used; None when it does not run."""
 
+    async def cpu_seconds(self) -> Mapping[EndpointId, float]:
+        """The processor time of every running compute since it was started: one look for all, without a session."""
+
     async def stored(self, endpoint: EndpointId) -> Storage | None:
         """What the tenant of a running endpoint stores above an empty Postgres; None when it does not run."""
 

@@ -14,6 +14,13 @@ _SECONDS = Histogram(
 )
 
 
+_CRASHES = Counter("bough_operation_crashes_total", "Steps during which a control process died", ["action"])
+
+
+def crashed(operation: Operation) -> None:
+    _CRASHES.labels(operation.action).inc()
+
+
 def step_failed(operation: Operation) -> None:
     _FAILURES.labels(operation.action).inc()
 

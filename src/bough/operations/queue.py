@@ -14,6 +14,7 @@ from bough.domain.operation import Operation, OperationStatus, Touch, conflict, 
 from bough.errors import Busy
 from bough.ids import OperationId
 from bough.operations.action import Action, Wish, key_of
+from bough.operations.crashes import is_set_aside
 from bough.operations.events import Events
 from bough.store.store import Rows, Store
 
@@ -45,7 +46,7 @@ class Queue:
             if remaining <= 0:
                 raise Busy(
                     f"The project already has a conflicting operation in progress ({obstacle.action} "
-                    f"{obstacle.id} is {obstacle.status}). Nothing was changed; try again in a moment."
+                    f"{obstacle.id} is {obstacle.status}). Nothing was changed; {_next_step(obstacle)}"
                 )
             await self._events.ended.wait(min(remaining, _LOOK_AGAIN), ended)
         self._events.enqueued.beat()
@@ -93,6 +94,12 @@ class Queue:
             created_at=now,
             updated_at=now,
         )
+
+
+def _next_step(obstacle: Operation) -> str:
+    if is_set_aside(obstacle):
+        return f"{obstacle.error} It is tried again at {obstacle.due_at:%Y-%m-%d %H:%M} UTC."
+    return "try again in a moment."
 
 
 async def obstacle_to(rows: Rows, *touches: Touch) -> Operation | None:

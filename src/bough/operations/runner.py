@@ -4,6 +4,8 @@ A lease has a fencing token, so a runner that was thought dead cannot write. A s
 is repeated a few times when its error says that may help; otherwise the action is undone and
 ends as failed with a public sentence. Actions that only go forward are repeated until they succeed.
 
+A step during which control died is counted, and set aside when that happens again and again: see `crashes`.
+
 Urgent operations, those that somebody waits for at the door, have workers of their own. One project never has all of
 them, and an operation that takes long makes room for another, as often as there are workers: a compute that does not
 answer holds up the operations of its own project and no others.
@@ -15,13 +17,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from bough import clock, log
 from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import Engine
 from bough.errors import PlatformError
-from bough.ids import ProjectId
-from bough.operations import metrics
+from bough.ids import OperationId, ProjectId
+from bough.operations import crashes, metrics
 from bough.operations.action import Action, key_of
 from bough.operations.contents import Plans
 from bough.operations.context import Context
@@ -73,12 +76,13 @@ class Runner:
         self._actions = {action.key(): action for action in actions}
         self._workers = {True: urgent_workers, False: workers}  # by whether an operation is urgent
         self._running: dict[bool, dict[asyncio.Task[None], _Work]] = {True: {}, False: {}}
+        self._held: dict[OperationId, int] = {}  # what runs here, by its fence
+        self._suspects: set[OperationId] = set()  # of these, those during which control died before
 
     async def run(self) -> None:
         """Until cancelled. Work under way is dropped where it stands and resumed at the next start."""
         if not self._store.shared:  # whoever held a lease is dead: its work goes on at once
-            async with self._store.transaction() as rows:
-                await rows.operations.release_all()
+            await self._take_over()
         try:
             while True:
                 try:
@@ -91,15 +95,37 @@ class Runner:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            await self._release_held()
+
+    async def _take_over(self) -> None:
+        """What the control before us left. When it stopped in order, what was set aside is tried again: whoever
+        restarted or upgraded the platform may have removed the cause.
+        """
+        async with self._store.transaction() as rows:
+            if await rows.operations.expire_leases():
+                return
+            now = clock.now()
+            for operation in await rows.operations.set_aside(crashes.LIMIT):
+                await rows.operations.save(replace(operation, due_at=now))
+
+    async def _release_held(self) -> None:
+        """So that an orderly stop is not taken for a crash."""
+        with suppress(PlatformError):
+            async with self._store.transaction(lasting=False) as rows:
+                for operation_id, fence in self._held.items():
+                    await rows.operations.release(operation_id, fence)
 
     async def _begin_next(self) -> None:
         enqueued = self._events.enqueued.next()
         free = [lane for lane in self._running if self._has_worker(lane)]
         full = {lane: self._full_projects(lane) for lane in free}
         if free and (operation := await self._lease_next(urgent=_only(free), without=full)):
+            self._held[operation.id] = operation.fence
+            if crashes.is_suspect(operation):
+                self._suspects.add(operation.id)
             task = asyncio.create_task(self._work(operation))
             self._running[operation.is_urgent][task] = _Work(operation.project_id, clock.monotonic())
-            task.add_done_callback(self._over)
+            task.add_done_callback(partial(self._over, operation.id))
         else:
             await self._events.enqueued.wait(await self._until_due(free, full), enqueued)
 
@@ -118,9 +144,12 @@ class Runner:
         while operation := await self._lease_next():
             await self._work(operation)
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _over(self, operation_id: OperationId, task: asyncio.Task[None]) -> None:
         for running in self._running.values():
             running.pop(task, None)
+        self._suspects.discard(operation_id)
+        if not task.cancelled():  # a lease that a stop cut off is given back when all have stopped
+            self._held.pop(operation_id, None)
         if not task.cancelled() and (error := task.exception()):  # what it could not record, the next lease repeats
             logger.error("operation_dropped", exc_info=error)
         self._events.enqueued.beat()
@@ -129,19 +158,50 @@ class Runner:
         if not free:
             return IDLE_LOOK
         async with self._store.read() as rows:
-            moment = await rows.operations.next_moment(urgent=_only(free), without=full)
+            moment = await rows.operations.next_moment(
+                urgent=_only(free), without=full, crashes_below=self._crashes_below
+            )
         if moment is None:
             return IDLE_LOOK
         return min(IDLE_LOOK, max(0.01, (moment - clock.now()).total_seconds()))
 
     async def _lease_next(self, *, urgent: bool | None = None, without: Full = NONE_FULL) -> Operation | None:
+        below = self._crashes_below
         async with self._store.read() as rows:  # a look costs no write lock
-            if await rows.operations.next_due(clock.now(), urgent=urgent, without=without) is None:
-                return None
+            found = await rows.operations.next_due(clock.now(), urgent=urgent, without=without, crashes_below=below)
+        if found is None:
+            return None
         async with self._store.transaction(lasting=False) as rows:
-            now = clock.now()
-            found = await rows.operations.next_due(now, urgent=urgent, without=without)
-            return None if found is None else await rows.operations.lease(found, now + LEASE, now)
+            while True:
+                now = clock.now()
+                found = await rows.operations.next_due(now, urgent=urgent, without=without, crashes_below=below)
+                if found is None:
+                    return None
+                if found.lease_until is None:
+                    return await rows.operations.lease(found, now + LEASE, now)
+                await rows.operations.save(self._counted(found))
+
+    @property
+    def _crashes_below(self) -> int | None:
+        """While one runs that may be why control died, no other such operation runs beside it."""
+        return crashes.SUSPECT if self._suspects else None
+
+    def _counted(self, operation: Operation) -> Operation:
+        """One whose lease lapsed: whoever held it died without a word."""
+        action = self._actions.get(key_of(operation))
+        counted = crashes.after_crash(operation, clock.now(), forward_only=action is None or action.forward_only)
+        event = "operation_set_aside" if crashes.is_set_aside(counted) else "step_cut_off"
+        logger.error(
+            event,
+            operation_id=operation.id,
+            project_id=operation.project_id,
+            action=operation.action,
+            step=operation.step,
+            crashes=operation.crashes + 1,
+            tried_again_at=counted.due_at.isoformat(),
+        )
+        metrics.crashed(operation)
+        return counted
 
     async def _work(self, operation: Operation) -> None:
         with log.bound(operation_id=operation.id, request_id=operation.request_id, project_id=operation.project_id):
@@ -185,7 +245,7 @@ class Runner:
             return await self._asleep(operation, outcome)
         done = (*operation.steps_done, operation.step)
         if isinstance(outcome, Goto):
-            return await self._save(replace(operation, steps_done=done, step=outcome.name, error=None))
+            return await self._save(replace(operation, steps_done=done, step=outcome.name, error=None, crashes=0))
         assert isinstance(outcome, Done)
         status = OperationStatus.FINISHED if outcome.changed else OperationStatus.SKIPPED
         return await self._end(replace(operation, steps_done=done, error=None), status, outcome)
@@ -222,7 +282,7 @@ class Runner:
         operation = action.operation
         if operation.steps_done:
             await action.undo(operation.steps_done[-1], ctx)
-            return await self._save(replace(operation, steps_done=operation.steps_done[:-1]))
+            return await self._save(replace(operation, steps_done=operation.steps_done[:-1], crashes=0))
         cancelled = operation.status is OperationStatus.CANCELLING
         status = OperationStatus.CANCELLED if cancelled else OperationStatus.FAILED
         return await self._end(operation, status, Done(operation.error or "undone"))

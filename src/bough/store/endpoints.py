@@ -109,9 +109,10 @@ class Endpoints(Queries):
     async def active_ids(self) -> frozenset[EndpointId]:
         return frozenset(EndpointId(row["id"]) for row in await self._all(_ACTIVE_IDS))
 
-    async def active_owners(self) -> dict[EndpointId, ProjectId]:
+    async def active_projects(self) -> dict[EndpointId, ProjectId]:
         """The same, each with its project."""
-        return {EndpointId(row["id"]): ProjectId(row["project_id"]) for row in await self._all(_ACTIVE_OWNERS)}
+        rows = await self._all(_ACTIVE_PROJECTS)
+        return {EndpointId(row["id"]): ProjectId(row["project_id"]) for row in rows}
 
     async def places(self) -> list[tuple[EndpointId, str]]:
         """Every live one, with the region that its hosts are in."""
@@ -167,9 +168,7 @@ def _before(name: str) -> sa.ColumnElement[bool]:
 
 _LIVING = _live(sa.select(endpoints), in_order=False).where(same(endpoints.c.id))
 _ACTIVE_IDS = _live(sa.select(endpoints.c.id), in_order=False).where(endpoints.c.state == EndpointState.ACTIVE)
-_ACTIVE_OWNERS = _live(sa.select(endpoints.c.id, endpoints.c.project_id), in_order=False).where(
-    endpoints.c.state == EndpointState.ACTIVE
-)
+_ACTIVE_PROJECTS = _ACTIVE_IDS.add_columns(endpoints.c.project_id)
 _ACTIVE_REPLICAS = _live(sa.select(endpoints)).where(
     endpoints.c.state == EndpointState.ACTIVE,
     endpoints.c.type == EndpointType.READ_ONLY,

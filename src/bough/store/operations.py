@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,9 +44,12 @@ _next_moment = (
 )
 
 
+_CRASHES_BELOW = operations.c.crashes < sa.bindparam("crashes_below", type_=operations.c.crashes.type)
+
+
 def _by_lane(statement: sa.Select[Any]) -> dict[bool | None, sa.Select[Any]]:
     """For urgent operations, for the others, and for all."""
-    urgent = operations.c.is_urgent
+    urgent, statement = operations.c.is_urgent, statement.where(_CRASHES_BELOW)
     return {None: statement, True: statement.where(urgent), False: statement.where(~urgent)}
 
 
@@ -56,6 +59,13 @@ _HOLD = sa.select(operations.c.fence).where(same(operations.c.id)).with_for_upda
 _SAVE_HELD = saving(operations).where(same(operations.c.fence, "held_fence"))
 _SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
 
+_MANY_CRASHES = operations.c.crashes >= sa.bindparam("crashes_from", type_=operations.c.crashes.type)
+_SET_ASIDE = _open.where(_MANY_CRASHES).order_by(operations.c.created_at, operations.c.id)
+_COUNT_SET_ASIDE = (
+    sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None), _MANY_CRASHES)
+)
+_ANY_CRASHES = 2**31 - 1
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(minutes=1)  # of controls that share a store, at most
 
 
@@ -117,19 +127,30 @@ class Operations(Queries):
         return page_of([rebuild(Operation, row) for row in rows], limit)
 
     async def next_due(
-        self, now: datetime, *, urgent: bool | None = None, without: Full = NONE_FULL
+        self,
+        now: datetime,
+        *,
+        urgent: bool | None = None,
+        without: Full = NONE_FULL,
+        crashes_below: int | None = None,
     ) -> Operation | None:
         """The operation that has waited longest, may run now and is held by nobody; urgent ones come first.
 
-        `urgent` leaves out those that are not, or those that are; `without` some projects.
+        `urgent` leaves out those that are not, or those that are; `without` some projects; `crashes_below` those with
+        as many crashes or more.
         """
+        below = _ANY_CRASHES if crashes_below is None else crashes_below
         statement = _without(_NEXT_DUE[urgent], without)
-        row = await self._one(statement, now=now, soon=now + _CLOCKS_DIFFER)
+        row = await self._one(statement, now=now, soon=now + _CLOCKS_DIFFER, crashes_below=below)
         return rebuild(Operation, row) if row else None
 
-    async def next_moment(self, *, urgent: bool | None = None, without: Full = NONE_FULL) -> datetime | None:
+    async def next_moment(
+        self, *, urgent: bool | None = None, without: Full = NONE_FULL, crashes_below: int | None = None
+    ) -> datetime | None:
         """When the next operation that nobody holds and nothing blocks becomes due."""
-        moment: datetime | None = await self._value(_without(_NEXT_MOMENT[urgent], without))
+        below = _ANY_CRASHES if crashes_below is None else crashes_below
+        statement = _without(_NEXT_MOMENT[urgent], without)
+        moment: datetime | None = await self._value(statement, crashes_below=below)
         return moment
 
     async def lease(self, operation: Operation, until: datetime, now: datetime) -> Operation:
@@ -146,13 +167,25 @@ class Operations(Queries):
         await self._save(operations, columns_of(taken))
         return taken
 
-    async def release_all(self) -> int:
-        """Every lease lapses now: for a runner that knows it is the only one alive."""
+    async def expire_leases(self) -> int:
+        """Every lease lapses now: for a runner that knows it is the only one alive. How many there were."""
         return await self._run(
             sa.update(operations)
             .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_not(None))
-            .values(lease_until=None)
+            .values(lease_until=_LONG_AGO)
         )
+
+    async def release(self, operation_id: OperationId, fence: int) -> None:
+        """Give a lease back, if it is still ours: whoever comes next repeats the step."""
+        await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=None)
+
+    async def set_aside(self, crashes: int) -> list[Operation]:
+        """Those that are open and had so many crashes or more."""
+        rows = await self._all(_SET_ASIDE, crashes_from=crashes)
+        return [rebuild(Operation, row) for row in rows]
+
+    async def count_set_aside(self, crashes: int) -> int:
+        return int(await self._value(_COUNT_SET_ASIDE, crashes_from=crashes))
 
     async def hurry(self, operation_id: OperationId) -> None:
         """Somebody waits for it now."""

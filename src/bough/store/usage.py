@@ -1,7 +1,9 @@
 """Named queries on what endpoints used, and on the gateway workers that tell it."""
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -91,19 +93,37 @@ class Usages(Queries):
         if since is not None:
             await self._add_time(endpoint.id, _seconds(since, now), cu or endpoint.max_cu, None)
 
-    async def count(self, counted: Counted, now: datetime, *, ran: bool, cu: float | None = None) -> None:
-        """The time since it was counted last, when it ran; what comes from now on is counted next."""
-        seconds = _seconds(counted.counted_at, now) if ran else 0.0
-        await self._add_time(counted.endpoint_id, seconds, cu or counted.max_cu, now)
+    async def count(
+        self,
+        counted: Iterable[Counted],
+        now: datetime,
+        *,
+        running: Collection[EndpointId],
+        sizes: Mapping[EndpointId, float],
+    ) -> None:
+        """The time since each was counted last, for those that run; what comes from now on is counted next."""
+        times = [
+            _more_time(
+                each.endpoint_id,
+                _seconds(each.counted_at, now) if each.endpoint_id in running else 0.0,
+                sizes.get(each.endpoint_id) or each.max_cu,
+                now,
+            )
+            for each in counted
+        ]
+        await self._run_many(_ADD_TIME, times)
 
     async def _add_time(self, endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> None:
-        await self._run(
-            _ADD_TIME,
-            own_id=endpoint_id,
-            more_active_seconds=seconds,
-            more_compute_seconds=seconds * cu,
-            until=until,
-        )
+        await self._run(_ADD_TIME, **_more_time(endpoint_id, seconds, cu, until))
+
+
+def _more_time(endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> dict[str, Any]:
+    return {
+        "own_id": endpoint_id,
+        "more_active_seconds": seconds,
+        "more_compute_seconds": seconds * cu,
+        "until": until,
+    }
 
 
 def _seconds(since: datetime, now: datetime) -> float:

@@ -21,8 +21,6 @@ class CountActive:
                 return ""
         seen = await self._engine.observe()
         async with self._store.transaction(lasting=False) as rows:
-            now = clock.now()
-            for each in await rows.usage.running():
-                ran = each.endpoint_id in seen.running
-                await rows.usage.count(each, now, ran=ran, cu=seen.sizes.get(each.endpoint_id))
+            counted = await rows.usage.running()
+            await rows.usage.count(counted, clock.now(), running=seen.running, sizes=seen.sizes)
         return ""

@@ -4,6 +4,7 @@ A connection that was lost comes back by itself, so one that only waits is left 
 """
 
 from bough import clock, log
+from bough.control.activity import Activity
 from bough.domain.endpoint import Endpoint, EndpointState, wishing
 from bough.domain.operation import OperationAction
 from bough.engine.port import Engine, Following
@@ -13,9 +14,12 @@ from bough.operations.action import Wish
 from bough.operations.actions.suspend_compute import AFRESH
 from bough.operations.queue import Queue
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
+from bough.tasks.look_schedule import LookSchedule
 from bough.tasks.looks import Looks
 
 AT_ONCE = 4
+LONGEST_PAUSE = 60.0  # seconds between two looks at a replica that has followed for long and that nobody uses
 WAITS = 3  # looks in a row; then what it needs is made again where it reads from, and ever more rarely after that
 
 logger = log.get(room="tasks")
@@ -24,22 +28,27 @@ logger = log.get(room="tasks")
 class KeepReplicas:
     every = 5.0
 
-    def __init__(self, store: Store, engine: Engine, queue: Queue) -> None:
+    def __init__(self, store: Store, engine: Engine, queue: Queue, activity: Activity) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue
         self._waits: dict[EndpointId, int] = {}
         self._looks: Looks[Endpoint] = Looks(AT_ONCE, self._keep)
+        self._schedule = LookSchedule(activity, every=self.every, longest=LONGEST_PAUSE)
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            replicas = [each for each in await rows.endpoints.active_replicas() if self._looks.may_look(each.id)]
-        nudged = await self._looks.at(replicas)
+            active = await rows.endpoints.active_replicas()
+        self._schedule.retain({each.id for each in active})
+        replicas = [each for each in active if self._looks.may_look(each.id)]
+        due = [each for each in replicas if self._schedule.is_due(each.id)]
+        nudged = await self._looks.at(in_turn(due, lambda each: each.project_id))
         self._waits = {each.id: self._waits[each.id] for each in replicas if each.id in self._waits}
         return f"nudged {nudged} read replicas that did not follow" if nudged else ""
 
     async def _keep(self, endpoint: Endpoint) -> bool:
         following = await self._engine.following(endpoint.id)
+        self._schedule.note(endpoint.id, is_quiet=following is Following.FOLLOWS)
         if following is None or not self._is_due(endpoint.id, following):
             return False
         logger.info("replica_nudged", endpoint_id=endpoint.id, following=following)

@@ -24,6 +24,7 @@ from bough.operations.queue import Queue
 from bough.postgres import storage
 from bough.store.allowances import Stored
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
 from bough.tasks.looks import Looks
 
 AT_ONCE = 4
@@ -87,13 +88,13 @@ class KeepStorage:
         if self._looks.are_under_way:  # one takes long: what follows the looks does not wait for it
             await self._keep_full()
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_owners()
+            active = await rows.endpoints.active_projects()
             full = {held.writer_id for held in await rows.allowances.full() if held.writer_id}
         used = set(active) if self._is_new else self._activity.take_unmeasured() & active.keys()
         now = clock.monotonic()
         used |= {each for each in active.keys() & full if self._is_stale(each, now)}
         due = [each for each in used if self._next.get(each, 0.0) <= now and self._looks.may_look(each)]
-        due = sorted(due, key=lambda each: self._next.get(each, 0.0))[:MOST]
+        due = in_turn(sorted(due, key=lambda each: self._next.get(each, 0.0)), active.__getitem__)[:MOST]
         self._activity.unmeasured(used.difference(due))
         self._is_new = False
         for moments in (self._next, self._measured, self._brought):

@@ -18,6 +18,7 @@ from bough.operations.contents import Look, Plans
 from bough.operations.queue import Queue
 from bough.postgres.hba import NAMES_EVERY_ROLE_BEFORE
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
 from bough.tasks.looks import Looks
 
 AT_ONCE = 4
@@ -54,9 +55,10 @@ class ReadContents:
 
     async def _due(self) -> list[_Due]:
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_owners()
+            active = await rows.endpoints.active_projects()
         unread = (self._activity.take_unread() | (active.keys() - self._known)) & active.keys()
-        due = sorted(filter(self._looks.may_look, unread), key=self._read_at)[:MOST]
+        due = sorted(filter(self._looks.may_look, unread), key=self._read_at)
+        due = in_turn(due, active.__getitem__)[:MOST]
         self._known = frozenset(active)
         self._activity.unread(unread - set(due))
         self._beyond = {endpoint_id: beyond for endpoint_id, beyond in self._beyond.items() if endpoint_id in active}

@@ -7,14 +7,18 @@ import asyncio
 from dataclasses import dataclass
 
 from bough import clock, log
+from bough.control.activity import Activity
 from bough.domain.endpoint import Endpoint
 from bough.domain.scaling import Load, Sizing, scaled
 from bough.engine.port import Engine, EngineError, Reading
 from bough.ids import EndpointId
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
+from bough.tasks.look_schedule import LookSchedule
 from bough.tasks.patience import Patience
 
 AT_ONCE = 8
+LONGEST_PAUSE = 60.0  # seconds between two looks at a compute that stays at its smallest size and that nobody uses
 _LONGEST = 5.0  # seconds that one compute is waited for
 
 logger = log.get(room="tasks")
@@ -30,11 +34,12 @@ class _Look:
 class ScaleComputes:
     every = 5.0
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: Engine, activity: Activity) -> None:
         self._store = store
         self._engine = engine
         self._looks: dict[EndpointId, _Look] = {}
         self._patience = Patience()
+        self._schedule = LookSchedule(activity, every=self.every, longest=LONGEST_PAUSE)
 
     async def run(self) -> str:
         async with self._store.read(slow=True) as rows:
@@ -47,7 +52,9 @@ class ScaleComputes:
             async with gate:
                 return await self._scale(endpoint)
 
-        due = [endpoint for endpoint in elastic if self._patience.has(endpoint.id)]
+        self._schedule.retain(self._looks.keys())
+        due = [each for each in elastic if self._patience.has(each.id) and self._schedule.is_due(each.id)]
+        due = in_turn(due, lambda each: each.project_id)
         count = sum(await asyncio.gather(*map(scale, due)))
         return f"resized {count} computes" if count else ""
 
@@ -65,6 +72,7 @@ class ScaleComputes:
     async def _fit(self, endpoint: Endpoint, reading: Reading) -> bool:
         cu = endpoint.max_cu if reading.cu is None else reading.cu
         sizing = self._wanted(endpoint, reading, cu)
+        self._schedule.note(endpoint.id, is_quiet=sizing.cu == cu == endpoint.min_cu)
         if sizing.cu == cu:
             return False
         await self._engine.resize(endpoint.id, sizing.cu)

@@ -18,6 +18,7 @@ from bough.operations.action import Wish
 from bough.operations.actions.suspend_compute import WHEN_QUIET
 from bough.operations.queue import Queue
 from bough.store.store import Store
+from bough.tasks.fairness import in_turn
 from bough.tasks.looks import Looks
 
 AT_ONCE = 8
@@ -46,7 +47,7 @@ class SuspendIdle:
         async with self._store.read() as rows:
             quiet = await rows.endpoints.quiet_since(now - default, now - shortest)
         due = [each for each in quiet if self._is_due(each, now) and self._looks.may_look(each.id)]
-        return due[:MOST]
+        return in_turn(due, lambda each: each.project_id)[:MOST]
 
     def _is_due(self, endpoint: Endpoint, now: datetime) -> bool:
         seconds = endpoint.suspend_timeout_seconds

@@ -32,7 +32,9 @@ class OperationView(View):
 
     @classmethod
     def of(cls, operation: Operation) -> "OperationView":
-        waits = not operation.ended and operation.failures > 0 and operation.lease_until is None
+        waits = (
+            not operation.ended and (operation.failures > 0 or operation.crashes > 0) and operation.lease_until is None
+        )
         return cls(
             id=operation.id,
             project_id=operation.project_id,

@@ -6,7 +6,7 @@ import typer
 
 from bough import config
 from bough.cli import output
-from bough.cli.admin import checks, histories, options, state
+from bough.cli.admin import checks, crashed_operations, histories, options, state
 from bough.cli.admin.finding import Finding, Verdict, fine
 
 
@@ -17,7 +17,8 @@ def doctor(home: options.Home = None, json: options.Json = False) -> None:
     (the platform cannot start). Exits with 1 when something failed.
     """
     settings = config.load({"home": home})
-    findings = [_unless_it_is_us(settings, check(settings)) for check in (*checks.CHECKS, histories.archiving)]
+    every_check = (*checks.CHECKS, histories.archiving, crashed_operations.set_aside)
+    findings = [_unless_it_is_us(settings, check(settings)) for check in every_check]
     if json:
         output.show_json([dataclasses.asdict(finding) for finding in findings])
     else:

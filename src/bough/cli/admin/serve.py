@@ -7,6 +7,7 @@ leaves the computes running.
 import asyncio
 import gc
 import os
+import resource
 import signal
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,6 +18,8 @@ from bough import config, log
 from bough.cli.admin import handshake, homes, lock, options
 from bough.cli.admin.child import STOP_SIGNALS
 from bough.errors import PlatformError, Unavailable
+
+OPEN_FILES = 65536  # that control may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def _serve(settings: config.Settings, given: Descriptors) -> None:
     log.configure(settings.log_level, settings.log_file)
     if lock.take(lock.control_file(settings), patience=homes.OLD_CONTROL_PATIENCE) is None:
         raise Unavailable("Another control process still runs in this home.")
+    _raise_file_limit()
     import uvloop  # noqa: PLC0415 - `serve --help` and refusals need none of this
 
     try:
@@ -65,6 +69,13 @@ def _serve(settings: config.Settings, given: Descriptors) -> None:
     except OSError as error:
         log.get().exception("control failed")
         raise Unavailable(f"The platform could not run: {error}.") from error
+
+
+def _raise_file_limit() -> None:
+    """One file is open for every compute that runs, to be told of its end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 async def _until_stopped(settings: config.Settings, given: Descriptors) -> None:

@@ -1,7 +1,7 @@
 """The engine of this machine: the port, made of the files beside it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -270,6 +270,9 @@ class LocalEngine:
 
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         return await self._looking.usage(endpoint)
+
+    async def cpu_seconds(self) -> Mapping[EndpointId, float]:
+        return await self._looking.cpu_seconds()
 
     async def stored(self, endpoint: EndpointId) -> Storage | None:
         return await self._looking.stored(endpoint)

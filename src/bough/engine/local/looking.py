@@ -1,6 +1,7 @@
 """What can be seen of computes that run, and of the machine, without changing anything."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,6 +59,9 @@ class Looking:
             replica_lag_seconds=lag.seconds,
             cu=await asyncio.to_thread(self._sizes.size, endpoint),
         )
+
+    async def cpu_seconds(self) -> Mapping[EndpointId, float]:
+        return await self._living.cpu_seconds()
 
     async def stored(self, endpoint: EndpointId) -> Storage | None:
         sockets = await self._living.sockets(endpoint)

@@ -30,6 +30,7 @@ operations = sa.Table(
     moment("updated_at"),
     moment("started_at", nullable=True),
     moment("ended_at", nullable=True),
+    sa.Column("crashes", sa.Integer, nullable=False, server_default="0"),
     sa.Index(None, "project_id", "created_at", "id"),
     # The queue: only what has not ended, so that finished work costs nothing.
     partial("ix_operations_due", "ended_at is null", "due_at"),

@@ -1,7 +1,7 @@
 """The computes that live: which they are, where they listen, and how they end.
 
-Nothing is kept in memory: what was started stands in `runs`, what lives is asked of the system.
-So a new control process finds every compute as the one before it left them.
+What was started stands in the files of `runs`, what lives is asked of the system. What is kept in memory of both is
+rebuilt from them, so a new control process finds every compute as the one before it left them.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from bough.engine.local.computes import postmaster, process
 from bough.engine.local.computes.handover import Handover, is_spare
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.computes.runs import Run, Runs, is_private, private_name
-from bough.engine.local.computes.vitals import Vitals, vitals_of
+from bough.engine.local.computes.vitals import Vitals, cpu_seconds_of, vitals_of
+from bough.engine.local.computes.watch import Watch
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation.accounts import Entrants
 from bough.engine.local.isolation.cgroups import Cgroups
@@ -33,6 +34,7 @@ class Living:
         self._groups = groups
         self.runs = Runs(folders.runs)
         self.handover = Handover(folders, volumes, self.runs)
+        self._watch = Watch(self._find)
 
     async def adopt(self) -> None:
         """Forget computes that are gone; those that live need nothing more than their file.
@@ -48,9 +50,11 @@ class Living:
 
     async def alive(self) -> list[Run]:
         """Their runs."""
-        return await asyncio.to_thread(
-            lambda: [run for run in self.runs.all() if not is_private(run.endpoint_id) and self._is_alive(run)]
-        )
+        return [run for run, _ in (await asyncio.to_thread(self._alive_now)).values()]
+
+    async def cpu_seconds(self) -> dict[EndpointId, float]:
+        """What each that lives took of the processors since it was started."""
+        return await asyncio.to_thread(self._cpu_seconds_now)
 
     async def serves(self, volume: VolumeId) -> bool:
         """Whether any compute lives on the volume, whoever started it."""
@@ -96,7 +100,7 @@ class Living:
 
     async def stop_private(self) -> None:
         """Every private compute, as a control that was killed may leave them."""
-        for run in await asyncio.to_thread(lambda: list(self.runs.all())):
+        for run in await asyncio.to_thread(self.runs.all):
             if is_private(run.endpoint_id):
                 await self.stop(run.endpoint_id)
                 await self.forget_log(run.endpoint_id)
@@ -141,7 +145,7 @@ class Living:
 
     def _forget_dead(self) -> None:
         self.runs.ensure_tidy()
-        for run in list(self.runs.all()):
+        for run in self.runs.all():
             self._forget_when_dead(run.endpoint_id)
         self.handover.ensure_tidy()
         self._groups.sweep({run.group for run in self.runs.all()})
@@ -153,7 +157,7 @@ class Living:
             self.handover.forget_sockets(name)
 
     def _forget_dead_spares(self, volume: VolumeId) -> None:
-        for run in self._runs_on(volume):
+        for run in self.runs.on(volume):
             if is_spare(run.endpoint_id):
                 self._forget_when_dead(run.endpoint_id)
 
@@ -173,17 +177,22 @@ class Living:
         return folder if process.seal(folder, self._entrants.gateway_gid) else None
 
     def _sockets_of_now(self, volume: VolumeId) -> Path | None:
-        runs = self._runs_on(volume)
+        runs = self.runs.on(volume)
         endpoints = [run.endpoint_id for run in runs if not is_private(run.endpoint_id)]
         return next(filter(None, map(self._sockets_when_ready, endpoints)), None)
 
     def _is_served(self, volume: VolumeId) -> bool:
         """Whether any compute lives on the volume; one that was launched may not have said so yet."""
         alive = postmaster.is_alive(self._volumes.folder(volume).data)
-        return alive or any(map(self._is_alive, self._runs_on(volume)))
+        return alive or any(map(self._is_alive, self.runs.on(volume)))
 
-    def _runs_on(self, volume: VolumeId) -> list[Run]:
-        return [run for run in self.runs.all() if run.volume_id == volume]
+    def _alive_now(self) -> dict[EndpointId, tuple[Run, int]]:
+        return self._watch.alive(run for run in self.runs.all() if not is_private(run.endpoint_id))
+
+    def _cpu_seconds_now(self) -> dict[EndpointId, float]:
+        pids = {endpoint: pid for endpoint, (_, pid) in self._alive_now().items()}
+        taken = cpu_seconds_of(set(pids.values()))
+        return {endpoint: taken[pid] for endpoint, pid in pids.items() if pid in taken}
 
     def _vitals_now(self, endpoint: EndpointId) -> Vitals | None:
         run = self.runs.get(endpoint)

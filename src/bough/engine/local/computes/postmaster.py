@@ -66,6 +66,11 @@ class Postmaster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def pidfd(self) -> int:
+        """Readable when it has ended; ours until it is closed."""
+        return self._pidfd
+
     def close(self) -> None:
         if self._is_open:
             self._is_open = False

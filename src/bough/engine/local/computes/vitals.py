@@ -7,13 +7,14 @@ The time of a process that ended is in the figures of the one that forked it.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bough.engine.local.isolation import processes
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
+_STAT_BYTES = 4096  # more than the kernel writes there
 _TICKS = slice(11, 15)  # proc(5), utime to cstime: the 14th field to the 17th, of which two stand before the `)`
 
 
@@ -46,6 +47,30 @@ def load_of(pid: int) -> Vitals | None:
     return Vitals(memory_bytes=memory_bytes, cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"))
 
 
+def cpu_seconds_of(postmasters: Collection[int]) -> dict[int, float]:
+    """The processor time of many postmasters, each with all that it forked: every process is read once."""
+    parents, ticks = _every_process()
+    total = {pid: ticks[pid] for pid in postmasters if pid in ticks}
+    for pid, own in ticks.items():
+        forebear: int | None = parents[pid]
+        while forebear is not None and forebear not in total:
+            forebear = parents.get(forebear)
+        if forebear is not None and pid not in total:
+            total[forebear] += own
+    return {pid: taken / os.sysconf("SC_CLK_TCK") for pid, taken in total.items()}
+
+
+def _every_process() -> tuple[dict[int, int], dict[int, int]]:
+    """Of each process that of its parent, and its ticks."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208  thousands of entries: no object is made of each
+        if name.isdecimal() and (fields := _stat_fields(int(name))) is not None:
+            parents[int(name)] = int(fields[1])
+            ticks[int(name)] = sum(map(int, fields[_TICKS]))
+    return parents, ticks
+
+
 def _forked(pid: int) -> Iterator[int]:
     """Its children and theirs; whoever forked comes before whom it forked."""
     for child in processes.children(pid):
@@ -55,11 +80,22 @@ def _forked(pid: int) -> Iterator[int]:
 
 def _ticks(pid: int) -> int | None:
     """Its own, and those of its children that ended."""
+    fields = _stat_fields(pid)
+    return None if fields is None else sum(map(int, fields[_TICKS]))
+
+
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """What stands behind the name; None when it is gone. Thousands are read in one look, so no file object is made."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return sum(map(int, fields[_TICKS]))
+    try:
+        return os.read(descriptor, _STAT_BYTES).rpartition(b")")[2].split()
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _own_bytes(pid: int) -> int:

@@ -20,7 +20,8 @@ from bough.engine.local.origins import Begun
 from bough.engine.local.owners import Owners
 from bough.engine.local.threads import unbroken
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
-from bough.engine.local.volumes.volumes import NewVolume, Volumes, base_prefix
+from bough.engine.local.volumes.names import base_prefix
+from bough.engine.local.volumes.volumes import NewVolume, Volumes
 from bough.engine.port import Origin
 from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal

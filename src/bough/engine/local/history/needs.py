@@ -58,7 +58,7 @@ def needs(volume: VolumeId, family: Mapping[VolumeId, Kin[B]], since: datetime |
     kept, ranges = _own(kin, since, anchor)
     goes_further = False
     stood_on = False
-    for fork in _forks(volume, family):
+    for fork in _forks(volume, _standing_by_parent(family)):
         usable = [base for base in life.bases if fork.is_after(base)]
         if usable:
             kept.append(usable[-1])
@@ -101,14 +101,19 @@ class _Fork:
         return lsn.number(base.lsn) <= self.position and (self.at is None or base.at <= self.at)
 
 
-def _forks(volume: VolumeId, family: Mapping[VolumeId, Kin[B]]) -> Iterator[_Fork]:
-    for child in _standing_on(volume, family):
+def _forks(volume: VolumeId, standing: Mapping[VolumeId, Sequence[Kin[B]]]) -> Iterator[_Fork]:
+    for child in standing.get(volume, ()):
         fork = _Fork(child.life.forks_at, child.at, child.life.first_number)
         yield fork
-        for further in _forks(child.life.volume, family):
+        for further in _forks(child.life.volume, standing):
             moments = [at for at in (fork.at, further.at) if at is not None]
             yield _Fork(min(fork.position, further.position), min(moments, default=None), fork.first_number)
 
 
-def _standing_on(volume: VolumeId, family: Mapping[VolumeId, Kin[B]]) -> list[Kin[B]]:
-    return [kin for kin in family.values() if kin.parent == volume and kin.stands]
+def _standing_by_parent(family: Mapping[VolumeId, Kin[B]]) -> dict[VolumeId, list[Kin[B]]]:
+    """Those that stand on another volume, by that volume."""
+    found: dict[VolumeId, list[Kin[B]]] = {}
+    for kin in family.values():
+        if kin.parent is not None and kin.stands:
+            found.setdefault(kin.parent, []).append(kin)
+    return found

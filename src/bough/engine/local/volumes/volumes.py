@@ -21,6 +21,7 @@ from bough.engine.local.threads import SharedThreads, unbroken
 from bough.engine.local.volumes import archive, control_files
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.making import begun, drop, hide, leftovers
+from bough.engine.local.volumes.names import VolumeNames, is_base
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.port import Driver
 from bough.engine.port import EngineError, Origin
@@ -31,22 +32,11 @@ from bough.postgres.control_file import ControlFile
 
 T = TypeVar("T")
 
-_BASE = "base-"
-
-
-def is_base(volume: str) -> bool:
-    """Whether a volume of this name is a copy to recover from, which no branch has."""
-    return volume.startswith(_BASE)
-
-
-def base_prefix(volume: VolumeId) -> str:
-    """How the names of a volume's bases begin. No id has two hyphens beside one another."""
-    return f"{_BASE}{volume}--"
-
 
 class Volumes:
     def __init__(self, root: Path, archives: Path | None = None) -> None:
         self._root = root
+        self._names = VolumeNames(root)
         self.archives = archives or root.parent / "wal"
         self._wal_root: Path | None = None
         self.driver: Driver = PlainDriver()
@@ -121,7 +111,7 @@ class Volumes:
 
     def bases(self, volume: VolumeId) -> list[VolumeId]:
         """The volume's bases, in no order."""
-        return [each for each in self._list() if each.startswith(base_prefix(volume))]
+        return self._names.bases(volume)
 
     def every(self) -> frozenset[VolumeId]:
         """The volumes that exist whole, and the bases."""
@@ -169,9 +159,7 @@ class Volumes:
                 remove_tree(self.archive(volume))
 
     def _list(self) -> frozenset[VolumeId]:
-        with os.scandir(self._root) as entries:
-            whole = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-            return frozenset(VolumeId(name) for name in whole if "." not in name)
+        return self._names.present()
 
 
 class NewVolume:

@@ -1,0 +1,232 @@
+"""Row 20: the work of standing tasks grows with the number of computes, not with its square; idle ones cost nothing."""
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bough import clock
+from bough.engine.local.computes import session
+from bough.engine.local.computes.runs import Run, Runs
+from bough.engine.local.volumes.names import VolumeNames, base_prefix
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
+from bough.store.sqlite import SqliteStore
+from bough.tasks import keep_history
+from bough.tasks.fairness import in_turn
+from bough.tasks.loop import Task
+from bough.tasks.measure_branches import MeasureBranches
+from security.crowds import FOREVER, Crowd, crowd
+from security.upkeep_work import Work, counted
+from world import Platform
+
+FEW, MANY = 20, 200  # computes, everyday and in the long tier; each test also takes twice as many
+LINEAR = 2.2  # times the work for twice the computes
+OVERHEAD = {"files": 10, "entries": 60, "sql": 40}  # what does not depend on their number
+BURN = "select count(*) from generate_series(1, 12000000)"  # takes more processor time than upkeep ignores
+TICK = 0.06  # seconds, in which a file system's clock advances
+LATER = 7200.0  # seconds: everything is due again
+
+
+class Hours:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._past = 0.0
+        monotonic = clock.monotonic
+        monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + self._past)
+        monkeypatch.setattr(keep_history, "REST", 0.0, raising=False)
+
+    def pass_by(self) -> None:
+        self._past += LATER
+
+
+@pytest.fixture
+async def many(platform: Platform) -> AsyncIterator[Crowd]:
+    async with crowd(platform) as made:
+        yield made
+
+
+@pytest.fixture
+def few(long: bool) -> int:
+    return MANY if long else FEW
+
+
+def tasks_of(platform: Platform) -> list[Task]:
+    return [task for loop in platform.inner.loops for task in loop._due]
+
+
+def name_of(task: Task) -> str:
+    return type(task).__name__
+
+
+async def rounds(platform: Platform, hours: Hours) -> dict[str, Work]:
+    """What each task does in a round in which everything is due."""
+    found = {}
+    for task in tasks_of(platform):
+        hours.pass_by()
+        with counted(cast(SqliteStore, platform.store)) as work:
+            await task.run()
+        found[name_of(task)] = work
+    return found
+
+
+async def test_no_task_does_quadratic_work(many: Crowd, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is added later is among them."""
+    hours = Hours(monkeypatch)
+    await many.grow(few)
+    await rounds(many.platform, hours)  # what is done once for each compute is done
+    before = await rounds(many.platform, hours)
+    await many.grow(2 * few)
+    await rounds(many.platform, hours)
+    after = await rounds(many.platform, hours)
+    assert len(after) >= 28
+    grown = {
+        f"{name}: {kind} {getattr(before[name], kind)} → {getattr(work, kind)}"
+        for name, work in after.items()
+        for kind in OVERHEAD
+        if getattr(work, kind) > LINEAR * getattr(before[name], kind) + OVERHEAD[kind]
+    }
+    assert not grown
+
+
+async def test_a_round_of_history_reads_no_run_file_and_lists_no_folder_for_each_volume(
+    many: Crowd, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = Hours(monkeypatch)
+    await many.grow(few)
+    await rounds(many.platform, hours)
+    work = (await rounds(many.platform, hours))["KeepHistory"]
+    runs, volumes = many.platform.settings.home / "run", many.platform.settings.home / "volumes"
+    assert not work.opened_in(str(runs))
+    assert work.entries < 5 * few  # each volume's own folders, and not all volumes for each
+    most_read, times = work.opened_in(str(volumes)).most_common(1)[0]
+    assert times <= 10 or most_read.startswith(str(volumes / many.root.volume_id))
+
+
+async def test_liveness_of_all_computes_is_one_question(many: Crowd, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first look nothing is read of a compute that goes on; one that ends is noticed at once."""
+    await many.grow(few)
+    engine = many.platform.engine
+    assert len((await engine.observe()).running) == few
+    reads: list[Path] = []
+    read_text = Path.read_text
+
+    def counting(path: Path, *arguments: Any, **named: Any) -> str:
+        reads.append(path)
+        return read_text(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", counting)
+    with counted(cast(SqliteStore, many.platform.store)) as work:
+        assert len((await engine.observe()).running) == few
+    assert work.files == 0
+    assert not [path for path in reads if path.is_relative_to("/proc")]
+    many.processes[0].kill()
+    many.processes[0].wait()
+    assert len((await engine.observe()).running) == few - 1
+
+
+async def test_idle_computes_that_were_looked_at_are_left_alone(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real computes: once each was looked at, a round opens no session in any of them."""
+    for _ in range(3):
+        await platform.ready_project(default_endpoint_settings={"suspend_timeout_seconds": FOREVER})
+    await platform.run_tasks()
+    await platform.run_tasks()
+    opened: list[str] = []
+    open_session = session.opened
+
+    def counting(sockets: Path, *arguments: Any, **named: Any) -> Any:
+        opened.append(sockets.name)
+        return open_session(sockets, *arguments, **named)
+
+    monkeypatch.setattr(session, "opened", counting)
+    for _ in range(3):
+        await platform.run_tasks()
+    assert not opened
+
+
+async def test_one_that_works_without_a_client_is_measured(platform: Platform) -> None:
+    """A subscription, or a worker, writes without anybody at the gateway."""
+    quiet, busy = await platform.ready_project(), await platform.ready_project()
+    task = next(task for task in tasks_of(platform) if isinstance(task, MeasureBranches))
+    await task.run()
+    before = await sizes_of(platform, quiet, busy)
+    for made in (quiet, busy):
+        await platform.query(made, "create table kept as select 1 as one")
+    await platform.query(busy, BURN)
+    await task.run()
+    after = await sizes_of(platform, quiet, busy)
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
+
+
+async def test_one_that_a_client_used_is_measured(platform: Platform) -> None:
+    made = await platform.ready_project()
+    task = next(task for task in tasks_of(platform) if isinstance(task, MeasureBranches))
+    await task.run()
+    before = await sizes_of(platform, made)
+    await platform.query(made, "create table kept as select 1 as one")
+    platform.parts.activity.want(EndpointId(made["endpoints"][0]["id"]))
+    await task.run()
+    assert await sizes_of(platform, made) != before
+
+
+async def sizes_of(platform: Platform, *projects: dict[str, Any]) -> list[int | None]:
+    async with platform.store.read() as rows:
+        found = [
+            await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
+            for made in projects
+        ]
+    return [branch.logical_size for branch in found if branch is not None]
+
+
+def test_what_another_process_changed_is_seen(tmp_path: Path) -> None:
+    """`bough down` and the doctor work on the same files; two indexes stand for two processes."""
+    ours, theirs = Runs(tmp_path), Runs(tmp_path)
+    first, second = (run_on(VolumeId.new()) for _ in range(2))
+    theirs.put(first)
+    assert (ours.all(), ours.on(first.volume_id)) == ([first], [first])
+    ours.put(second)
+    assert theirs.on(second.volume_id) == [second]
+    time.sleep(TICK)  # no two processes write at the same moment: control is the only one while it runs
+    moved = replace(second, volume_id=first.volume_id)
+    theirs.put(moved)
+    assert (ours.get(second.endpoint_id), ours.on(second.volume_id)) == (moved, [])
+    theirs.remove(first.endpoint_id)
+    assert (ours.all(), ours.on(first.volume_id)) == ([moved], [moved])
+    (tmp_path / f"{moved.endpoint_id}.json").write_text("")  # as a power cut may leave it
+    (tmp_path / "other.json").touch()
+    assert Runs(tmp_path).all() == []
+
+
+def test_volumes_and_bases_that_come_and_go_are_seen(tmp_path: Path) -> None:
+    names, volume = VolumeNames(tmp_path), VolumeId.new()
+    assert names.present() == frozenset()
+    base = VolumeId(f"{base_prefix(volume)}abcd")
+    for name in (volume, base):
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}.making").mkdir()
+    assert (names.present(), names.bases(volume)) == (frozenset({volume, base}), [base])
+    (tmp_path / base).rmdir()
+    assert names.present() == frozenset({volume})
+    assert not names.bases(volume)
+
+
+def run_on(volume: VolumeId) -> Run:
+    return Run(
+        endpoint_id=EndpointId.new(),
+        project_id=ProjectId.new(),
+        volume_id=volume,
+        install="embedded-17",
+        settings="",
+        pid=None,
+    )
+
+
+async def test_a_project_with_many_branches_does_not_delay_another() -> None:
+    crowded = [("crowded", number) for number in range(1000)]
+    ordered = in_turn([*crowded, ("other", 0), ("third", 0), ("third", 1)], lambda each: each[0])
+    assert ordered[:4] == [("crowded", 0), ("other", 0), ("third", 0), ("crowded", 1)]
+    assert len(ordered) == 1003
+    assert [each for each in ordered if each[0] == "crowded"] == crowded
