@@ -45,7 +45,7 @@ async def test_one_that_could_not_be_read_is_started_at_the_next_up(
     """Somebody may have changed a password in it, and could not wake it with that."""
     made = await platform.ready_project()
 
-    async def refuse(_: Any) -> None:
+    async def refuse(*_: Any) -> None:
         raise EngineError("The compute did not take our statements.")
 
     with monkeypatch.context() as during:

@@ -69,7 +69,15 @@ def test_errors_are_caught_wholesale_only_where_they_must_end() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
     }
-    assert broad <= {"operations/runner.py", "tasks/loop.py", "api/edge.py", "api/internal.py", "gateway/connection.py"}
+    assert broad <= {
+        "operations/runner.py",
+        "tasks/loop.py",
+        "tasks/looks.py",  # one compute keeps nobody from looking at the others
+        "engine/local/computes/limited_connection.py",  # the driver reads what a tenant's code may send
+        "api/edge.py",
+        "api/internal.py",
+        "gateway/connection.py",
+    }
 
 
 def test_every_module_opens_with_its_idea() -> None:

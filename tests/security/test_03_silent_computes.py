@@ -109,7 +109,7 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(looks, "SOON", 0.05)
+    monkeypatch.setattr(looks, "SOON", 0.3)
     store = SqliteStore(tmp_path / "store.db")
     await store.open()
     with short_folder() as folder:

@@ -6,12 +6,27 @@ it is. So a protocol in front of it counts the bytes and reads the head of each 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+import asyncpg
 
 from bough.engine.local.computes.message_heads import Heads, Size, Unexpected
 
 MOST_BEFORE_READY = 64 * 1024  # bytes; Postgres sends some hundred
+
+# What the driver raises when something goes wrong with a server that is one.
+TROUBLES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+
+
+async def understood(asked: Coroutine[Any, Any, Any]) -> Any:
+    """What the driver found. It fails in many other ways at what no Postgres says: all of them are a ValueError."""
+    try:
+        return await asked
+    except TROUBLES:
+        raise
+    except Exception as error:
+        raise ValueError("the driver cannot read it") from error
 
 
 class LimitedProtocol(asyncio.Protocol):

@@ -22,7 +22,7 @@ import asyncpg
 from bough import clock, log
 from bough.engine.local.computes import answers
 from bough.engine.local.computes.answers import is_text
-from bough.engine.local.computes.limited_connection import LimitedLoop, LimitedProtocol
+from bough.engine.local.computes.limited_connection import TROUBLES, LimitedLoop, LimitedProtocol, understood
 from bough.engine.local.computes.message_heads import Size
 from bough.engine.port import ALL_LISTED, Contents, EngineError, Listing, Storage
 from bough.engine.spec import DatabaseSpec
@@ -49,7 +49,6 @@ _SHOWN = 1000  # characters of what a server says, in an error
 _NOT_POSTGRES = "What listens on the compute's socket does not answer as Postgres does"
 _PASSING = ("08", "40", "53", "55", "57")  # SQLSTATE classes: connection, rollback, resources, locks, operator
 
-_TROUBLES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # What our code raises when an answer does not have the shape that it must have.
 _MISSHAPEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -225,7 +224,7 @@ class Session:
     async def _answer(self, asked: Coroutine[Any, Any, Any]) -> Any:
         self._protocol.renew()
         async with asyncio.timeout(self._seconds):
-            return await _understood(asked)
+            return await understood(asked)
 
 
 def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str], bool]:
@@ -251,29 +250,19 @@ async def opened(
     settings = _SETTINGS | (_SETTINGS_OF_17 if major >= 17 else {})
     try:
         async with asyncio.timeout(limits.whole):
-            connection = await _understood(_connect(loop, sockets, database, settings, limits))
+            connection = await understood(_connect(loop, sockets, database, settings, limits))
             assert loop.protocol is not None
             try:
                 yield Session(connection, loop.protocol, limits.statement)
                 await connection.close(timeout=_CLOSE_SECONDS)
             finally:
                 connection.terminate()
-    except _TROUBLES as error:
+    except TROUBLES as error:
         raise _trouble(error, loop.protocol) from error
     except _MISSHAPEN as error:
         [*_, place] = traceback.extract_tb(error.__traceback__)
         logger.warning("answer_misshapen", error=repr(error)[:_SHOWN], place=f"{place.name}:{place.lineno}")
         raise EngineError(f"{_NOT_POSTGRES}.", transient=False) from error
-
-
-async def _understood(asked: Coroutine[Any, Any, Any]) -> Any:
-    """The driver fails in many ways at what no Postgres says."""
-    try:
-        return await asked
-    except _TROUBLES:
-        raise
-    except Exception as error:
-        raise ValueError("the driver cannot read it") from error
 
 
 async def _connect(loop: LimitedLoop, sockets: Path, database: str, settings: dict[str, str], limits: Limits) -> Any:
