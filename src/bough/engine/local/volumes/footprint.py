@@ -4,9 +4,10 @@ Nothing in it is opened but folders, no link is followed, and the walk is bounde
 """
 
 import os
+from itertools import islice
 from pathlib import Path
 
-from bough.engine.local.tenant_files import opened_folder
+from bough.engine.local.tenant_files import entries, opened_folder
 
 _PARTS = ("base", "global", "pg_notify", "pg_replslot", "pg_snapshots")
 _DEEPEST = 3  # of a part: a database, or temporary files and the sets of those
@@ -30,15 +31,12 @@ def _below(name: str, within: int, depth: int, left: int) -> tuple[int, int]:
     folders: list[str] = []
     try:
         with opened_folder(name, within) as descriptor:
-            with os.scandir(descriptor) as entries:
-                for entry in entries:
-                    if left <= 0:
-                        break
-                    left -= 1
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.name)
-                    else:
-                        total += _blocks(entry)
+            for entry in islice(entries(descriptor), left):
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                else:
+                    total += _blocks(entry)
             for each in folders if depth > 1 else ():
                 found, left = _below(each, descriptor, depth - 1, left)
                 total += found
