@@ -147,9 +147,9 @@ async def test_only_those_that_were_in_use_are_asked(platform: Platform, monkeyp
     asked: list[EndpointId] = []
     ask = platform.engine.contents
 
-    async def watched(endpoint: EndpointId) -> Any:
+    async def watched(endpoint: EndpointId, *given: Any) -> Any:
         asked.append(endpoint)
-        return await ask(endpoint)
+        return await ask(endpoint, *given)
 
     monkeypatch.setattr(platform.engine, "contents", watched)
     await platform.run_tasks()
