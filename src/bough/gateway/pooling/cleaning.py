@@ -17,6 +17,8 @@ _KEEPING_STATEMENTS = (
 # It must not stand beside others in one query. As messages of the extended protocol they are answered together, so that
 # the answer wakes us once. The statement without a name shall not be there afterwards.
 _ALL, _SYNC = run(b"DISCARD ALL"), close(b"") + b"S\0\0\0\x04"
+_RAN = b"1\0\0\0\x042\0\0\0\x04C\0\0\0"
+ANSWERED = _RAN + b"\x10DISCARD ALL\0" + _RAN + b"\x08SET\0" + b"3\0\0\0\x04" + b"Z\0\0\0\x05I"  # all of it went well
 ROLLBACK = query(b"ROLLBACK")
 _RESEED = b"SET seed TO %.15f"  # nobody shall know what the next client gets from random()
 _MOST_SEED = 1 << 55
