@@ -20,7 +20,7 @@ OURS = {
     "engine/local/isolation/cgroups.py": "control groups: files of the kernel",
     "engine/local/isolation/groups.py": "control groups: files of the kernel",
     "engine/local/isolation/hierarchies.py": "control groups: files of the kernel",
-    "engine/local/isolation/mount_namespace.py": "the home, public folders and the kernel's list of mounts; nothing in them",
+    "engine/local/isolation/mount_namespace.py": "the home, public folders and the kernel's list of mounts",
     "engine/local/isolation/uids.py": "links in the home's folder uids (0700) and in /run/bough/uids (0700)",
     "engine/local/images/allocating.py": "the image's file, in a folder of the operator",
     "engine/local/images/image_making.py": "the image's file and the home itself",
