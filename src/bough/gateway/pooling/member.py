@@ -236,7 +236,10 @@ class Member(Link):
         """For whoever has these `own` statements. Whoever `checks` must wait for the answer before anybody has it."""
         self._checks = checks
         cleaned = cleaning.clean(self.ledger.cleaned(own))
-        return [cleaned, extensions.CHECK] if checks else [cleaned]
+        if not checks:
+            return [cleaned]
+        self._home.extensions.ask(self._loop.time())
+        return [cleaned, extensions.CHECK]
 
     @property
     def _must_check(self) -> bool:
@@ -249,7 +252,7 @@ class Member(Link):
             return True
         self._checks = False
         keep_state = extensions.keep_state(rows)
-        self._home.extensions.learn(keep_state=keep_state, now=self._loop.time())
+        self._home.extensions.learn(keep_state=keep_state)
         return not keep_state
 
     def _ask(self, own: int, *asked: bytes) -> None:
