@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from bough.gateway.pooling.statements import close, query, run
+from bough.gateway.pooling.statements import close, query
 
 # All that a session can keep, but for prepared statements of the protocol. In one transaction, so that it is done whole
 # or not at all. What a function has prepared by SQL has a name that nobody knows: then the session ends itself, before
@@ -12,15 +12,11 @@ _KEEPING_STATEMENTS = (
     b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();"
     b"DISCARD TEMP;DISCARD SEQUENCES;"
     b"SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())"
-    b" FROM pg_catalog.pg_prepared_statement() WHERE from_sql;%b"
+    b" FROM pg_catalog.pg_prepared_statement() WHERE from_sql"
 )
-# It must not stand beside others in one query. As messages of the extended protocol they are answered together, so that
-# the answer wakes us once. The statement without a name shall not be there afterwards.
-_ALL, _SYNC = run(b"DISCARD ALL"), close(b"") + b"S\0\0\0\x04"
-_RAN = b"1\0\0\0\x042\0\0\0\x04C\0\0\0"
-ANSWERED = _RAN + b"\x10DISCARD ALL\0" + _RAN + b"\x08SET\0" + b"3\0\0\0\x04" + b"Z\0\0\0\x05I"  # all of it went well
+_ALL = b"DISCARD ALL"
 ROLLBACK = query(b"ROLLBACK")
-_RESEED = b"SET seed TO %.15f"  # nobody shall know what the next client gets from random()
+_RESEED = b"SET seed TO %.15f"
 _MOST_SEED = 1 << 55
 # What a transaction is begun with belongs to no session.
 _SETTINGS = (
@@ -36,10 +32,12 @@ _LAST = (b"client_encoding", b"role")
 
 def clean(leaving: Iterable[bytes] | None) -> bytes:
     """Of all but the statements that are not leaving; None: of these too, which is the cheaper one."""
-    reseed = _RESEED % (int.from_bytes(os.urandom(7)) / _MOST_SEED - 1)
-    if leaving is None:
-        return _ALL + run(reseed) + _SYNC
-    return b"".join(map(close, leaving)) + query(_KEEPING_STATEMENTS % reseed)
+    return query(_ALL) if leaving is None else b"".join(map(close, leaving)) + query(_KEEPING_STATEMENTS)
+
+
+def reseed() -> bytes:
+    """Nobody shall know what the next client gets from random()."""
+    return query(_RESEED % (int.from_bytes(os.urandom(7)) / _MOST_SEED - 1))
 
 
 def restore(settings: Mapping[bytes, bytes]) -> bytes:

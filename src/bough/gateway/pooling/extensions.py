@@ -47,10 +47,15 @@ class Extensions:
 
     def __init__(self) -> None:
         self.keep_state = False
-        self._checked: float | None = None
+        self._has_answer = False
+        self._asked = 0.0
 
     def is_known(self, now: float) -> bool:
-        return self._checked is not None and now - self._checked < CHECK_SECONDS
+        return self._has_answer and now - self._asked < CHECK_SECONDS
 
-    def learn(self, *, keep_state: bool, now: float) -> None:
-        self.keep_state, self._checked = keep_state, now
+    def ask(self, now: float) -> None:
+        """One member does; others go by the last answer meanwhile."""
+        self._asked = now
+
+    def learn(self, *, keep_state: bool) -> None:
+        self.keep_state, self._has_answer = keep_state, True

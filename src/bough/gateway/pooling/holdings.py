@@ -27,6 +27,7 @@ class Holdings(ABC):
         self.is_spoiled = False  # no cleaning helps
         self.prepares = False
         self.changes_extensions = False
+        self.seeds = False
         self.local_sets = 0
         self.custom_settings: set[bytes] = set()  # names of those that were touched and that Postgres does not list
         self._stale: set[bytes] = set()
@@ -41,6 +42,7 @@ class Holdings(ABC):
         self.is_spoiled = self.is_spoiled or look.spoils
         self.prepares = self.prepares or look.prepares
         self.changes_extensions = self.changes_extensions or look.changes_extensions
+        self.seeds = self.seeds or look.seeds
         self.local_sets += look.local_sets
         self.custom_settings.update(look.custom_settings)
 
@@ -97,7 +99,7 @@ class Holdings(ABC):
         if self.statements and own and not self.prepares and self._unused < _MOST_UNUSED:
             spared = [name for name in islice(reversed(self.statements), _MOST_SPARED) if name in own]
         self._unused += 1
-        self.is_dirty = self.is_touched = self.prepares = self.changes_extensions = False
+        self.is_dirty = self.is_touched = self.prepares = self.changes_extensions = self.seeds = False
         self.local_sets = 0
         self.custom_settings.clear()
         if not any(self.statements[name] >= _WORTH_SPARING for name in spared):

@@ -27,6 +27,7 @@ _BUFFER = bytearray(65536)
 _ROOM = memoryview(_BUFFER)
 _READ_AT_ONCE = 8192  # bytes that Postgres takes from its socket in one go
 _JUST_NOW = 0.1  # seconds; what ran longer may have been ended on purpose
+_RESEED_SECONDS = 0.1  # that a seed may stay which a function has set unseen; to end it each time costs a tenth more
 _NAME = b"application_name"
 _UNASKED = 256 * 1024  # bytes that it may say while nobody has it
 # What a compute says that is not Postgres any longer; whoever took its socket may say anything.
@@ -70,6 +71,7 @@ class Member(Link):
         self.born = self.rested = self._lent = self._loop.time()
         self._is_lost = False  # nobody reads what we send
         self._own = _NOTHING
+        self._reseeded = 0.0
         self._checks = False  # what is asked says too whether cleaning is enough
         self._ready = b""  # kept back from the client
         self._before = b""  # goes out with the client's next bytes
@@ -260,8 +262,16 @@ class Member(Link):
     def _cleaning(self, own: Collection[bytes], *, checks: bool) -> list[bytes]:
         """For whoever has these `own` statements. Whoever `checks` must wait for the answer before anybody has it."""
         self._checks = checks
-        cleaned = cleaning.clean(self.ledger.cleaned(own))
-        return [cleaned, extensions.CHECK] if checks else [cleaned]
+        now = self._loop.time()
+        reseeds = self.ledger.seeds or now - self._reseeded > _RESEED_SECONDS
+        asked = [cleaning.clean(self.ledger.cleaned(own))]
+        if reseeds:
+            self._reseeded = now
+            asked.append(cleaning.reseed())
+        if checks:
+            self._home.extensions.ask(now)
+            asked.append(extensions.CHECK)
+        return asked
 
     @property
     def _must_check(self) -> bool:
@@ -274,7 +284,7 @@ class Member(Link):
             return True
         self._checks = False
         keep_state = extensions.keep_state(rows)
-        self._home.extensions.learn(keep_state=keep_state, now=self._loop.time())
+        self._home.extensions.learn(keep_state=keep_state)
         return not keep_state
 
     def _ask(self, own: int, *asked: bytes) -> None:

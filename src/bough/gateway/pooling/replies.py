@@ -8,8 +8,7 @@ from typing import Protocol
 
 from bough.gateway.pooling.awaited import Awaited, Words
 from bough.gateway.pooling.batches import ANSWERED
-from bough.gateway.pooling.cleaning import ANSWERED as CLEANED
-from bough.gateway.pooling.ledger import IDLE, Ledger
+from bough.gateway.pooling.ledger import Ledger
 from bough.gateway.pooling.statements import PREFIX, shape
 from bough.gateway.wire import hints, messages
 from bough.gateway.wire.malformed import Malformed
@@ -174,8 +173,6 @@ class Replies:
     def _own(self, data: bytes | bytearray, end: int) -> int:
         """Read the answers to what we asked; where they end."""
         at = 0
-        if data.startswith(CLEANED, 0, end):  # the usual answer is taken in one go
-            at, self.own, self._ledger.status = len(CLEANED), self.own - 1, IDLE
         while self.own and at < end:
             stop = at + 1 + _length(data, at + 1)[0] if end - at >= _HEAD else end + 1
             if stop > end:

@@ -66,12 +66,6 @@ def query(text: bytes) -> bytes:
     return b"Q" + (len(text) + 5).to_bytes(4) + text + b"\0"
 
 
-def run(text: bytes) -> bytes:
-    """Without parameters and a name, by the extended protocol."""
-    parse = b"P" + (len(text) + 8).to_bytes(4) + b"\0" + text + b"\0\0\0"
-    return parse + b"B\0\0\0\x0c\0\0\0\0\0\0\0\0" + b"E\0\0\0\x09\0\0\0\0\0"
-
-
 def describe(name: bytes) -> bytes:
     return b"D" + (len(name) + 6).to_bytes(4) + b"S" + name + b"\0"
 

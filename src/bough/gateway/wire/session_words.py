@@ -27,12 +27,12 @@ class Look:
     deallocates: tuple[bytes, ...] = ()  # prepared statements, by their names as Postgres folds them
     forgets_all: bool = False  # no prepared statement is left
     changes_extensions: bool = False  # perhaps: it says the word
+    seeds: bool = False  # perhaps: random() may give what the client chose
     custom_settings: tuple[bytes, ...] = ()  # touched by name and with a dot in it: `pg_settings` does not show these
 
 
 PLAIN = Look()
 UNREAD = Look(touches_settings=True, dirties=True, prepares=True, spoils=True)  # of what is too long to be taken apart
-EXTENDING = Look(changes_extensions=True)
 LONGEST = 1 << 18
 
 _BEGINNINGS = "set|reset|listen|prepare|declare|load|deallocate|discard"
@@ -62,8 +62,16 @@ def look(text: bytes, *, alone: bool) -> Look:
         or (low < "a" and _may_begin(low))
     ):
         found = _seen(statements(text), alone) if len(text) <= LONGEST else UNREAD
-        return replace(found, changes_extensions=True) if "extension" in low and not found.spoils else found
-    return EXTENDING if "extension" in low else PLAIN
+        return found if found.spoils else _with_words(found, low)
+    return _with_words(PLAIN, low) if "extension" in low or "seed" in low else PLAIN
+
+
+def _with_words(found: Look, low: str) -> Look:
+    """These count wherever they stand: also in a text that a DO block or a function is given to run."""
+    changes_extensions, seeds = "extension" in low, "seed" in low
+    if not (changes_extensions or seeds):
+        return found
+    return replace(found, changes_extensions=changes_extensions, seeds=seeds)
 
 
 def _may_begin(low: str) -> bool:
