@@ -9,7 +9,7 @@ from enum import Enum
 
 from bough.gateway.wire.messages import Trouble
 
-PLUGINS = frozenset((b"pgoutput", b"test_decoding", b"wal2json", b"decoderbufs"))
+PLUGINS = frozenset((b"pgoutput", b"test_decoding"))  # those that `bough.postgres.output_plugins` allows by SQL
 LOOKED_AT = 8192  # bytes of a query; a replication command is shorter
 
 # As the walsender cuts its commands: a quoted name, a name or a keyword, anything else by itself.
