@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,8 @@ async def connected(address: Address, role: str = ROLE, database: str = DATABASE
     try:
         yield connection
     finally:
-        await connection.close()
+        with suppress(OSError):  # its server may have been killed meanwhile
+            await connection.close()
 
 
 @dataclass

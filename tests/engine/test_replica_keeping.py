@@ -9,6 +9,7 @@ from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError, Following, Readiness
 from bough.engine.spec import compute_settings
 from bough.ids import EndpointId
+from bough.postgres import ADMIN
 from engine.consistency import Machine
 from engine.followers import (
     eventually,
@@ -129,7 +130,7 @@ async def test_of_one_that_was_deleted_while_its_primary_slept_no_slot_stays(pri
 
 
 async def test_a_slot_of_a_tenant_is_not_touched(primary: Compute) -> None:
-    await primary.value("select pg_create_physical_replication_slot('theirs', true)")
+    await primary.value("select pg_create_physical_replication_slot('theirs', true)", ADMIN)
     replica = await replica_of(primary)
     await primary.suspend()
     await primary.run(replicas=())
@@ -141,12 +142,12 @@ async def test_a_slot_of_a_tenant_is_not_touched(primary: Compute) -> None:
 async def test_without_a_slot_left_it_says_what_to_do_and_its_primary_goes_on(home: Home) -> None:
     settings = {**compute_settings(0.25, logical_replication=False), "max_replication_slots": "1"}
     primary = await home.compute(settings=settings)
-    await primary.value("select pg_create_physical_replication_slot('theirs', true)")
+    await primary.value("select pg_create_physical_replication_slot('theirs', true)", ADMIN)
     replica = follower_of(primary)
     with pytest.raises(EngineError, match="raise max_replication_slots"):
         await replica.run()
     assert await primary.run() is Readiness.READY
-    await primary.value("select pg_drop_replication_slot('theirs')")
+    await primary.value("select pg_drop_replication_slot('theirs')", ADMIN)
     await replica.run()
     await streams(replica)
 

@@ -83,20 +83,20 @@ Script = Callable[[Line], Awaitable[None]]
 async def listening(folder: Path, script: Script) -> AsyncIterator[list[Line]]:
     """All connections that came; each is served by the script to its end."""
     lines: list[Line] = []
-    serving: set[asyncio.Task[None]] = set()
+    serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = Line(reader, writer)
         lines.append(line)
         this = asyncio.current_task()
         assert this is not None
-        serving.add(this)
+        serving[this] = writer
         try:
-            with suppress(OSError, asyncio.IncompleteReadError):
+            # A task that ends as cancelled would be logged by the streams of asyncio.
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await line.startup()
                 await script(line)
         finally:
-            serving.discard(this)
             writer.close()
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,9 +105,12 @@ async def listening(folder: Path, script: Script) -> AsyncIterator[list[Line]]:
         yield lines
     finally:
         server.close()
-        for task in list(serving):
+        for task in serving:
             task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.gather(*serving)
+        for writer in serving.values():
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 def answering(

@@ -201,6 +201,12 @@ async def test_more_names_than_a_tree_may_have_are_refused(plain_home: Home, mon
     assert "more than 300" in (await refused_child(plain_home, parent)).public
 
 
+async def test_a_copy_that_takes_too_long_is_given_up(plain_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = await plain_home.branch()
+    monkeypatch.setattr(copying, "LONGEST_SECONDS", 0.0)
+    assert "a copy takes longer than" in (await refused_child(plain_home, parent)).public
+
+
 async def test_holes_stay_holes(home: Home) -> None:
     """A tenant's file without blocks costs a copy of it none."""
     parent = await home.branch()

@@ -9,6 +9,7 @@ import pytest
 from bough.engine.local.computes import session
 from bough.engine.local.computes.session import Session
 from bough.engine.port import MOST_LISTED, EngineError
+from bough.postgres import secret
 from security import fake_server
 from security.fake_server import BOOL, BYTES, INT8, TEXT, TEXTS, Line, Script, authentication, message, parameter, row
 from short_folders import short_folder
@@ -162,7 +163,7 @@ async def test_a_name_is_no_longer_than_postgres_makes_it(folder: Path) -> None:
     await refused(folder, fake_server.answering(ROLE_COLUMNS, rows, LISTING), "contents")
 
 
-@pytest.mark.parametrize("verifier", [b"SCRAM-SHA-256$" + b"9" * 900, b"SCRAM-SHA-256$4096:x", b"md5", b"plain"])
+@pytest.mark.parametrize("verifier", [b"SCRAM-SHA-256$4096:x", b"SCRAM-SHA-256$\0", b"md5", b"plain"])
 async def test_a_verifier_that_is_none_opens_nothing(folder: Path, verifier: bytes) -> None:
     async def rows(line: Line) -> None:
         await line.send(row(b"role", b"someone", b"\1", verifier, None, None, struct.pack("!q", 1)))
@@ -175,4 +176,14 @@ async def test_a_verifier_that_is_none_opens_nothing(folder: Path, verifier: byt
         fake_server.listening(folder, fake_server.answering(ROLE_COLUMNS, rows, LISTING)),
         session.opened(folder) as ours,
     ):
-        assert await read(ours) is None
+        told = await read(ours)
+        assert told is None or not secret.is_usable(told), "one that is kept is kept for the client to be told why"
+
+
+async def test_a_verifier_is_no_longer_than_our_question_cuts_it(folder: Path) -> None:
+    async def rows(line: Line) -> None:
+        await line.send(
+            row(b"role", b"someone", b"\1", b"SCRAM-SHA-256$" + b"9" * 900, None, None, struct.pack("!q", 1))
+        )
+
+    await refused(folder, fake_server.answering(ROLE_COLUMNS, rows, LISTING), "contents")

@@ -66,19 +66,35 @@ class Server:
         self.play: Play = nothing
         self.fakes: list[Fake] = []
         self.over = asyncio.Event()
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         fake = Fake(reader, writer)
         self.fakes.append(fake)
+        this = asyncio.current_task()
+        assert this is not None
+        self._serving[this] = writer
         try:
             await fake.startup()
             await self.play(fake)
             await reader.read()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
+        except asyncio.CancelledError:  # the streams of asyncio would log it
+            pass
         finally:
             self.over.set()
             writer.close()
+
+    async def close(self) -> None:
+        """No connection is left to the event loop."""
+        for _ in range(5):  # what was accepted a moment ago begins
+            await asyncio.sleep(0)
+        for task, writer in self._serving.items():
+            task.cancel()
+            await task
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     @property
     def taken(self) -> int:
@@ -117,6 +133,7 @@ async def faked() -> AsyncIterator[tuple[Doorway, Server]]:
             way.rooms[0].pools.close()
             way.siblings[0].close()
             listener.close()
+            await server.close()
 
 
 async def entered(way: Doorway, *, pooled: bool) -> Wire:

@@ -63,6 +63,9 @@ class Computes:
         await self._ask(endpoint)
         return True
 
+    async def cpu_seconds(self) -> dict[EndpointId, float]:
+        return {}
+
     async def usage(self, endpoint: EndpointId) -> Usage | None:
         await self._ask(endpoint)
         return None

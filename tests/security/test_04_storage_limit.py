@@ -215,7 +215,8 @@ async def test_wal_that_slots_hold_counts_and_is_bounded(door: Door) -> None:
     async with await door.enter(made) as session:
         row = await (await session.execute("show max_slot_wal_keep_size")).fetchone()
         assert row == ("64MB",)
-        await session.execute("select pg_create_physical_replication_slot('held', true)")
+        # As a slot of logical replication would hold it.
+        await as_superuser(door, made, "select pg_create_physical_replication_slot('held', true)")
         await session.execute("create table churned (text text)")
         churn = "select count(pg_logical_emit_message(false, '', repeat('x', 1000000))) from generate_series(1, {})"
         await session.execute(churn.format(16))
@@ -225,7 +226,7 @@ async def test_wal_that_slots_hold_counts_and_is_bounded(door: Door) -> None:
         state = await (await session.execute("select wal_status from pg_replication_slots")).fetchone()
         assert state == ("lost",)
         assert (await stored(door, made)).bytes - before < 12 * MB
-        await session.execute("select pg_drop_replication_slot('held')")
+        await as_superuser(door, made, "select pg_drop_replication_slot('held')")
 
 
 async def test_the_notification_queue_counts_and_is_bounded(door: Door, roomy: dict[str, Any]) -> None:

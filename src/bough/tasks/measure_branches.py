@@ -21,7 +21,7 @@ from bough.tasks.looks import Looks
 AT_ONCE = 4
 MOST = 200  # in one go: each is a session of its own
 RARELY = 1800.0  # seconds from one measure of a compute that does nothing to the next
-WORKED = 0.5  # seconds of processor time: a subscription or a worker writes without a client
+WORKED = 0.1  # seconds of processor time: a subscription or a worker writes without a client
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,13 @@ class TenantFileError(OSError):
         return str(self.strerror)
 
 
+class TookTooLong(TenantFileError):
+    """A copy did not end in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The branch's files cannot be used: a copy takes longer than {seconds / 3600:g} hours.")
+
+
 class TooManyNames(TenantFileError):
     """A folder or a tree has more than we go through."""
 

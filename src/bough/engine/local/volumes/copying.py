@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from stat import S_ISREG
 
+from bough import clock
 from bough.engine.local.durable import sync_filesystem_of
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_files import (
@@ -21,6 +22,7 @@ from bough.engine.local.tenant_files import (
     MOST_NAMES,
     NEW,
     READ,
+    TookTooLong,
     TooManyNames,
     check_depth,
     check_regular,
@@ -32,6 +34,7 @@ from bough.postgres.data_folder import LEFT_EMPTY, is_left_empty, is_left_out
 
 Fill = Callable[[int, int, os.stat_result], None]  # from an open file, as it was seen, into another that is empty
 
+LONGEST_SECONDS = 6 * 3600.0  # of a copy: whatever its owner does to the source meanwhile, the thread comes back
 _LARGE = 4 * 1024 * 1024  # as a segment of WAL, of which there may be many
 _PIECE = 512 * 1024
 _STRETCH = 64 * 1024 * 1024
@@ -142,6 +145,7 @@ class _Copy:
         self._gives = not owner.is_ours
         self._fill = fill
         self._names = MOST_NAMES  # that there may still be
+        self._until = clock.monotonic() + LONGEST_SECONDS
 
     def folder(self, here: int, there: int, prefix: str, depth: int) -> None:
         folders: list[str] = []
@@ -161,6 +165,8 @@ class _Copy:
                     self._link(name, here, there)
                 if self._names < 0:
                     raise TooManyNames(MOST_NAMES)
+                if clock.monotonic() > self._until:
+                    raise TookTooLong(LONGEST_SECONDS)
         for name in folders:
             self._subfolder(name, here, there, prefix, depth + 1)
 
