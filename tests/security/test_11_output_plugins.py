@@ -3,39 +3,23 @@
 REPLICATION comes with logical replication and with nothing else.
 """
 
-from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
 import asyncpg
 import pytest
 
-from bough.config import Settings, default_cache
 from bough.domain.change import MakeRole
-from bough.engine.local.installs import fetch
 from bough.engine.port import Readiness
 from bough.engine.spec import compute_settings
 from bough.postgres import output_plugins
-from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of, home_folder
+from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of
 from security.libraries import compiled
 
 LOGICAL = compute_settings(0.25, logical_replication=True)
 REPLICATE = "select array_agg(rolname::text order by rolname) from pg_roles where rolreplication and not rolsuper"
 CREATE = "select pg_create_logical_replication_slot('taken', $1)"
 COPY = "select pg_copy_logical_replication_slot('own', 'taken', true, $1)"
-
-
-@pytest.fixture(scope="module")
-def settings() -> Iterator[Settings]:
-    fetch.fetch(17, default_cache())
-    with home_folder() as made:
-        yield made
-
-
-@pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
-        yield opened
 
 
 @pytest.fixture

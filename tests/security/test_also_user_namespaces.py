@@ -6,33 +6,17 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from bough.config import Settings, default_cache
-from bough.engine.local.installs import fetch
 from bough.engine.local.isolation import seccomp
 from bough.engine.local.isolation.seccomp import MACHINES, REFUSED
-from engine.homes import Compute, Home, home_folder
+from engine.homes import Compute, Home
 from engine.intruder import Intruder
 from requires import require_root
 
 NEW_USER, NEW_TIME, THREAD = 0x10000000, 0x80, 0x50F00  # flags of clone(2); the last are those of a thread
-
-
-@pytest.fixture(scope="module")
-def settings() -> Iterator[Settings]:
-    fetch.fetch(17, default_cache())
-    with home_folder() as made:
-        yield made
-
-
-@pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
-        yield opened
 
 
 @pytest.fixture

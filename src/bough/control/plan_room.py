@@ -53,8 +53,7 @@ async def _sharing(rows: Rows, organization: Organization) -> list[OrganizationI
     await rows.organizations.lock(organization.id)
     if organization.created_by is None:
         return [organization.id]
-    await rows.users.lock(
-        organization.created_by
-    )  # always after the organization: two who wait never wait for each other
+    # Always after the organization, so that two who wait never wait for each other.
+    await rows.users.lock(organization.created_by)
     created = await rows.organizations.created_by(organization.created_by)
     return [one.id for one in created if one.plan == organization.plan]
