@@ -208,7 +208,8 @@ async def kill(pid: int) -> None:
 
 
 def _wait_for(pidfd: int) -> None:
-    os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+    with suppress(ChildProcessError):  # the engine was told of its end before us
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
 
 
 async def kill_postmaster_of(backend: int) -> None:

@@ -136,9 +136,8 @@ async def test_a_base_that_a_wrong_clock_made_look_earlier_is_passed_over(
 def held_up(monkeypatch: pytest.MonkeyPatch, open_folder: Path) -> Iterator[Path]:
     """Servers that recover wait until this file is there."""
     gate, command = open_folder / "go", recovery.restore_command
-    monkeypatch.setattr(
-        recovery, "restore_command", lambda spool: f"until test -e {gate}; do sleep 0.02; done; {command(spool)}"
-    )
+    waits = f"until test -e {gate} || ! test -d {open_folder}; do sleep 0.02; done"  # the folder goes with the test
+    monkeypatch.setattr(recovery, "restore_command", lambda spool: f"{waits}; {command(spool)}")
     yield gate
     gate.touch()
 
