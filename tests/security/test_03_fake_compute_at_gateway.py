@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import world
-from bough.gateway import backend
+from bough.gateway import backend, cancel
 from bough.gateway.plane import Address
 from bough.gateway.pooling import replies, reported
 from bough.gateway.wire import messages
@@ -18,6 +18,7 @@ from gateway import doorway as doorways
 from gateway.auth.client import stored
 from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
 from gateway.planes import access
+from security.fake_server import accepted
 from security.logins import begun
 
 ENDLESS = 64 * 1024 * 1024  # bytes that a test would send before it gives up
@@ -26,6 +27,7 @@ NOTICE = Message(messages.NOTICE, b"SNOTICE\0MSo it goes on.\0\0").encoded()
 READY = messages.READY_HEAD + b"I"
 KEY = messages.backend_key(1, b"1234")
 GREETING = messages.AUTHENTICATION_OK + messages.parameter_status("server_version", "17") + KEY + READY
+CANCEL = messages.cancel(1, b"1234")[4:8]  # in the place of a version
 HUGE_ROW = b"D" + (1 << 30).to_bytes(4)
 
 Play = Callable[["Fake"], Awaitable[None]]
@@ -52,9 +54,9 @@ class Fake:
             number += 100
             await self.send(batch)
 
-    async def startup(self) -> None:
+    async def startup(self) -> bytes:
         length = int.from_bytes(await self.reader.readexactly(4))
-        await self.reader.readexactly(length - 4)
+        return await self.reader.readexactly(length - 4)
 
     async def query(self) -> bytes:
         head = await self.reader.readexactly(5)
@@ -75,9 +77,9 @@ class Server:
         assert this is not None
         self._serving[this] = writer
         try:
-            await fake.startup()
-            await self.play(fake)
-            await reader.read()
+            if (await fake.startup())[:4] != CANCEL:
+                await self.play(fake)
+                await reader.read()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         except asyncio.CancelledError:  # the streams of asyncio would log it
@@ -88,8 +90,6 @@ class Server:
 
     async def close(self) -> None:
         """No connection is left to the event loop."""
-        for _ in range(5):  # what was accepted a moment ago begins
-            await asyncio.sleep(0)
         for task, writer in self._serving.items():
             task.cancel()
             await task
@@ -132,6 +132,8 @@ async def faked() -> AsyncIterator[tuple[Doorway, Server]]:
             await way.servers[0].stop(1)
             way.rooms[0].pools.close()
             way.siblings[0].close()
+            await asyncio.gather(*cancel._firing)
+            await accepted()
             listener.close()
             await server.close()
 
@@ -156,8 +158,16 @@ async def endless_message(fake: Fake) -> None:
     await fake.flood(lambda _: b"x" * 100)
 
 
+async def no_key(fake: Fake) -> None:
+    await fake.send(messages.AUTHENTICATION_OK + READY)
+
+
+async def short_key(fake: Fake) -> None:
+    await fake.send(messages.AUTHENTICATION_OK + messages.backend_key(1, b"123") + READY)
+
+
 @pytest.mark.parametrize("pooled", [False, True])
-@pytest.mark.parametrize("play", [endless_notices, endless_parameters, endless_message])
+@pytest.mark.parametrize("play", [no_key, short_key, endless_notices, endless_parameters, endless_message])
 async def test_what_comes_before_the_session_is_bounded(play: Play, pooled: bool) -> None:
     async with faked() as (way, server):
         server.play = play

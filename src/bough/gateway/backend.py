@@ -85,18 +85,22 @@ async def _logged_in(address: Address, target: Target) -> Backend:
             async with asyncio.timeout(GREETING_SECONDS):
                 await line.send(messages.startup(parameters))
                 said, rest = await _greeting(line)
+            return _backend(line.channel, address, said, rest)
         except (Ended, Lost) as error:
             raise NotNow from error
         except TimeoutError as error:
             raise Unavailable("The compute takes too long to let somebody in; try again.") from error
         except Malformed as error:
             raise Unavailable(f"The compute does not greet as Postgres does: {error}.") from error
+
+
+def _backend(channel: PlainChannel, address: Address, said: list[Message], rest: bytes) -> Backend:
     at = next((i for i, message in enumerate(said) if message.type == messages.BACKEND_KEY), None)
     if at is None:
-        raise Unavailable("The compute gave no cancel key.")
+        raise Malformed("it gave no cancel key")
     process, key = messages.parse_backend_key(said[at].body)
     return Backend(
-        channel=line.channel,
+        channel=channel,
         address=address,
         process=process,
         key=key,

@@ -94,5 +94,8 @@ async def send(backend: Backend) -> None:
     """Comes back when Postgres has sent its signal."""
     with suppress(NotNow, PlatformError, Ended, Lost, TimeoutError):
         async with asyncio.timeout(_SECONDS), dialled(backend.address) as line:
-            await line.send(messages.cancel(backend.process, backend.key))
-            await line.exactly(1)  # never comes: Postgres closes when the signal is sent
+            try:
+                await line.send(messages.cancel(backend.process, backend.key))
+                await line.exactly(1)  # never comes: Postgres closes when the signal is sent
+            finally:
+                line.channel.close()
