@@ -132,6 +132,7 @@ async def test_a_spare_has_no_archive_and_the_branch_that_takes_it_does() -> Non
         await first.engine.close()
         async with WarmHome.opened(settings) as home:
             again = home.found(compute)
+            await home.spares(1)  # one that is being made has a user id before it has a volume
             assert "\n".join(Machine(settings).disorder()) == ""
             assert await again.run() is Readiness.READY
             await is_archived(again, await switch(again))
