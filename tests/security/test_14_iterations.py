@@ -85,6 +85,17 @@ async def test_one_endpoint_has_one_check_at_a_time_and_leaves_room_for_others(
     assert len(slow) == len(waiting)
 
 
+async def test_an_endpoint_pauses_for_three_times_as_long_as_a_check_took(
+    doorway: Doorway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(password_checks, "_timed", lambda *_: (True, 1000.0))
+    await (await typed(doorway, ENDPOINT)).until(messages.READY)
+    turn = doorway.rooms[0].login._checks._turns[ENDPOINT]
+    assert turn.lock.locked()
+    assert turn.pause == 3000.0
+    await (await typed(doorway, OTHER)).until(messages.READY)
+
+
 async def test_an_endpoint_is_forgotten_when_nobody_waits_for_it(doorway: Doorway) -> None:
     await (await typed(doorway, ENDPOINT)).until(messages.READY)
     checks = doorway.rooms[0].login._checks
