@@ -24,7 +24,15 @@ from world import API, Platform, PostgresServer
 
 LIMIT = 20
 PAGE = 500  # rows that are read in one go
-MAKE = "do $$ begin for n in 1..{} loop execute pg_catalog.format('create role r%s login', n); end loop; end $$"
+# A role that is made is locked until its transaction ends, and a server has room for some thousand locks.
+MAKE = """
+    do $$ begin
+        for n in 1..{} loop
+            execute pg_catalog.format('create role r%s login', n);
+            if n % 1000 = 0 then commit; end if;
+        end loop;
+    end $$
+"""
 PASSWORD = "alter role {} password 'a password of some length'"
 
 

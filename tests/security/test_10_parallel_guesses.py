@@ -7,6 +7,7 @@ import pytest
 
 import world
 from bough.gateway.limits import FAILURES_OF_CLIENT
+from bough.gateway.newcomers import NEWCOMERS_OF_CLIENT
 from gateway import doorway as doorways
 from gateway.doorway import ENDPOINT, PASSWORD, Doorway
 from security.logins import HELD_UP, RIGHT, WRONG, Parked, logged_in, make_quick, parked
@@ -25,7 +26,7 @@ async def many_parked(doorway: Doorway, count: int, password: str) -> list[Parke
 
 
 async def test_no_more_than_the_limit_are_judged(doorway: Doorway, long: bool) -> None:
-    waiting = await many_parked(doorway, 1000 if long else FAILURES_OF_CLIENT + 20, "wrong")
+    waiting = await many_parked(doorway, NEWCOMERS_OF_CLIENT - 1 if long else FAILURES_OF_CLIENT + 20, "wrong")
     right = await many_parked(doorway, 1, PASSWORD)
     assert len(right) == 1
     outcomes = Counter([await each.answer() for each in waiting])

@@ -22,7 +22,7 @@ from bough.tasks.fairness import in_turn
 from bough.tasks.history_alarm import HistoryAlarm
 
 AT_ONCE = 3
-MOST = 30  # looks that are begun before it is found out again who is due
+MOST = 30  # looks that are under way at a time; others that became due meanwhile get their turn between them
 REST, LONGEST_REST = 9.0, 1.0  # after a look: so many times as long as it took, and seconds at most
 ALL_EVERY = 60.0  # seconds from one look at which lineages there are to the next
 SOON, RARELY = 300.0, 3600.0  # seconds until a lineage that nobody writes is looked at again: at first, and at last
@@ -56,9 +56,12 @@ class KeepHistory:
     async def run(self) -> str:
         """Ends when nobody is due. While one takes long the others get their turn."""
         under_way: dict[VolumeId, asyncio.Task[None]] = {}
+        found_at, loop = float("-inf"), asyncio.get_running_loop()
         async with asyncio.TaskGroup() as looks:
             while True:
-                await self._find_due()
+                if loop.time() - found_at >= self.every:
+                    await self._find_due()
+                    found_at = loop.time()
                 for lineage in self._next(under_way):
                     under_way[lineage.volume_id] = looks.create_task(self._look(lineage))
                 if not under_way:
