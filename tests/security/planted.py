@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from engine.intruder import interpreter
 
@@ -42,7 +43,8 @@ def link(path: Path, aim: Path, uid: int) -> None:
 
 def as_tenant(uid: int, script: str, *arguments: object) -> None:
     command = ["/bin/sh", "-c", script, "sh", *map(str, arguments)]
-    subprocess.run(command, user=uid, group=uid, extra_groups=[], check=True, capture_output=True, cwd="/")
+    identity: dict[str, Any] = {} if uid == os.geteuid() else {"user": uid, "group": uid, "extra_groups": []}
+    subprocess.run(command, **identity, check=True, capture_output=True, cwd="/")
 
 
 @contextmanager
