@@ -25,16 +25,17 @@ os.execv(sys.executable, [sys.executable, "-m", "bough.cli.main", *sys.argv[1:]]
 
 
 def computes(bough: Program) -> set[int]:
-    """The postmasters on this home's volumes."""
-    found = set()
+    """The postmasters on this home's volumes. What one has just forked has its command line for a moment."""
+    parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
         if arguments[1:2] == [b"-D"] and arguments[2].startswith(os.fsencode(bough.home / "volumes")):
-            found.add(int(entry.name))
-    return found
+            parents[int(entry.name)] = parent
+    return {pid for pid, parent in parents.items() if parent not in parents}
 
 
 @pytest.fixture
