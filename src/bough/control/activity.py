@@ -107,6 +107,10 @@ class Activity:
         """What is stored in these is to be measured."""
         self._unmeasured.update(endpoints)
 
+    @property
+    def has_unmeasured(self) -> bool:
+        return bool(self._unmeasured)
+
     def take_unmeasured(self) -> set[EndpointId]:
         """Endpoints that were in use since it was measured last what is stored in them."""
         unmeasured, self._unmeasured = self._unmeasured, set()

@@ -9,17 +9,18 @@ from bough.store.store import Store
 
 
 class CountActive:
-    every = 5.0
+    every = 10.0
 
     def __init__(self, store: Store, engine: Engine) -> None:
         self._store = store
         self._engine = engine
 
     async def run(self) -> str:
-        async with self._store.read() as rows:
-            if not await rows.usage.running():
-                return ""
         seen = await self._engine.observe()
+        if not seen.running:
+            async with self._store.read() as rows:
+                if not await rows.usage.running():
+                    return ""
         async with self._store.transaction(lasting=False) as rows:
             counted = await rows.usage.running()
             await rows.usage.count(counted, clock.now(), running=seen.running, sizes=seen.sizes)

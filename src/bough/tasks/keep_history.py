@@ -25,7 +25,7 @@ AT_ONCE = 3
 MOST = 30  # looks that are under way at a time; others that became due meanwhile get their turn between them
 REST, LONGEST_REST = 9.0, 1.0  # after a look: so many times as long as it took, and seconds at most
 ALL_EVERY = 60.0  # seconds from one look at which lineages there are to the next
-SOON, RARELY = 300.0, 3600.0  # seconds until a lineage that nobody writes is looked at again: at first, and at last
+SOON, RARELY = 1800.0, 3600.0  # seconds until a lineage that nobody writes is looked at again: at first, and later
 IN_TROUBLE = 60.0  # the same of one in trouble, or whose compute has WAL to archive: it may become one
 
 

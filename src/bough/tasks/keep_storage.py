@@ -88,8 +88,10 @@ class KeepStorage:
         if self._looks.are_under_way:  # one takes long: what follows the looks does not wait for it
             await self._keep_full()
         async with self._store.read() as rows:
-            active = await rows.endpoints.active_projects()
             full = {held.writer_id for held in await rows.allowances.full() if held.writer_id}
+            if not (full or self._is_new or self._activity.has_unmeasured):
+                return []  # nobody uses anything, however many run
+            active = await rows.endpoints.active_projects()
         used = set(active) if self._is_new else self._activity.take_unmeasured() & active.keys()
         now = clock.monotonic()
         used |= {each for each in active.keys() & full if self._is_stale(each, now)}
