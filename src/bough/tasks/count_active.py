@@ -1,4 +1,4 @@
-"""The time that computes run, and their size, is counted every few seconds, so that a crash loses no more than that.
+"""The time that computes run, and their size, is counted every ten seconds, so that a crash loses no more than that.
 
 While control is away computes run on; what they ran meanwhile is counted when it is back.
 """
