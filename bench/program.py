@@ -122,7 +122,9 @@ class Program:
         return self._state(client)[1:] == (0, spares)
 
     def _state(self, client: httpx2.Client) -> tuple[float, float, float]:
-        lines = client.get(f"http://127.0.0.1:{self.port}/metrics").raise_for_status().text.splitlines()
+        headers = {"Authorization": f"Bearer {self.key}"}
+        answer = client.get(f"http://127.0.0.1:{self.port}/metrics", headers=headers)
+        lines = answer.raise_for_status().text.splitlines()
         known = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         names = (
             'bough_state{thing="computes_running"}',
