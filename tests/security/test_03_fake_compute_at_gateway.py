@@ -14,6 +14,7 @@ from bough.gateway.plane import Address
 from bough.gateway.pooling import replies, reported
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
+from bough.gateway.wire.messages import Trouble
 from gateway import doorway as doorways
 from gateway.auth.client import stored
 from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
@@ -284,3 +285,23 @@ async def test_nonsense_ends_one_server_connection_and_nothing_else(nonsense: by
         await wire.reader.read()
         again = await session(way, server, nothing)
         assert not again.reader.at_eof()
+
+
+async def test_a_server_connection_that_says_it_ends_is_closed_before_anybody_gets_it() -> None:
+    """Postgres says so some time before it closes; whoever got it in between would lose what it asked."""
+
+    async def then(fake: Fake) -> None:
+        await fake.send(READY)
+        await asyncio.sleep(0.05)  # until nobody has it
+        await fake.send(Trouble(code="57P01", message="terminating connection").encoded())
+
+    async with faked() as (way, server):
+        wire = await session(way, server, then)
+        await wire.until(messages.READY)
+        async with asyncio.timeout(10):
+            await server.over.wait()
+        server.over.clear()
+        server.play = lambda fake: answered(fake, lambda fake: fake.send(READY))
+        wire.say(b"Q", b"select 1\0")
+        await wire.until(messages.READY)
+        assert len(server.fakes) == 2

@@ -163,6 +163,8 @@ class Member(Link):
             return self._ended(is_unread=False)
         out = self._walked(count)
         client = self.client
+        if client is None and self.replies.last_words:
+            self.close()  # Postgres ends it, and nobody must get it before the connection is closed
         if client is None or self.is_closed:
             return None
         ledger = self.ledger
