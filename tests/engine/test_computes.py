@@ -11,9 +11,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.engine.local.computes import computes, postmaster, process
+from bough.engine.local.computes import computes, postmaster, process, session
 from bough.engine.local.computes.compute_log import MARK
 from bough.engine.local.computes.postmaster import READY, PidFile
+from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
 from bough.ids import EndpointId, VolumeId
@@ -22,6 +23,7 @@ from bough.postgres.secret import scram_verifier
 from engine.homes import DATABASE, ROLE, VERIFIER, Compute, Home, branch_of
 from requires import require
 
+DIARY, NOTES = (DatabaseSpec(name=name, owner="writer") for name in ("diary", "notes"))
 ODD_NAMES = [
     ('say "hi"', "it's"),
     ("größe", "数据库"),
@@ -59,6 +61,31 @@ async def test_any_legal_name_works(home: Home, role: str, database: str) -> Non
     assert await compute.value(owner, role, database) == role
     present = await compute.value("select array_agg(datname::text) from pg_database", role, database)
     assert sorted(present) == sorted(["postgres", "template0", "template1", database])
+
+
+@pytest.mark.parametrize("cut_off", ["alter database", "the note"])
+async def test_roles_and_databases_that_a_crash_left_half_made_are_finished(
+    home: Home, monkeypatch: pytest.MonkeyPatch, cut_off: str
+) -> None:
+    say = session.Session._execute
+
+    async def crash(*_: object) -> None:
+        raise EngineError("as if control died here", transient=False)
+
+    async def said(ours: session.Session, statement: str) -> None:
+        await (crash() if statement.startswith(cut_off) else say(ours, statement))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session.Session, "_execute", said)
+        if cut_off == "the note":
+            patched.setattr(VolumeFolder, "write_applied", lambda *_: asyncio.run(crash()))
+        with pytest.raises(EngineError, match="died here"):
+            await home.compute(roles=(RoleSpec(name="writer", verifier=VERIFIER),), databases=(DIARY, NOTES))
+    [compute] = home.computes
+    assert await compute.run() is Readiness.READY
+    assert await verifier(compute, "writer") == VERIFIER
+    owner = "select pg_get_userbyid(datdba) from pg_database where datname = current_database()"
+    assert [await compute.value(owner, "writer", name) for name in ("diary", "notes")] == ["writer", "writer"]
 
 
 async def test_any_legal_name_works_on_an_older_version(home: Home) -> None:

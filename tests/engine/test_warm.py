@@ -16,6 +16,7 @@ from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
+from bough.postgres import conf
 from engine.homes import VERIFIER, branch_of, home_on, is_process, kill
 from engine.warm_homes import SHAPE, WarmHome
 from world import furnish
@@ -58,6 +59,20 @@ async def test_names_and_passwords_are_those_of_the_project(home: WarmHome) -> N
     assert verifier == VERIFIER
     names = await compute.value("select array_agg(rolname::text) from pg_roles", "bough_admin", "postgres")
     assert "neondb_owner" not in names
+
+
+async def test_spares_are_made_for_the_plan_of_whoever_took_the_last_one(home: WarmHome) -> None:
+    """So that the next one like it need not be told its limits."""
+    for megabytes, is_as_made in ((200, False), (200, True), (300, False)):
+        [spare] = await home.spares(1)
+        limits = f"{megabytes // 2 * 1024}kB"
+        written = (home.settings.home / "volumes" / spare / "conf" / conf.LIMITS_FILE).read_text()
+        assert (limits in written) is is_as_made
+        compute = await home.project(storage_bytes=megabytes * 2**20)
+        assert await compute.run() is Readiness.READY
+        assert compute.pid == home.pid_of(spare)
+        while await compute.value("show temp_file_limit") != f"{megabytes // 2}MB":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize(

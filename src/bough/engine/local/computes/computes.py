@@ -166,7 +166,7 @@ class Computes:
             return False
         await unbroken(lambda: self._write_files(spec.volume_id, launch, wished, cu))
         if replace(run, limits=wished.limits) == fitting:
-            # A new project takes a spare, which has no plan yet: to wait for a reload would slow its first query.
+            # A new project takes a spare that was made for another plan: to wait would slow its first query.
             live.signal(signal.SIGHUP)
             await asyncio.to_thread(self._runs.put, fitting)
             return False

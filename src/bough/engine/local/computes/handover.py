@@ -38,6 +38,7 @@ class Handover:
         self._folders = folders
         self._volumes = volumes
         self._runs = runs
+        self.storage_bytes: int | None = None  # by the plan of whoever took a spare last; the next are made for it
 
     def give_volume(self, name: str, spec: BranchSpec, record: VolumeRecord) -> None:
         """The spare's volume becomes the branch's: the rename is the moment it does."""
@@ -60,6 +61,7 @@ class Handover:
         run = self._runs.get(spare)
         if run is None:
             return False
+        self.storage_bytes = spec.storage_bytes
         if self._runs.get(spec.endpoint_id) is None:
             sockets = self._folders.sockets
             _move(self._folders.log(spare), self._folders.log(spec.endpoint_id))

@@ -83,6 +83,12 @@ _WAITING_SETTINGS = """
 """
 # In one question: a new project waits for each.
 _CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.ANY_HAS_IT}"
+_NOT_AS_IN_TEMPLATE = (
+    asyncpg.DuplicateObjectError,
+    asyncpg.UndefinedObjectError,
+    asyncpg.DuplicateDatabaseError,
+    asyncpg.InvalidCatalogNameError,
+)
 _NOW = f"({roles.NOW}) union all ({databases.NOW}) order by 1, 2"
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
@@ -125,15 +131,23 @@ class Session:
 
         True when there was a role of tenants with the attribute REPLICATION.
         """
-        role_names = [*verifiers, SPARE_ROLE]
-        database_names = [*(database.name for database in wished_databases), SPARE_DATABASE]
-        present, names, replicates = _contents(await self.rows(_CONTENTS, role_names, database_names))
-        plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
-        if plan:
-            await self._execute(";\n".join(plan))
         owners = {database.name: database.owner for database in wished_databases}
-        for statement in databases.plan(owners, names, spare=SPARE_DATABASE if fresh else None):
-            await self._execute(statement)
+
+        async def bring(present: Mapping[str, str | None], names: list[str]) -> None:
+            plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
+            if plan:
+                await self._execute(";\n".join(plan))
+            for statement in databases.plan(owners, names, spare=SPARE_DATABASE if fresh else None):
+                await self._execute(statement)
+
+        if fresh:
+            # To ask first would slow a new project's first query. What is otherwise there is left of an earlier try.
+            with suppress(*_NOT_AS_IN_TEMPLATE):
+                await bring({SPARE_ROLE: None}, [SPARE_DATABASE])
+                return False
+        asked = [*verifiers, SPARE_ROLE], [*owners, SPARE_DATABASE]
+        present, names, replicates = _contents(await self.rows(_CONTENTS, *asked))
+        await bring(present, names)
         return replicates
 
     async def reload(self) -> bool:

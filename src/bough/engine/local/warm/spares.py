@@ -5,6 +5,7 @@ While it waits, a spare is a project, a branch and an endpoint of one name, whic
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bough.engine.local.branches import Branches
 from bough.engine.local.computes import session
@@ -34,7 +35,7 @@ class Spares:
     async def make(self, install: Install, settings: Mapping[str, str], cu: float) -> str:
         """The name of a new one that accepts connections."""
         name = new_name()
-        spec = _spec(name, install, settings, cu)
+        spec = replace(_spec(name, install, settings, cu), storage_bytes=self._living.handover.storage_bytes)
         try:
             await self._branches.make(
                 BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=install.id), install
