@@ -10,7 +10,7 @@ from api.callers import Caller
 from bough.domain.pooler import HONOURED
 
 BOUNDED = settings(
-    max_examples=settings().max_examples // 4,
+    max_examples=max(20, settings().max_examples // 4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

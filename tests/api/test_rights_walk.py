@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from api.front import Front
 from api.rights_walk import ON_ORGANIZATIONS, ON_PROJECTS, ORGANIZATIONS, PEOPLE, PROJECTS, ROLES, Walk
 
-EVERYDAY = 100  # examples that hypothesis tries in the everyday tier
+EVERYDAY = 40  # examples that hypothesis tries in the everyday tier
 WALKS = 5 if settings().max_examples == EVERYDAY else settings().max_examples // 10
 people = st.sampled_from(PEOPLE)
 actors = st.sampled_from(("", "", "", *PEOPLE))  # mostly somebody who may

@@ -20,7 +20,7 @@ HEAVY = ("pydantic", "fastapi", "sqlalchemy", "structlog", "asyncio", "rich", "b
 
 @pytest.mark.parametrize("command", ["", *EVERY])
 def test_help_is_as_written(bough: Program, command: str) -> None:
-    done = bough.anew(*command.split(), "--help")
+    done = bough.run(*command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     file = GOLDEN / f"{command.replace(' ', '-') or 'bough'}.txt"
     if os.environ.get("WRITE_GOLDEN"):

@@ -206,11 +206,11 @@ def test_what_is_out_of_range_the_server_refuses(server: Server, long: bool) -> 
         kind = setting.kind
         texts = [some_text(kind, dice) for _ in range(60)] if isinstance(kind, Number) else []
         outside = [text for text in texts if is_outside(kind, text)]
-        for text in outside[: 2 if long else 1]:
+        for text in outside[: 2 if long else dice.randrange(2)]:
             done = server.takes({name: text})
             assert done.returncode != 0, f"{name} = {text!r} gives {done.stdout}"
             tried += 1
-    assert tried > (60 if long else 30)
+    assert tried > (60 if long else 15)
 
 
 def is_outside(kind: Kind, text: str) -> bool:

@@ -100,21 +100,14 @@ def crashes_of(home: Path, operation_id: str) -> int:
     return int(count)
 
 
-def hasten(home: Path, operation_id: str) -> None:
-    """As if it had killed control some times before: each takes a restart of the platform."""
-    with closing(sqlite3.connect(home / "store.db", timeout=30)) as store, store:
-        store.execute("update operations set crashes = ? where id = ?", (crashes.LIMIT - 2, operation_id))
-
-
-def test_a_step_that_kills_control_is_set_aside_and_others_go_on(program: Program, owner: Owner, long: bool) -> None:
+@pytest.mark.long
+def test_a_step_that_kills_control_is_set_aside_and_others_go_on(program: Program, owner: Owner) -> None:
     poisoned = owner.project()
     assert owner.until_ended(poisoned) == "finished"
     endpoint = poisoned["endpoints"][0]["id"]
     file = Path(program.variables[poison.VARIABLE])
     file.write_text(endpoint)
     stop = owner.call("POST", f"projects/{poisoned['project']['id']}/endpoints/{endpoint}/suspend").json()
-    if not long:
-        hasten(program.home, stop["operations"][-1]["id"])
     innocent = [owner.project() for _ in range(2)]  # begun while control dies
     assert [owner.until_ended(made) for made in innocent] == ["finished", "finished"]
 
