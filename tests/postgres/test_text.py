@@ -77,9 +77,11 @@ def test_a_verifier_proves_its_password() -> None:
 def test_roles_are_planned_from_what_is_there() -> None:
     fresh = {"neondb_owner": None, "bough_admin": None}
     assert roles.plan({"neondb_owner": "v"}, fresh, spare="neondb_owner", major=17) == [
-        "alter role \"neondb_owner\" password 'v'"
+        'alter role "neondb_owner" noreplication',
+        "alter role \"neondb_owner\" password 'v'",
     ]
     assert roles.plan({"app": "v"}, fresh, spare="neondb_owner", major=17) == [
+        'alter role "neondb_owner" noreplication',
         'alter role "neondb_owner" rename to "app"',
         "alter role \"app\" password 'v'",
     ]

@@ -287,13 +287,15 @@ async def test_nonsense_ends_one_server_connection_and_nothing_else(nonsense: by
         assert not again.reader.at_eof()
 
 
-async def test_a_server_connection_that_says_it_ends_is_closed_before_anybody_gets_it() -> None:
-    """Postgres says so some time before it closes; whoever got it in between would lose what it asked."""
+@pytest.mark.parametrize("pause", [0, 0.05])
+async def test_a_server_connection_that_says_it_ends_is_closed_before_anybody_gets_it(pause: float) -> None:
+    """With the last answer, or when nobody has it. Postgres closes it some time later."""
 
     async def then(fake: Fake) -> None:
-        await fake.send(READY)
-        await asyncio.sleep(0.05)  # until nobody has it
-        await fake.send(Trouble(code="57P01", message="terminating connection").encoded())
+        ends = Trouble(code="57P01", message="terminating connection").encoded()
+        await fake.send(READY if pause else READY + ends)
+        await asyncio.sleep(pause)
+        await fake.send(ends if pause else b"")
 
     async with faked() as (way, server):
         wire = await session(way, server, then)

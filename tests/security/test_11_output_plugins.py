@@ -11,9 +11,9 @@ import pytest
 
 from bough.domain.change import MakeRole
 from bough.engine.port import Readiness
-from bough.engine.spec import compute_settings
-from bough.postgres import output_plugins
-from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of
+from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
+from bough.postgres import ADMIN, MAINTENANCE_DATABASE, output_plugins, template
+from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of, home_folder
 from security.libraries import compiled
 
 LOGICAL = compute_settings(0.25, logical_replication=True)
@@ -127,6 +127,24 @@ async def test_roles_of_the_last_version_lose_it(home: Home) -> None:
     await compute.suspend()
     assert await compute.run() is Readiness.READY
     assert await compute.value(REPLICATE) is None
+
+
+async def test_a_new_project_from_a_template_of_the_last_version_does_not_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    statements = template.statements
+    with home_folder(storage="plain") as settings:
+        with monkeypatch.context() as before:
+            before.setattr(template, "statements", lambda major: [*statements(major), f"alter role {ROLE} replication"])
+            async with Home.opened(settings):
+                pass
+        async with Home.opened(settings) as home:
+            other = RoleSpec(name="writer", verifier=VERIFIER)
+            diary = DatabaseSpec(name="diary", owner="writer")
+            for compute in (await home.compute(), await home.compute(roles=(other,), databases=(diary,))):
+                assert await compute.value(REPLICATE, ADMIN, MAINTENANCE_DATABASE) is None
+            publisher = await home.compute(settings=LOGICAL)
+            assert await publisher.value(REPLICATE, ADMIN, MAINTENANCE_DATABASE) == [ROLE]
 
 
 async def test_databases_of_the_last_version_are_limited_and_stay_open_or_closed(home: Home) -> None:

@@ -153,8 +153,11 @@ def plan(wished: Mapping[str, str], present: Mapping[str, str | None], *, spare:
     """Statements from the present roles to the wished ones (name → verifier).
 
     `spare` is the template's own role in a volume that nobody has used: the first missing role takes it over.
+    Templates that an earlier version made gave it REPLICATION.
     """
     statements: list[str] = []
+    if spare is not None and spare in present:
+        statements.append(f"alter role {identifier(spare)} noreplication")
     if spare in wished or spare not in present:
         spare = None
     for name, verifier in wished.items():

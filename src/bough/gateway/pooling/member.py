@@ -81,6 +81,11 @@ class Member(Link):
     def is_quiet_in_transaction(self) -> bool:
         return self.client is not None and self.ledger.status != IDLE and not self.ledger.expected
 
+    @property
+    def is_ending(self) -> bool:
+        """Postgres has said so. It closes the connection only later; whoever got it meanwhile would lose its words."""
+        return bool(self.replies.last_words)
+
     # Lending.
 
     def may_pass_to(self, client: Borrower) -> bool:
@@ -163,8 +168,8 @@ class Member(Link):
             return self._ended(is_unread=False)
         out = self._walked(count)
         client = self.client
-        if client is None and self.replies.last_words:
-            self.close()  # Postgres ends it, and nobody must get it before the connection is closed
+        if client is None and self.is_ending:
+            self.close()
         if client is None or self.is_closed:
             return None
         ledger = self.ledger

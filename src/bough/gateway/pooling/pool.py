@@ -147,7 +147,7 @@ class Pool:
         if member.is_closed:
             return
         now = self._loop.time()
-        if member.is_retired or member.ledger.is_spoiled:
+        if member.is_retired or member.is_ending or member.ledger.is_spoiled:
             member.close()
         elif self.waiting and not member.may_pass_to(self.waiting[0]):
             member.close()  # another is opened in its place

@@ -10,7 +10,7 @@ says is checked (`answers`).
 import asyncio
 import secrets
 import traceback
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,6 +56,15 @@ logger = log.get(room="engine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """What a server has of the roles and databases that it was asked for."""
+
+    roles: Mapping[str, str | None]  # name → verifier
+    databases: Collection[str]
+    replicates: bool  # some role of tenants has the attribute REPLICATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a session may take of us."""
 
@@ -83,6 +92,8 @@ _WAITING_SETTINGS = """
 """
 # In one question: a new project waits for each.
 _CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.ANY_HAS_IT}"
+# Where the template's role could replicate, taking it over ends that.
+_TEMPLATE = Present(roles={SPARE_ROLE: None}, databases=[SPARE_DATABASE], replicates=False)
 _NOT_AS_IN_TEMPLATE = (
     asyncpg.DuplicateObjectError,
     asyncpg.UndefinedObjectError,
@@ -132,23 +143,24 @@ class Session:
         True when there was a role of tenants with the attribute REPLICATION.
         """
         owners = {database.name: database.owner for database in wished_databases}
-
-        async def bring(present: Mapping[str, str | None], names: list[str]) -> None:
-            plan = roles.plan(verifiers, present, spare=SPARE_ROLE if fresh else None, major=major)
-            if plan:
-                await self._execute(";\n".join(plan))
-            for statement in databases.plan(owners, names, spare=SPARE_DATABASE if fresh else None):
-                await self._execute(statement)
-
         if fresh:
-            # To ask first would slow a new project's first query. What is otherwise there is left of an earlier try.
+            # To look first would slow a new project's first query. If an earlier try was cut off, a statement fails.
             with suppress(*_NOT_AS_IN_TEMPLATE):
-                await bring({SPARE_ROLE: None}, [SPARE_DATABASE])
-                return False
+                await self._add_missing(verifiers, owners, _TEMPLATE, major=major, fresh=True)
+                return _TEMPLATE.replicates
         asked = [*verifiers, SPARE_ROLE], [*owners, SPARE_DATABASE]
-        present, names, replicates = _contents(await self.rows(_CONTENTS, *asked))
-        await bring(present, names)
-        return replicates
+        present = _present(await self.rows(_CONTENTS, *asked))
+        await self._add_missing(verifiers, owners, present, major=major, fresh=fresh)
+        return present.replicates
+
+    async def _add_missing(
+        self, verifiers: Mapping[str, str], owners: Mapping[str, str], present: Present, *, major: int, fresh: bool
+    ) -> None:
+        plan = roles.plan(verifiers, present.roles, spare=SPARE_ROLE if fresh else None, major=major)
+        if plan:
+            await self._execute(";\n".join(plan))
+        for statement in databases.plan(owners, present.databases, spare=SPARE_DATABASE if fresh else None):
+            await self._execute(statement)
 
     async def reload(self) -> bool:
         """Take over changed files; True when some setting waits for a restart."""
@@ -241,15 +253,14 @@ class Session:
             return await understood(asked)
 
 
-def _contents(rows: list[tuple[str, bytes, str | None]]) -> tuple[dict[str, str | None], list[str], bool]:
-    """The roles with their verifiers, the databases, and whether some role may replicate.
-
-    Names of another encoding are nobody's wish.
-    """
+def _present(rows: list[tuple[str, bytes, str | None]]) -> Present:
+    """Names of another encoding are nobody's wish."""
     named = [(of, name.decode(errors="replace"), verifier) for of, name, verifier in rows]
-    kinds = {kind: [(name, verifier) for of, name, verifier in named if of == kind] for kind in ("role", "database")}
-    replicates = any(of == "replicates" for of, _, _ in named)
-    return dict(kinds["role"]), [name for name, _ in kinds["database"]], replicates
+    return Present(
+        roles={name: verifier for of, name, verifier in named if of == "role"},
+        databases=[name for of, name, _ in named if of == "database"],
+        replicates=any(of == "replicates" for of, _, _ in named),
+    )
 
 
 @asynccontextmanager
