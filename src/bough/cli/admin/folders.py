@@ -92,7 +92,7 @@ def _cloning(settings: Settings, folder: Path) -> Finding:
     if is_btrfs(folder) and Folders(settings).wal is None:
         sentence = (
             "The WAL is on btrfs: while btrfs commits, those who write to a much written database wait, for tenths of "
-            "a second. A home on ext4 or XFS, with a storage image in it, does not have that (README, Storage)."
+            "a second. A home on ext4 or XFS, with a storage image in it, does not have that (docs/storage.md)."
         )
         return warning("storage", f"{driver}: branches share what they have in common. {sentence}")
     return fine("storage", f"{driver}: branches share what they have in common")
