@@ -34,9 +34,9 @@ from bench import (
     throughput,
     wake,
 )
-from bench.places import NotHere
 from bench.promise import Promise, Verdict
 from bench.sizes import FULL, SMALL, Sizes
+from bench.storage import RequirementMissing
 
 PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "first_query": first_query.measure,
@@ -63,7 +63,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     asked = _asked()
     console, notes = _console(), Console(stderr=True)
-    about = machine.description()
+    about = machine.describe_machine()
     promises: list[Promise] = []
     sizes = SMALL if asked.small else FULL
     sizes = replace(sizes, running=asked.running) if asked.running else sizes
@@ -84,7 +84,7 @@ def _measured(name: str, sizes: Sizes, promises: list[Promise], to: tuple[Consol
         for promise in PROMISES[name](sizes):
             report.show(promise, console)
             promises.append(promise)
-    except NotHere as lack:
+    except RequirementMissing as lack:
         notes.print(f"{name} cannot be measured: {lack}", style="bold red", highlight=False)
         return False
     except Exception:

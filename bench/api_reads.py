@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from bench import bare, load, machine, population, program
-from bench.load import Answers, Target
+from bench import bare_fastapi, load, machine, population, program
+from bench.load import LoadResult, Target
 from bench.machine import Cores
 from bench.program import Program
-from bench.promise import Figure, Promise, percentile, ratio
+from bench.promise import Measurement, Promise, make_ratio, percentile
 
 SMALL, LARGE = 1_000, 20_000
 ROUNDS = 7
@@ -28,7 +28,7 @@ FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE = "first of 1,000", "first of 20,00
 
 
 @dataclass(slots=True)
-class Server:
+class MeasuredServer:
     """A target with the process behind it and what was measured of it, round by round."""
 
     target: Target
@@ -38,46 +38,46 @@ class Server:
     p50: list[float] = field(default_factory=list)  # milliseconds
     p99: list[float] = field(default_factory=list)
     load_share: list[float] = field(default_factory=list)  # how busy the load kept its own core, of 1
-    _busy: Answers = field(default_factory=lambda: Answers(0.0))  # of the round under way
+    _busy: LoadResult = field(default_factory=lambda: LoadResult(0.0))  # of the round under way
     _used: float = 0.0  # seconds of CPU in it
 
     def begin_round(self) -> None:
-        self._busy = Answers(0.0)
+        self._busy = LoadResult(0.0)
         self._used = 0.0
 
-    def slice(self) -> None:
+    def run_slice(self) -> None:
         """Many connections, for what the server can do."""
         before = machine.cpu_seconds(self.pid)
-        self._busy += load.ask(self.target, connections=CONNECTIONS, seconds=SLICE_SECONDS)
+        self._busy += load.run_load(self.target, connections=CONNECTIONS, seconds=SLICE_SECONDS)
         self._used += machine.cpu_seconds(self.pid) - before
 
     def end_round(self) -> None:
         """One connection, for how long an answer takes."""
-        quiet = load.ask(self.target, connections=1, seconds=QUIET_SECONDS).latencies
+        quiet = load.run_load(self.target, connections=1, seconds=QUIET_SECONDS).latencies
         self.p50.append(percentile(quiet, 0.50) * 1e3)
         self.p99.append(percentile(quiet, 0.99) * 1e3)
         self.per_second.append(self._busy.per_second)
         self.load_share.append(self._busy.own_cpu / self._busy.seconds)
         self.cpu.append(self._used / len(self._busy.latencies) * 1e6)
 
-    def figure(self, what: str, unit: str, samples: Sequence[float]) -> Figure:
-        return Figure(name=f"{self.target.name}: {what}", unit=unit, samples=tuple(samples))
+    def make_measurement(self, what: str, unit: str, samples: Sequence[float]) -> Measurement:
+        return Measurement(name=f"{self.target.name}: {what}", unit=unit, samples=tuple(samples))
 
     @property
-    def reads(self) -> Figure:
-        return self.figure("answers a second", "/s", self.per_second)
+    def throughput(self) -> Measurement:
+        return self.make_measurement("answers a second", "/s", self.per_second)
 
     @property
-    def cost(self) -> Figure:
-        return self.figure("CPU an answer", "µs", self.cpu)
+    def cpu_cost(self) -> Measurement:
+        return self.make_measurement("CPU an answer", "µs", self.cpu)
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
+    def measurements(self) -> tuple[Measurement, ...]:
         return (
-            self.reads,
-            self.cost,
-            self.figure("p50", "ms", self.p50),
-            self.figure("p99", "ms", self.p99),
+            self.throughput,
+            self.cpu_cost,
+            self.make_measurement("p50", "ms", self.p50),
+            self.make_measurement("p99", "ms", self.p99),
         )
 
 
@@ -88,41 +88,41 @@ def measure() -> Promise:
             machine.pin(server.pid, cores.server)
         with machine.pinned(cores.load):
             for server in servers.values():
-                load.ask(server.target, connections=CONNECTIONS, seconds=WARM_SECONDS)
+                load.run_load(server.target, connections=CONNECTIONS, seconds=WARM_SECONDS)
             for _ in range(ROUNDS):
                 _one_round(list(servers.values()))
     return _promise(servers, cores)
 
 
-def _one_round(servers: list[Server]) -> None:
+def _one_round(servers: list[MeasuredServer]) -> None:
     for server in servers:
         server.begin_round()
     for _ in range(SLICES):
         for server in servers:
-            server.slice()
+            server.run_slice()
     for server in servers:
         server.end_round()
 
 
 @contextmanager
-def _servers() -> Iterator[dict[str, Server]]:
+def _servers() -> Iterator[dict[str, MeasuredServer]]:
     with ExitStack() as stack:
         small, large = (stack.enter_context(_filled(count)) for count in (SMALL, LARGE))
-        port = program.free_port()
-        bare_pid = stack.enter_context(bare.running(port))
+        port = program.find_free_port()
+        bare_pid = stack.enter_context(bare_fastapi.run_server(port))
         middle = f"/api/v2/projects?cursor={_middle(large)}"
         yield {
-            FIRST_SMALL: Server(_target(FIRST_SMALL, small, "/api/v2/projects"), small.control_pid),
-            FIRST_LARGE: Server(_target(FIRST_LARGE, large, "/api/v2/projects"), large.control_pid),
-            MIDDLE_LARGE: Server(_target(MIDDLE_LARGE, large, middle), large.control_pid),
-            BARE: Server(Target(name=BARE, port=port, path="/bare"), bare_pid),
+            FIRST_SMALL: MeasuredServer(_target(FIRST_SMALL, small, "/api/v2/projects"), small.control_pid),
+            FIRST_LARGE: MeasuredServer(_target(FIRST_LARGE, large, "/api/v2/projects"), large.control_pid),
+            MIDDLE_LARGE: MeasuredServer(_target(MIDDLE_LARGE, large, middle), large.control_pid),
+            BARE: MeasuredServer(Target(name=BARE, port=port, path="/bare"), bare_pid),
         }
 
 
 @contextmanager
 def _filled(count: int) -> Iterator[Program]:
-    with program.running() as platform:
-        population.fill(platform.settings, count)
+    with program.run_platform() as platform:
+        population.insert_projects(platform.settings, count)
         yield platform
 
 
@@ -144,18 +144,22 @@ def _next(client: httpx2.Client, parameters: dict[str, str]) -> str:
     return str(answer.json()["pagination"]["cursor"])
 
 
-def _promise(servers: dict[str, Server], cores: Cores) -> Promise:
+def _promise(servers: dict[str, MeasuredServer], cores: Cores) -> Promise:
     small, large, middle, plain = (servers[name] for name in (FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE))
     busiest = max(share for server in servers.values() for share in server.load_share)
     return Promise(
         name="api_reads",
         sentence=f"A page of GET /projects costs the same with {SMALL:,} and with {LARGE:,} projects in the store.",
-        figures=tuple(figure for server in servers.values() for figure in server.figures),
+        measurements=tuple(figure for server in servers.values() for figure in server.measurements),
         ratios=(
-            ratio("answers a second, 1,000 to 20,000 projects", small.reads, large.reads, below=MOST_GROWTH),
-            ratio("CPU an answer, 20,000 to 1,000 projects", large.cost, small.cost, below=MOST_GROWTH),
-            ratio("answers a second, first to middle page", large.reads, middle.reads, below=MOST_GROWTH),
-            ratio("answers a second, bare route to a page", plain.reads, large.reads),
+            make_ratio(
+                "answers a second, 1,000 to 20,000 projects", small.throughput, large.throughput, below=MOST_GROWTH
+            ),
+            make_ratio("CPU an answer, 20,000 to 1,000 projects", large.cpu_cost, small.cpu_cost, below=MOST_GROWTH),
+            make_ratio(
+                "answers a second, first to middle page", large.throughput, middle.throughput, below=MOST_GROWTH
+            ),
+            make_ratio("answers a second, bare route to a page", plain.throughput, large.throughput),
         ),
         how=(
             f"`bough up` twice, SQLite stores, rate limits raised; every server pinned to core {cores.server}, "
@@ -165,5 +169,5 @@ def _promise(servers: dict[str, Server], cores: Cores) -> Promise:
             f"p50, p99: 1 connection for {QUIET_SECONDS} s",
             f"the load kept its core at most {busiest:.0%} busy",
         ),
-        baseline=bare.CONFIGURATION,
+        baseline=bare_fastapi.CONFIGURATION,
     )

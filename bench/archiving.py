@@ -13,14 +13,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import homes, pgbench, places
-from bench.by_hand import MAJOR
-from bench.homes import SETTINGS, Compute, Home
+from bench import engine_home, pgbench, storage
+from bench.engine_home import SETTINGS, Compute, Home
 from bench.pgbench import TPC_B
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, note, turns
+from bench.plain_postgres import MAJOR
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
-from bough.postgres import conf
+from bough.postgres import postgresql_conf
 
 LIMIT = 0.9  # of what it does without
 DRIVERS = ("plain", "reflink")
@@ -31,90 +31,93 @@ _BLOCK = 512  # what st_blocks counts
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedCompute:
     """A compute with archiving or without, and its transactions a second."""
 
     home: Home
     compute: Compute
     mode: str
-    seen: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    samples: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def archive(self) -> Path:
-        return self.compute.volume / "archive"
+        return self.compute.volume_folder / "archive"
 
-    async def round(self, seconds: int) -> None:
-        await self.compute.settle()
-        self.seen[TPC_B].append(pgbench.per_second(self.compute.target, TPC_B, seconds))
+    async def run_round(self, seconds: int) -> None:
+        await self.compute.quiesce()
+        self.samples[TPC_B].append(pgbench.measure_tps(self.compute.target, TPC_B, seconds))
 
-    async def history(self, seconds: int) -> None:
+    async def measure_history(self, seconds: int) -> None:
         """Megabytes that an hour of it takes."""
-        await self.compute.settle()
+        await self.compute.quiesce()
         before = await self._archived()
-        pgbench.steady(self.compute.target, TPC_B, seconds, RATE)
+        pgbench.run_at_rate(self.compute.target, TPC_B, seconds, RATE)
         grown = await self._archived() - before
-        self.seen["history"].append(grown * _HOUR / seconds / 1024**2)
+        self.samples["history"].append(grown * _HOUR / seconds / 1024**2)
 
     async def _archived(self) -> int:
         """Bytes, when all that was written is in the archive."""
-        await self.compute.command("select pg_switch_wal()", "checkpoint")
+        await self.compute.execute_as_admin("select pg_switch_wal()", "checkpoint")
         self._until_archived()
         return sum(file.stat().st_blocks * _BLOCK for file in self.archive.iterdir())
 
     def _until_archived(self) -> None:
-        while any((self.compute.data / "pg_wal" / "archive_status").glob("*.ready")):
+        while any((self.compute.data_folder / "pg_wal" / "archive_status").glob("*.ready")):
             time.sleep(0.05)
 
-    def figure(self, what: str, unit: str) -> Figure:
-        return Figure(name=f"{what} {self.mode} on {self.home.driver}", unit=unit, samples=tuple(self.seen[what]))
+    def make_measurement(self, what: str, unit: str) -> Measurement:
+        return Measurement(
+            name=f"{what} {self.mode} on {self.home.driver}", unit=unit, samples=tuple(self.samples[what])
+        )
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    places.check(DRIVERS, len(DRIVERS) * 2 * _image_gb(sizes))
+    storage.check_requirements(DRIVERS, len(DRIVERS) * 2 * _image_gb(sizes))
     for driver in DRIVERS:
         yield asyncio.run(_measure(driver, sizes))
 
 
 async def _measure(driver: str, sizes: Sizes) -> Promise:
     async with AsyncExitStack() as stack:
-        home = await stack.enter_async_context(homes.opened(driver, _image_gb(sizes), thin=False))
+        home = await stack.enter_async_context(engine_home.open_home(driver, _image_gb(sizes), thin=False))
         made = [await _filled(home, mode, sizes) for mode in (ON, OFF)]
-        for turn in turns(made):
+        for turn in rotate_rounds(made):
             for loaded in turn:
-                await loaded.round(sizes.pgbench_seconds)
+                await loaded.run_round(sizes.pgbench_seconds)
         for _ in range(ROUNDS):
-            await made[0].history(sizes.history_seconds)
+            await made[0].measure_history(sizes.history_seconds)
         return _promise(driver, made, sizes)
 
 
-async def _filled(home: Home, mode: str, sizes: Sizes) -> Loaded:
-    note(f"filling the compute {mode} on {home.driver}")
-    compute = await home.compute()
-    await compute.run(SETTINGS if mode == ON else {**SETTINGS, "archive_mode": "off"})
-    pgbench.fill(compute.target, sizes.pgbench_scale)
-    return Loaded(home, compute, mode)
+async def _filled(home: Home, mode: str, sizes: Sizes) -> LoadedCompute:
+    print_note(f"filling the compute {mode} on {home.driver}")
+    compute = await home.create_compute()
+    await compute.start(SETTINGS if mode == ON else {**SETTINGS, "archive_mode": "off"})
+    pgbench.initialize(compute.target, sizes.pgbench_scale)
+    return LoadedCompute(home, compute, mode)
 
 
 def _image_gb(sizes: Sizes) -> int:
     return 8 + sizes.pgbench_scale // 10
 
 
-def _promise(driver: str, made: list[Loaded], sizes: Sizes) -> Promise:
-    on, off = (loaded.figure(TPC_B, "tps") for loaded in made)
+def _promise(driver: str, made: list[LoadedCompute], sizes: Sizes) -> Promise:
+    on, off = (loaded.make_measurement(TPC_B, "tps") for loaded in made)
     return Promise(
         name=f"archiving {driver}",
         sentence=f"On {driver} a busy database whose WAL is archived does more than {LIMIT:g} of what it does without.",
-        figures=(on, off, made[0].figure("history", "MB an hour")),
-        ratios=(ratio("with archiving to without", on, off, above=LIMIT),),
+        measurements=(on, off, made[0].make_measurement("history", "MB an hour")),
+        ratios=(make_ratio("with archiving to without", on, off, above=LIMIT),),
         how=(
-            f"{' '.join(pgbench.command(TPC_B, sizes.pgbench_seconds))} --host SOCKETS; scale {sizes.pgbench_scale}; "
+            f"{' '.join(pgbench.make_command(TPC_B, sizes.pgbench_seconds))} --host SOCKETS; scale "
+            f"{sizes.pgbench_scale}; "
             f"{ROUNDS} rounds; vacuum, checkpoint and sync before each run",
             f"history: the same with --rate {RATE} for {sizes.history_seconds} s, {ROUNDS} times, as blocks of the "
             "archive; an hour is reckoned from that",
-            made[0].home.place.description,
+            made[0].home.storage_home.description,
         ),
         baseline=(
             "the same compute with archive_mode = off",
-            "settings of both: " + ", ".join(conf.text(SETTINGS, major=MAJOR).splitlines()),
+            "settings of both: " + ", ".join(postgresql_conf.render(SETTINGS, major=MAJOR).splitlines()),
         ),
     )

@@ -16,17 +16,17 @@ from datetime import datetime
 
 import httpx2
 
-from bench import branch_waits, by_hand, copies, parents, places, program, projects
-from bench.branch_waits import Clients
-from bench.by_hand import Postgres
-from bench.parents import Kind
-from bench.places import COPY_ON_WRITE, DRIVERS
+from bench import branch_latency, cold_copy, parent_databases, program, project_client, storage
+from bench.branch_latency import BranchClients
+from bench.parent_databases import ParentKind
+from bench.plain_postgres import PlainPostgres, create_work_folder
 from bench.program import Program
-from bench.projects import Made, Project
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, note, turns
+from bench.project_client import BenchProject, CreatedResource
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
-from bench.stopwatch import TOTAL, Stopwatch, Times, figures
+from bench.stopwatch import TOTAL, Stopwatch, Times, make_measurements
+from bench.storage import COPY_ON_WRITE, DRIVERS
 
 GROWTH_LIMIT = 1.5  # how many times as long as the small parent's the largest parent's branch may take
 COPY_LIMIT_MB = 1024  # from here on a branch answers sooner than a copy of a database at rest
@@ -34,36 +34,36 @@ ANSWERED, FIRST_ROW = "POST is answered", "connect and read a row"
 
 
 @dataclass(slots=True)
-class Parent:
+class MeasuredParent:
     """One of a kind, on the platform and by hand, and how long its branches and copies took."""
 
-    kind: Kind
-    project: Project
-    by_hand: Postgres
+    kind: ParentKind
+    project: BenchProject
+    plain_postgres: PlainPostgres
     times: Times = field(default_factory=lambda: defaultdict(list))
-    copying: Times = field(default_factory=lambda: defaultdict(list))
+    copy_times: Times = field(default_factory=lambda: defaultdict(list))
 
-    def branch(self) -> None:
+    def measure_branch(self) -> None:
         """While it rests: what others have left unwritten is not ours to pay for."""
-        self.project.command("checkpoint")
+        self.project.execute_as_admin("checkpoint")
         os.sync()
         watch = Stopwatch(self.times)
-        made = self.project.branch()
+        made = self.project.create_branch()
         watch.mark(ANSWERED)
-        made.first_row(self.kind.rows)
+        made.read_first_row(self.kind.rows)
         watch.mark(FIRST_ROW)
         watch.stop()
-        made.until_done()
+        made.wait_until_finished()
         self._note(made)
         made.delete()
 
-    def copy(self) -> None:
+    def measure_copy(self) -> None:
         os.sync()
-        copies.copy_and_ask(self.by_hand, self.kind, self.copying)
+        cold_copy.copy_and_query(self.plain_postgres, self.kind, self.copy_times)
 
-    def _note(self, made: Made) -> None:
+    def _note(self, made: CreatedResource) -> None:
         """What the operations themselves say."""
-        paths = [f"{self.project.path}/operations/{each['id']}" for each in made.answer["operations"]]
+        paths = [f"{self.project.path}/operations/{each['id']}" for each in made.response["operations"]]
         clone, start = (self.project.request("GET", path)["operation"] for path in paths)
         self.times["… from POST until the volume is there"].append(_between(clone["created_at"], clone["updated_at"]))
         self.times["… until its compute runs"].append(_between(clone["updated_at"], start["updated_at"]))
@@ -71,54 +71,59 @@ class Parent:
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     """Two promises for each driver, as soon as they are measured."""
-    kinds = parents.kinds(sizes)
-    places.check(DRIVERS, _needed_gb(kinds))
-    with by_hand.workplace() as place, ExitStack() as stack:
+    kinds = parent_databases.list_parent_kinds(sizes)
+    storage.check_requirements(DRIVERS, _needed_gb(kinds))
+    with create_work_folder() as place, ExitStack() as stack:
         servers = {}
         for kind in kinds:
-            note(f"{kind.name}: filling the one that is copied by hand")
-            servers[kind.name] = stack.enter_context(copies.filled(place, kind))
+            print_note(f"{kind.name}: filling the one that is copied by hand")
+            servers[kind.name] = stack.enter_context(cold_copy.create_filled_server(place, kind))
         for driver in DRIVERS:
             yield from _measure(driver, [kind for kind in kinds if _is_for(driver, kind)], servers, sizes)
 
 
-def _measure(driver: str, kinds: list[Kind], servers: dict[str, Postgres], sizes: Sizes) -> Iterator[Promise]:
+def _measure(
+    driver: str, kinds: list[ParentKind], servers: dict[str, PlainPostgres], sizes: Sizes
+) -> Iterator[Promise]:
     image_gb = sum(4 + (2 + kind.clones) * kind.megabytes // 1024 for kind in kinds)
-    with program.running(driver, projects.VARIABLES, image_gb) as platform, platform.client() as client:
+    with program.run_platform(driver, project_client.VARIABLES, image_gb) as platform, platform.client() as client:
         made = [_parent(platform, client, kind, servers[kind.name]) for kind in kinds]
         for parent in made:  # once each without counting: files come into the page cache
-            parent.branch()
+            parent.measure_branch()
             parent.times.clear()
-        for turn in turns(made):
+        for turn in rotate_rounds(made):
             for parent in turn:
-                parent.branch()
-                parent.copy()
-        yield _promise(driver, made, platform.place.description)
-        clients = [Clients(parent.project, parent.kind, sizes.waits_seconds, sizes.alone_seconds) for parent in made]
-        for turn_of_clients in turns(clients):
+                parent.measure_branch()
+                parent.measure_copy()
+        yield _promise(driver, made, platform.storage_home.description)
+        clients = [
+            BranchClients(parent.project, parent.kind, sizes.probe_seconds, sizes.undisturbed_seconds)
+            for parent in made
+        ]
+        for turn_of_clients in rotate_rounds(clients):
             for each in turn_of_clients:
-                each.round()
+                each.run_round()
         for each in clients:
-            each.alone()
-        yield branch_waits.promise(driver, clients, platform.place.description)
+            each.measure_undisturbed()
+        yield branch_latency.make_promise(driver, clients, platform.storage_home.description)
 
 
-def _parent(platform: Program, client: httpx2.Client, kind: Kind, server: Postgres) -> Parent:
-    note(f"{kind.name}: filling the parent on {platform.place.driver}")
-    project = Project(platform, client, kind.name)
+def _parent(platform: Program, client: httpx2.Client, kind: ParentKind, server: PlainPostgres) -> MeasuredParent:
+    print_note(f"{kind.name}: filling the parent on {platform.storage_home.driver}")
+    project = BenchProject(platform, client, kind.name)
     asyncio.run(kind.fill(project.target))
     if kind.age:
-        note(f"{kind.name}: ageing the parent on {platform.place.driver}")
-        kind.age(lambda: project.branch(endpoint=False).until_done(), project.target)
-    return Parent(kind, project, server)
+        print_note(f"{kind.name}: ageing the parent on {platform.storage_home.driver}")
+        kind.age(lambda: project.create_branch(endpoint=False).wait_until_finished(), project.target)
+    return MeasuredParent(kind, project, server)
 
 
-def _is_for(driver: str, kind: Kind) -> bool:
+def _is_for(driver: str, kind: ParentKind) -> bool:
     """Whoever copies whole files does not mind how they lie on the disk."""
     return driver in COPY_ON_WRITE or not kind.age
 
 
-def _needed_gb(kinds: list[Kind]) -> float:
+def _needed_gb(kinds: list[ParentKind]) -> float:
     """By hand and on one driver, with the WAL that each keeps, the clones that stay, and copies of both kinds."""
     gigabytes = [kind.megabytes / 1024 for kind in kinds]
     clones = sum(kind.clones * kind.megabytes / 1024 for kind in kinds)
@@ -129,7 +134,7 @@ def _between(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(driver: str, made: list[Parent], place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredParent], place: str) -> Promise:
     small, largest = made[0], max((each for each in made if each.kind.is_fresh), key=lambda each: each.kind.megabytes)
     is_limited = driver in COPY_ON_WRITE
     times = f"in less than {GROWTH_LIMIT:g} times what one of {small.kind.name} takes"
@@ -137,10 +142,10 @@ def _promise(driver: str, made: list[Parent], place: str) -> Promise:
         name=f"branching {driver}",
         sentence=f"On {driver} a branch of {largest.kind.name}, asked for by the API, gives its first row through the "
         f"gateway {times if is_limited else 'when the whole parent is copied'}.",
-        figures=tuple(figure for parent in made for figure in _figures(parent)),
+        measurements=tuple(figure for parent in made for figure in _figures(parent)),
         ratios=(
             *(
-                ratio(
+                make_ratio(
                     f"{parent.kind.name} to {small.kind.name}",
                     _total(parent),
                     _total(small),
@@ -151,27 +156,27 @@ def _promise(driver: str, made: list[Parent], place: str) -> Promise:
             *(_to_copy(parent, is_limited=is_limited) for parent in made),
         ),
         how=(
-            projects.CONFIGURATION,
+            project_client.CONFIGURATION,
             'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, its parent running; then at once '
             f"psycopg: connect with the answer's connection_uri, read a row; {ROUNDS} rounds of all parents",
             "after a checkpoint and a sync; both operations end before the branch is deleted",
             place,
         ),
-        baseline=(f"the same of a parent of {small.kind.name}; and by hand:", *copies.configuration()),
+        baseline=(f"the same of a parent of {small.kind.name}; and by hand:", *cold_copy.describe_configuration()),
     )
 
 
-def _figures(parent: Parent) -> Iterator[Figure]:
-    yield from figures(parent.kind.name, parent.times).values()
-    yield figures(f"{parent.kind.name}, by hand", parent.copying)[TOTAL]
+def _figures(parent: MeasuredParent) -> Iterator[Measurement]:
+    yield from make_measurements(parent.kind.name, parent.times).values()
+    yield make_measurements(f"{parent.kind.name}, by hand", parent.copy_times)[TOTAL]
 
 
-def _total(parent: Parent) -> Figure:
-    return figures(parent.kind.name, parent.times)[TOTAL]
+def _total(parent: MeasuredParent) -> Measurement:
+    return make_measurements(parent.kind.name, parent.times)[TOTAL]
 
 
-def _to_copy(parent: Parent, *, is_limited: bool) -> Figure:
+def _to_copy(parent: MeasuredParent, *, is_limited: bool) -> Measurement:
     is_large = parent.kind.is_fresh and parent.kind.megabytes >= COPY_LIMIT_MB
-    copied = figures("by hand", parent.copying)[TOTAL]
+    copied = make_measurements("by hand", parent.copy_times)[TOTAL]
     limit = 1.0 if is_limited and is_large else None
-    return ratio(f"{parent.kind.name} to a copy by hand", _total(parent), copied, below=limit)
+    return make_ratio(f"{parent.kind.name} to a copy by hand", _total(parent), copied, below=limit)

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import psycopg
 
-from bench import parents, places, program, projects
-from bench.parents import Kind
-from bench.places import COPY_ON_WRITE, DRIVERS, Place
-from bench.projects import ADDRESS, READ_WRITE, Project
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, note
+from bench import parent_databases, program, project_client, storage
+from bench.parent_databases import ParentKind
+from bench.project_client import ADDRESS, READ_WRITE, BenchProject
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS, print_note
 from bench.sizes import Sizes
-from bough.engine.local.durable import sync_filesystem
+from bench.storage import COPY_ON_WRITE, DRIVERS, StorageHome
+from bough.engine.local.durable_files import sync_filesystem
 
 LIMIT = 0.05  # of the parent, with copy-on-write
 PARENT, CLONED, STARTED = "its parent", "a branch", "… started, and asked a little"
@@ -36,58 +36,58 @@ _BLOCK = 512  # what st_blocks counts
 
 
 @dataclass(slots=True)
-class Parent:
-    place: Place
-    project: Project
+class MeasuredParent:
+    storage_home: StorageHome
+    project: BenchProject
     volume: str
-    taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # megabytes
+    used_mb: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # megabytes
 
-    def round(self) -> None:
+    def run_round(self) -> None:
         """The branch stays, for the room of a removed one comes back when the file system likes."""
-        self.project.command("checkpoint")
+        self.project.execute_as_admin("checkpoint")
         before = self._used()
-        branch = self.project.branch(endpoint=False)
-        branch.until_done()
-        self.taken[CLONED].append((self._used() - before) / 1024**2)
-        endpoint = self.project.endpoint(READ_WRITE, branch.id)
+        branch = self.project.create_branch(endpoint=False)
+        branch.wait_until_finished()
+        self.used_mb[CLONED].append((self._used() - before) / 1024**2)
+        endpoint = self.project.create_endpoint(READ_WRITE, branch.id)
         with psycopg.connect(f"{endpoint.uri}&hostaddr={ADDRESS}", autocommit=True) as session:
             for question in _QUESTIONS:
                 session.execute(question.encode())
-        self.project.command("checkpoint", endpoint=endpoint.id)
-        self.taken[STARTED].append((self._used() - before) / 1024**2)
-        self.taken[PARENT].append(_bytes_in(self.place.volumes / self.volume / "data") / 1024**2)
+        self.project.execute_as_admin("checkpoint", endpoint=endpoint.id)
+        self.used_mb[STARTED].append((self._used() - before) / 1024**2)
+        self.used_mb[PARENT].append(_bytes_in(self.storage_home.volumes_folder / self.volume / "data") / 1024**2)
         endpoint.delete()
 
     def _used(self) -> int:
-        sync_filesystem(self.place.volumes)
-        if self.place.driver == "plain":
-            return _bytes_in(self.place.volumes)
-        seen = os.statvfs(self.place.volumes)
-        return (seen.f_blocks - seen.f_bfree) * seen.f_frsize + _bytes_in(self.place.home / "pg_wal")
+        sync_filesystem(self.storage_home.volumes_folder)
+        if self.storage_home.driver == "plain":
+            return _bytes_in(self.storage_home.volumes_folder)
+        seen = os.statvfs(self.storage_home.volumes_folder)
+        return (seen.f_blocks - seen.f_bfree) * seen.f_frsize + _bytes_in(self.storage_home.home / "pg_wal")
 
-    def figure(self, what: str) -> Figure:
-        return Figure(name=f"{self.place.driver}: {what}", unit="MB", samples=tuple(self.taken[what]))
+    def make_measurement(self, what: str) -> Measurement:
+        return Measurement(name=f"{self.storage_home.driver}: {what}", unit="MB", samples=tuple(self.used_mb[what]))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    places.check(DRIVERS, (1 + ROUNDS) * (1.2 * sizes.cloned_mb / 1024 + 1))
-    kind = parents.of_rows(sizes.cloned_mb)
+    storage.check_requirements(DRIVERS, (1 + ROUNDS) * (1.2 * sizes.cloned_mb / 1024 + 1))
+    kind = parent_databases.parent_of_size(sizes.cloned_mb)
     yield _promise(kind, [_measure(driver, kind) for driver in DRIVERS])
 
 
-def _measure(driver: str, kind: Kind) -> Parent:
-    note(f"filling the parent on {driver}")
+def _measure(driver: str, kind: ParentKind) -> MeasuredParent:
+    print_note(f"filling the parent on {driver}")
     image_gb = 4 + 2 * kind.megabytes // 1024
-    with program.running(driver, projects.VARIABLES, image_gb) as platform, platform.client() as client:
-        project = Project(platform, client, kind.name)
-        (volume,) = platform.postmasters()
-        parent = Parent(platform.place, project, volume)
+    with program.run_platform(driver, project_client.VARIABLES, image_gb) as platform, platform.client() as client:
+        project = BenchProject(platform, client, kind.name)
+        (volume,) = platform.list_postmasters()
+        parent = MeasuredParent(platform.storage_home, project, volume)
         asyncio.run(kind.fill(project.target))
         # Segments that filling left for reuse would go one by one, with every branch, and hide what it takes.
-        project.command(*("checkpoint", "select pg_switch_wal()") * SEGMENTS)
+        project.execute_as_admin(*("checkpoint", "select pg_switch_wal()") * SEGMENTS)
         for number in range(ROUNDS):
-            note(f"round {number + 1} of {ROUNDS}")
-            parent.round()
+            print_note(f"round {number + 1} of {ROUNDS}")
+            parent.run_round()
     return parent
 
 
@@ -103,28 +103,28 @@ def _bytes_in(folder: Path) -> int:
     return total
 
 
-def _promise(kind: Kind, made: list[Parent]) -> Promise:
+def _promise(kind: ParentKind, made: list[MeasuredParent]) -> Promise:
     return Promise(
         name="clone_size",
         sentence=f"With copy-on-write a branch takes less than {LIMIT:g} of its parent's room on disk.",
-        figures=tuple(parent.figure(what) for parent in made for what in (PARENT, CLONED, STARTED)),
+        measurements=tuple(parent.make_measurement(what) for parent in made for what in (PARENT, CLONED, STARTED)),
         ratios=tuple(
-            ratio(
-                f"{parent.place.driver}: {what} to its parent",
-                parent.figure(what),
-                parent.figure(PARENT),
-                below=LIMIT if parent.place.driver in COPY_ON_WRITE else None,
+            make_ratio(
+                f"{parent.storage_home.driver}: {what} to its parent",
+                parent.make_measurement(what),
+                parent.make_measurement(PARENT),
+                below=LIMIT if parent.storage_home.driver in COPY_ON_WRITE else None,
             )
             for parent in made
             for what in (CLONED, STARTED)
         ),
         how=(
-            projects.CONFIGURATION,
+            project_client.CONFIGURATION,
             f"statvfs of the image after syncfs; {ROUNDS} times POST /projects/{{id}}/branches, of a running parent of "
             f"{kind.name}, then POST /projects/{{id}}/endpoints",
             "outside an image the blocks of all files",
             "asked: " + "; ".join(_QUESTIONS),
-            *(parent.place.description for parent in made),
+            *(parent.storage_home.description for parent in made),
         ),
         baseline=("the parent's own data folder: the blocks of all its files",),
     )

@@ -18,12 +18,12 @@ from typing import Any
 
 import httpx2
 
-from bench import by_hand, places, program
+from bench import plain_postgres, program, storage
 from bench.program import Program
-from bench.promise import Promise, ratio
-from bench.rounds import note, turns
+from bench.promise import Promise, make_ratio
+from bench.rounds import print_note, rotate_rounds
 from bench.sizes import Sizes
-from bench.stopwatch import TOTAL, Stopwatch, Times, figures
+from bench.stopwatch import TOTAL, Stopwatch, Times, make_measurements
 
 ROUNDS = 7
 WARM, COLD = "warm", "cold"
@@ -35,7 +35,7 @@ LIMITS = {
 
 
 @dataclass(slots=True)
-class Newcomers:
+class NewProjects:
     """New projects on one platform, and how long they took."""
 
     kind: str
@@ -47,26 +47,26 @@ class Newcomers:
     def spares(self) -> int:
         return self.platform.settings.warm_pool if self.kind == WARM else 0
 
-    def one(self) -> None:
-        self.platform.until_settled(self.client, self.spares)
+    def measure_one(self) -> None:
+        self.platform.wait_until_idle(self.client, self.spares)
         os.sync()  # our sync shall not pay for what others have left unwritten
         watch = Stopwatch(self.times)
         made = program.create_project(self.client, "first query")
         watch.mark("POST is answered")
-        self.platform.until_ended(made)
+        self.platform.wait_until_finished(made)
         watch.mark("its operations are finished")
-        program.last_operation(self.client, made)
+        program.get_last_operation(self.client, made)
         watch.mark("asked for the last one")
         asyncio.run(_ask(self.platform.connect(made)))
         watch.mark("connect and select")
         watch.stop()
         self._note(made)
         self.client.delete(f"/projects/{made['project']['id']}").raise_for_status()
-        self.platform.until_settled(self.client, self.spares)
+        self.platform.wait_until_idle(self.client, self.spares)
 
     def _note(self, made: dict[str, Any]) -> None:
         """What the operations themselves say."""
-        clone, start = program.finished(self.client, made, pause=0.002)
+        clone, start = program.wait_for_operations(self.client, made, pause=0.002)
         self.times["… from POST until the volume is there"].append(
             _milliseconds(clone["created_at"], clone["updated_at"])
         )
@@ -77,35 +77,35 @@ class Newcomers:
 
 def measure(_: Sizes) -> Iterator[Promise]:
     for driver in LIMITS:
-        places.check((driver,), 2 * 2)
-        note(f"new projects on {driver}")
+        storage.check_requirements((driver,), 2 * 2)
+        print_note(f"new projects on {driver}")
         yield _measure(driver)
 
 
 def _measure(driver: str) -> Promise:
     hands: Times = defaultdict(list)
     with ExitStack() as stack:
-        place = stack.enter_context(by_hand.workplace())
+        place = stack.enter_context(plain_postgres.create_work_folder())
         sides = [_newcomers(stack, driver, kind) for kind in (WARM, COLD)]
         for side in sides:  # once each without counting: files come into the page cache
-            side.one()
+            side.measure_one()
             side.times.clear()
         _make_by_hand(place, defaultdict(list))
-        for turn in turns(sides, ROUNDS):
+        for turn in rotate_rounds(sides, ROUNDS):
             for side in turn:
-                side.one()
+                side.measure_one()
             _make_by_hand(place, hands)
     return _promise(driver, sides, hands)
 
 
-def _newcomers(stack: ExitStack, driver: str, kind: str) -> Newcomers:
+def _newcomers(stack: ExitStack, driver: str, kind: str) -> NewProjects:
     variables = {} if kind == WARM else {"BOUGH_WARM_POOL": "0"}
-    platform = stack.enter_context(program.running(driver, variables))
-    return Newcomers(kind, platform, stack.enter_context(platform.client()))
+    platform = stack.enter_context(program.run_platform(driver, variables))
+    return NewProjects(kind, platform, stack.enter_context(platform.client()))
 
 
 def _make_by_hand(place: Path, times: Times) -> None:
-    with by_hand.postgres(place) as postgres:
+    with plain_postgres.create_postgres(place) as postgres:
         os.sync()
         watch = Stopwatch(times)
         postgres.initdb()
@@ -128,23 +128,24 @@ def _milliseconds(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(driver: str, sides: list[Newcomers], hands: Times) -> Promise:
-    made = {side.kind: figures(side.kind, side.times) for side in sides}
-    plain = figures("by hand", hands)
+def _promise(driver: str, sides: list[NewProjects], hands: Times) -> Promise:
+    made = {side.kind: make_measurements(side.kind, side.times) for side in sides}
+    plain = make_measurements("by hand", hands)
     limits = LIMITS[driver]
     return Promise(
         name=f"first_query {driver}",
         sentence=f"On {driver} a new project answers its first query in less than {limits[WARM]:g} of the time that "
         f"initdb, start and a first query take by hand, and without the warm pool in less than {limits[COLD]:g}.",
-        figures=tuple(figure for times in (*made.values(), plain) for figure in times.values()),
+        measurements=tuple(figure for times in (*made.values(), plain) for figure in times.values()),
         ratios=tuple(
-            ratio(f"{kind} to by hand", times[TOTAL], plain[TOTAL], below=limits[kind]) for kind, times in made.items()
+            make_ratio(f"{kind} to by hand", times[TOTAL], plain[TOTAL], below=limits[kind])
+            for kind, times in made.items()
         ),
         how=(
             f"POST /projects, its operations finished, connect by the compute's socket, select; {ROUNDS} rounds",
             f"{WARM}: with a pool of {sides[0].spares}, full before each round; {COLD}: with BOUGH_WARM_POOL=0",
             "each round also makes one by hand; all begin on a synced disk, and only ours sync what they made",
-            sides[0].platform.place.description,
+            sides[0].platform.storage_home.description,
         ),
-        baseline=by_hand.configuration(),
+        baseline=plain_postgres.describe_configuration(),
     )

@@ -18,19 +18,19 @@ import psycopg
 
 from bench import program
 from bench.program import Program
-from bench.promise import Figure, Promise, percentile, ratio
-from bench.rounds import ROUNDS, note, turns
+from bench.promise import Measurement, Promise, make_ratio, percentile
+from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
 
 LIMIT = 3.0
 CALLERS = 4
 _PATIENCE, _LOOK, _SETTLED = 60.0, 0.05, 0.3  # seconds
-_ANYBODY = {
+_NO_LIMITS = {
     "BOUGH_INSTANT_PER_HOUR": "1000000000",
     "BOUGH_INSTANT_PER_HOUR_AND_ADDRESS": "1000000000",
     "BOUGH_RATE_PER_MINUTE_AND_ADDRESS": "1000000000",
 }
-_UNPREPARED = {"BOUGH_INSTANT_POOL": "0", "BOUGH_WARM_POOL": "0"}
+_NO_POOLS = {"BOUGH_INSTANT_POOL": "0", "BOUGH_WARM_POOL": "0"}
 _READY = """
     select count(*) from projects join endpoints on endpoints.project_id = projects.id
      where org_id = 'org-unclaimed-databases' and projects.deleted_at is null
@@ -39,39 +39,39 @@ _READY = """
 
 
 @dataclass
-class Giver:
+class InstantPlatform:
     """A platform that gives databases away."""
 
     name: str
     platform: Program
     client: httpx2.Client
-    ready: int  # databases that wait before each call
-    spares: int  # computes that do
-    seen: list[float] = field(default_factory=list)
+    prepared_count: int  # databases that wait before each call
+    spare_count: int  # computes that do
+    times: list[float] = field(default_factory=list)
 
     def create(self) -> str:
         answer = self.client.post("/database", json={"ref": "bench"}).raise_for_status()
         return f"{answer.json()['connection_string']}&hostaddr=127.0.0.1"
 
-    def once(self) -> float:
-        self._until_ready()
+    def measure_once(self) -> float:
+        self._wait_until_ready()
         began = time.monotonic()
-        first_row(self.create())
+        read_first_row(self.create())
         return (time.monotonic() - began) * 1000
 
-    def round(self, count: int) -> float:
+    def run_round(self, count: int) -> float:
         """The median of so many."""
-        times = [self.once() for _ in range(count)]
-        self.seen += times
+        times = [self.measure_once() for _ in range(count)]
+        self.times += times
         return percentile(times, 0.5)
 
-    def per_second(self, seconds: float) -> float:
+    def measure_rate(self, seconds: float) -> float:
         until = time.monotonic() + seconds
 
         def call(_number: int) -> int:
             made = 0
             while time.monotonic() < until:
-                first_row(self.create())
+                read_first_row(self.create())
                 made += 1
             return made
 
@@ -80,21 +80,21 @@ class Giver:
             made = sum(callers.map(call, range(CALLERS)))
             return made / (time.monotonic() - began)
 
-    def _until_ready(self) -> None:
+    def _wait_until_ready(self) -> None:
         """Both pools are full again, for a moment already: what comes next does not pay for what was."""
         deadline = time.monotonic() + _PATIENCE
         since = time.monotonic()
         with closing(sqlite3.connect(f"file:{self.platform.settings.store_file}?mode=ro", uri=True)) as store:
             while time.monotonic() - since < _SETTLED:
-                is_full = store.execute(_READY).fetchone()[0] == self.ready
-                if not is_full or not self.platform.is_refilled(self.client, self.spares):
+                is_full = store.execute(_READY).fetchone()[0] == self.prepared_count
+                if not is_full or not self.platform.is_refilled(self.client, self.spare_count):
                     since = time.monotonic()
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"no database was prepared within {_PATIENCE:g} s")
                 time.sleep(_LOOK)
 
 
-def first_row(uri: str) -> None:
+def read_first_row(uri: str) -> None:
     with psycopg.connect(uri, autocommit=True) as session:
         if session.execute("select 1").fetchone() != (1,):
             raise RuntimeError("the first query was not answered with 1")
@@ -102,41 +102,45 @@ def first_row(uri: str) -> None:
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     with ExitStack() as stack:
-        prepared = _giver(stack, "prepared", {}, waiting=2)
-        drained = _giver(stack, "drained", _UNPREPARED, waiting=0)
+        prepared = _start_platform(stack, "prepared", {}, waiting=2)
+        drained = _start_platform(stack, "drained", _NO_POOLS, waiting=0)
         running = prepared.create()  # from here on they are in demand
-        first_row(running)
+        read_first_row(running)
         alone: list[float] = []
         samples: dict[str, list[float]] = {"alone": [], "prepared": [], "drained": []}
-        for turn in turns((prepared, drained)):
+        for turn in rotate_rounds((prepared, drained)):
             alone_now = [_timed(running) for _ in range(sizes.instant_calls)]
             alone += alone_now
             samples["alone"].append(percentile(alone_now, 0.5))
             for giver in turn:
-                samples[giver.name].append(giver.round(sizes.instant_calls))
-        note("several callers at once")
-        rates = [prepared.per_second(sizes.instant_seconds) for _ in range(ROUNDS)]
+                samples[giver.name].append(giver.run_round(sizes.instant_calls))
+        print_note("several callers at once")
+        rates = [prepared.measure_rate(sizes.instant_seconds) for _ in range(ROUNDS)]
         yield _promise(samples, prepared, drained, rates, alone)
 
 
-def _giver(stack: ExitStack, name: str, variables: dict[str, str], waiting: int) -> Giver:
+def _start_platform(stack: ExitStack, name: str, variables: dict[str, str], waiting: int) -> InstantPlatform:
     """`waiting` in both pools."""
-    platform = stack.enter_context(program.running(variables={**_ANYBODY, **variables}))
+    platform = stack.enter_context(program.run_platform(variables={**_NO_LIMITS, **variables}))
     client = httpx2.Client(base_url=f"http://127.0.0.1:{platform.port}/api/v1", timeout=60)
-    return Giver(name, platform, stack.enter_context(client), ready=waiting, spares=waiting)
+    return InstantPlatform(name, platform, stack.enter_context(client), prepared_count=waiting, spare_count=waiting)
 
 
 def _timed(uri: str) -> float:
     began = time.monotonic()
-    first_row(uri)
+    read_first_row(uri)
     return (time.monotonic() - began) * 1000
 
 
 def _promise(
-    samples: dict[str, list[float]], prepared: Giver, drained: Giver, rates: list[float], alone: list[float]
+    samples: dict[str, list[float]],
+    prepared: InstantPlatform,
+    drained: InstantPlatform,
+    rates: list[float],
+    alone: list[float],
 ) -> Promise:
     connect, taken, cold = (
-        Figure(name=name, unit="ms", samples=tuple(samples[key]))
+        Measurement(name=name, unit="ms", samples=tuple(samples[key]))
         for key, name in (
             ("alone", "connect and select, p50"),
             ("prepared", "POST to first row, prepared, p50"),
@@ -147,18 +151,18 @@ def _promise(
         name="instant",
         sentence=f"An instant database gives its first row within {LIMIT:g} times what a connection to a running "
         "endpoint takes.",
-        figures=(
+        measurements=(
             connect,
             taken,
             cold,
-            _tail("connect and select, p99", alone),
-            _tail("POST to first row, prepared, p99", prepared.seen),
-            _tail("POST to first row, drained, p99", drained.seen),
-            Figure(name=f"created a second, {CALLERS} callers", unit="/s", samples=tuple(rates)),
+            _make_p99("connect and select, p99", alone),
+            _make_p99("POST to first row, prepared, p99", prepared.times),
+            _make_p99("POST to first row, drained, p99", drained.times),
+            Measurement(name=f"created a second, {CALLERS} callers", unit="/s", samples=tuple(rates)),
         ),
         ratios=(
-            ratio("prepared to connect alone", taken, connect, below=LIMIT),
-            ratio("drained to connect alone", cold, connect),
+            make_ratio("prepared to connect alone", taken, connect, below=LIMIT),
+            make_ratio("drained to connect alone", cold, connect),
         ),
         how=(
             "POST /api/v1/database on an open connection; then libpq: TLS, SCRAM with channel binding, select 1",
@@ -170,6 +174,6 @@ def _promise(
     )
 
 
-def _tail(name: str, times: list[float]) -> Figure:
+def _make_p99(name: str, times: list[float]) -> Measurement:
     """Of all calls; the same in each round."""
-    return Figure(name=name, unit="ms", samples=(percentile(times, 0.99),) * ROUNDS)
+    return Measurement(name=name, unit="ms", samples=(percentile(times, 0.99),) * ROUNDS)

@@ -11,7 +11,7 @@ from typing import cast
 import httptools
 import uvloop
 
-PATIENCE = 30.0  # seconds for the last answers
+TIMEOUT = 30.0  # seconds for the last answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class Target:
 
 
 @dataclass(slots=True)
-class Answers:
+class LoadResult:
     """What came back within the time."""
 
     seconds: float
     latencies: list[float] = field(default_factory=list)
     own_cpu: float = 0.0  # seconds of CPU that the load itself took
 
-    def __iadd__(self, more: "Answers") -> "Answers":
+    def __iadd__(self, more: "LoadResult") -> "LoadResult":
         self.seconds += more.seconds
         self.latencies += more.latencies
         self.own_cpu += more.own_cpu
@@ -50,21 +50,21 @@ class Answers:
         return len(self.latencies) / self.seconds
 
 
-class _Asking(asyncio.Protocol):
+class _LoadConnection(asyncio.Protocol):
     """Asks again as soon as an answer is whole, until the time is up; anything but 200 is an error."""
 
-    def __init__(self, target: Target, answers: Answers, until: float) -> None:
+    def __init__(self, target: Target, answers: LoadResult, until: float) -> None:
         self._request = target.request
         self._answers = answers
         self._until = until
         self._sent_at = 0.0
         self._transport: asyncio.WriteTransport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
-        self._ask(time.perf_counter())
+        self._send_request(time.perf_counter())
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
@@ -79,44 +79,48 @@ class _Asking(asyncio.Protocol):
         self._answers.latencies.append(now - self._sent_at)
         if now < self._until:
             self._parser = httptools.HttpResponseParser(self)
-            self._ask(now)
+            self._send_request(now)
         else:
             self._end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc or RuntimeError("the server closed the connection"))
 
-    def _ask(self, now: float) -> None:
+    def _send_request(self, now: float) -> None:
         assert self._transport is not None
         self._sent_at = now
         self._transport.write(self._request)
 
     def _end(self, error: Exception | None) -> None:
-        if self.over.done():
+        if self.finished.done():
             return
         if error is None:
-            self.over.set_result(None)
+            self.finished.set_result(None)
         else:
-            self.over.set_exception(error)
+            self.finished.set_exception(error)
         if self._transport is not None:
             self._transport.close()
 
 
-def ask(target: Target, *, connections: int, seconds: float) -> Answers:
+def run_load(target: Target, *, connections: int, seconds: float) -> LoadResult:
     """Ask as often as the server answers, over so many connections, for so long."""
-    return uvloop.run(_ask(target, connections, seconds))
+    return uvloop.run(_run_load(target, connections, seconds))
 
 
-async def _ask(target: Target, connections: int, seconds: float) -> Answers:
+async def _run_load(target: Target, connections: int, seconds: float) -> LoadResult:
     loop = asyncio.get_running_loop()
-    answers = Answers(seconds)
+    answers = LoadResult(seconds)
     began, cpu = time.perf_counter(), time.process_time()
     asking = [
-        (await loop.create_connection(lambda: _Asking(target, answers, began + seconds), "127.0.0.1", target.port))[1]
+        (
+            await loop.create_connection(
+                lambda: _LoadConnection(target, answers, began + seconds), "127.0.0.1", target.port
+            )
+        )[1]
         for _ in range(connections)
     ]
-    async with asyncio.timeout(seconds + PATIENCE):
-        await asyncio.gather(*(each.over for each in asking))
+    async with asyncio.timeout(seconds + TIMEOUT):
+        await asyncio.gather(*(each.finished for each in asking))
     answers.seconds = time.perf_counter() - began
     answers.own_cpu = time.process_time() - cpu
     return answers

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 
 from bench import program
 from bench.program import Program
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import note
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import print_note
 from bench.sizes import Sizes
 
 ROUNDS = 9
 ROUNDS_OF_ENDPOINT = 3  # then its limit on failed logins of all clients would answer
 TRIES = 12  # of each kind in a round: fewer than a client may leave unfinished in a minute
-CLOSE = 0.1  # how far apart two equal times may lie on a noisy machine
+TOLERANCE = 0.1  # how far apart two equal times may lie on a noisy machine
 ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # which counts for itself
 ROLE = "neondb_owner"  # of a new project
 KINDS = ("known role", "unknown role", "unknown endpoint")
@@ -27,16 +27,16 @@ _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 
 
 def measure(_: Sizes) -> Iterator[Promise]:
-    with program.running(variables=ONE_WORKER) as platform:
+    with program.run_platform(variables=ONE_WORKER) as platform:
         endpoints = [_endpoint(platform) for _ in range(ROUNDS // ROUNDS_OF_ENDPOINT)]
-        logins = Logins(platform)
+        logins = LoginTimer(platform)
         times: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for number in range(ROUNDS):
-            note(f"round {number + 1}")
+            print_note(f"round {number + 1}")
             endpoint = endpoints[number // ROUNDS_OF_ENDPOINT]
             where = {KINDS[0]: (endpoint, ROLE), KINDS[1]: (endpoint, "nobody")}
             where[KINDS[2]] = f"ep-calm-sea-{number:08}", ROLE
-            for kind, median in logins.medians(f"127.0.1.{number + 1}", where).items():
+            for kind, median in logins.measure_medians(f"127.0.1.{number + 1}", where).items():
                 times[kind].append(median)
     yield _promise(times)
 
@@ -44,25 +44,25 @@ def measure(_: Sizes) -> Iterator[Promise]:
 def _endpoint(platform: Program) -> str:
     with platform.client() as client:
         made = client.post("/projects", json={"project": {}}).raise_for_status().json()
-    platform.until_ended(made)
+    platform.wait_until_finished(made)
     return str(made["endpoints"][0]["id"])
 
 
-class Logins:
+class LoginTimer:
     def __init__(self, platform: Program) -> None:
         self._port = platform.gateway_port
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
-    def medians(self, source: str, where: dict[str, tuple[str, str]]) -> dict[str, float]:
+    def measure_medians(self, source: str, where: dict[str, tuple[str, str]]) -> dict[str, float]:
         """In turns, so that whatever else happens on the machine happens to all."""
         took: dict[str, list[float]] = {kind: [] for kind in where}
         for _ in range(TRIES):
             for kind, (endpoint, role) in where.items():
-                took[kind].append(self._challenged(source, endpoint, role))
+                took[kind].append(self._time_challenge(source, endpoint, role))
         return {kind: statistics.median(samples) for kind, samples in took.items()}
 
-    def _challenged(self, source: str, endpoint: str, role: str) -> float:
+    def _time_challenge(self, source: str, endpoint: str, role: str) -> float:
         """Milliseconds from the startup packet to the challenge."""
         with socket.create_connection(("127.0.0.1", self._port), source_address=(source, 0)) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -89,15 +89,16 @@ def _startup(endpoint: str, role: str) -> bytes:
 
 
 def _promise(times: dict[str, list[float]]) -> Promise:
-    figures = {kind: Figure(name=kind, unit="ms", samples=tuple(samples)) for kind, samples in times.items()}
+    figures = {kind: Measurement(name=kind, unit="ms", samples=tuple(samples)) for kind, samples in times.items()}
     known = figures[KINDS[0]]
     ratios = [
-        ratio(f"{KINDS[0]} to {kind}", known, figures[kind], below=1 + CLOSE, above=1 - CLOSE) for kind in KINDS[1:]
+        make_ratio(f"{KINDS[0]} to {kind}", known, figures[kind], below=1 + TOLERANCE, above=1 - TOLERANCE)
+        for kind in KINDS[1:]
     ]
     return Promise(
         name="login_checks",
         sentence="Roles and endpoints that exist are challenged as fast as those that do not.",
-        figures=tuple(figures.values()),
+        measurements=tuple(figures.values()),
         ratios=tuple(ratios),
         how=(
             "startup packet to challenge over TLS, one gateway worker; the client leaves at the challenge;",

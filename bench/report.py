@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.promise import Fact, Figure, Promise, Verdict
+from bench.promise import Check, Measurement, Promise, Verdict
 
 RESULTS = Path(__file__).parent / "results"
 _COLOURS = {Verdict.KEPT: "bold green", Verdict.BROKEN: "bold red"}
@@ -23,26 +23,26 @@ def show(promise: Promise, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("", "median", "smallest", "largest", "promised"):
         table.add_column(heading, justify="left" if heading == "" else "right")
-    for figure in promise.figures:
-        table.add_row(*_cells(figure))
+    for figure in promise.measurements:
+        table.add_row(*_measurement_cells(figure))
     table.add_section()
     for each in promise.ratios:
-        table.add_row(*_cells(each), style="bold" if each.promised else None)
-    for fact in promise.facts:
-        table.add_row(*_fact_cells(fact), style="bold")
+        table.add_row(*_measurement_cells(each), style="bold" if each.limit_text else None)
+    for fact in promise.checks:
+        table.add_row(*_check_cells(fact), style="bold")
     console.print(table)
     _show_lines(console, "measured", promise.how)
     _show_lines(console, "baseline", promise.baseline)
 
 
-def _cells(figure: Figure) -> tuple[str, ...]:
+def _measurement_cells(figure: Measurement) -> tuple[str, ...]:
     numbers = (figure.median, figure.smallest, figure.largest)
-    promised = figure.promised + ("" if figure.kept else "  broken")
+    promised = figure.limit_text + ("" if figure.is_kept else "  broken")
     return figure.name, *(f"{_number(number)} {figure.unit}" for number in numbers), promised
 
 
-def _fact_cells(fact: Fact) -> tuple[str, ...]:
-    return fact.name, "yes" if fact.true else "no", "", "", "yes" if fact.kept else "yes  broken"
+def _check_cells(fact: Check) -> tuple[str, ...]:
+    return fact.name, "yes" if fact.true else "no", "", "", "yes" if fact.is_kept else "yes  broken"
 
 
 def _number(value: float) -> str:
@@ -72,19 +72,19 @@ def _as_json(promise: Promise) -> dict[str, Any]:
         "name": promise.name,
         "promise": promise.sentence,
         "verdict": promise.verdict,
-        "figures": [_figure_as_json(figure) for figure in promise.figures],
-        "ratios": [_figure_as_json(each) for each in promise.ratios],
-        "facts": [asdict(fact) for fact in promise.facts],
+        "figures": [_measurement_as_json(figure) for figure in promise.measurements],
+        "ratios": [_measurement_as_json(each) for each in promise.ratios],
+        "facts": [asdict(fact) for fact in promise.checks],
         "measured": promise.how,
         "baseline": promise.baseline,
     }
 
 
-def _figure_as_json(figure: Figure) -> dict[str, Any]:
+def _measurement_as_json(figure: Measurement) -> dict[str, Any]:
     return {
         **asdict(figure),
         "median": figure.median,
         "smallest": figure.smallest,
         "largest": figure.largest,
-        "kept": figure.kept,
+        "kept": figure.is_kept,
     }

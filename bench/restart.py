@@ -16,7 +16,7 @@ import asyncpg
 
 from bench import population, program
 from bench.program import Program
-from bench.promise import Fact, Figure, Promise, ratio
+from bench.promise import Check, Measurement, Promise, make_ratio
 
 PROJECTS, RUNNING = 1_000, 20
 ROUNDS = 5
@@ -24,35 +24,35 @@ LIMIT = 3.0
 
 
 @dataclass(slots=True)
-class Restarts:
+class RestartTimes:
     """Of one platform, in seconds."""
 
     platform: Program
-    whole: list[float] = field(default_factory=list)
-    said: list[float] = field(default_factory=list)  # by the command: from the signal until ready
+    total_seconds: list[float] = field(default_factory=list)
+    reported_seconds: list[float] = field(default_factory=list)  # by the command: from the signal until ready
 
-    def one(self) -> None:
+    def measure_one(self) -> None:
         began = time.monotonic()
-        words = self.platform.command("restart")
+        words = self.platform.run_command("restart")
         with self.platform.client() as client:
             client.get("/projects").raise_for_status()
-        self.whole.append(time.monotonic() - began)
-        self.said.append(float(re.findall(r"after ([0-9.]+) s", words)[0]))
+        self.total_seconds.append(time.monotonic() - began)
+        self.reported_seconds.append(float(re.findall(r"after ([0-9.]+) s", words)[0]))
 
 
 def measure() -> Promise:
     with ExitStack() as stack:
-        full = Restarts(stack.enter_context(program.running()))
-        empty = Restarts(stack.enter_context(program.running()))
+        full = RestartTimes(stack.enter_context(program.run_platform()))
+        empty = RestartTimes(stack.enter_context(program.run_platform()))
         first = _populate(full.platform)
-        before = full.platform.postmasters()
+        before = full.platform.list_postmasters()
         untouched = [len(before) == RUNNING]
         session = stack.enter_context(asyncio.Runner())
         is_open = _open_session(session, full.platform, first)
         for _ in range(ROUNDS):
-            full.one()
-            untouched.append(full.platform.postmasters() == before and is_open())
-            empty.one()
+            full.measure_one()
+            untouched.append(full.platform.list_postmasters() == before and is_open())
+            empty.measure_one()
     return _promise(full, empty, all(untouched))
 
 
@@ -61,8 +61,8 @@ def _populate(platform: Program) -> dict[str, Any]:
     with platform.client() as client:
         made = [program.create_project(client, f"running {number}") for number in range(RUNNING)]
         for each in made:
-            program.finished(client, each, pause=0.05)
-    population.fill(platform.settings, PROJECTS - RUNNING)
+            program.wait_for_operations(client, each, pause=0.05)
+    population.insert_projects(platform.settings, PROJECTS - RUNNING)
     return made[0]
 
 
@@ -79,21 +79,23 @@ def _open_session(runner: asyncio.Runner, platform: Program, made: dict[str, Any
     return is_open
 
 
-def _promise(full: Restarts, empty: Restarts, untouched: bool) -> Promise:
-    ours = Figure(name=f"{PROJECTS:,} projects, {RUNNING} running", unit="s", samples=tuple(full.whole), below=LIMIT)
-    bare = Figure(name="empty store", unit="s", samples=tuple(empty.whole))
+def _promise(full: RestartTimes, empty: RestartTimes, untouched: bool) -> Promise:
+    ours = Measurement(
+        name=f"{PROJECTS:,} projects, {RUNNING} running", unit="s", samples=tuple(full.total_seconds), below=LIMIT
+    )
+    bare = Measurement(name="empty store", unit="s", samples=tuple(empty.total_seconds))
     return Promise(
         name="restart",
         sentence=f"Control is ready again in under {LIMIT:g} s with {PROJECTS:,} projects, {RUNNING} of them running; "
         "computes are untouched.",
-        figures=(
+        measurements=(
             ours,
-            Figure(name="… of it from the signal until ready", unit="s", samples=tuple(full.said)),
+            Measurement(name="… of it from the signal until ready", unit="s", samples=tuple(full.reported_seconds)),
             bare,
         ),
-        ratios=(ratio("full to empty store", ours, bare),),
-        facts=(
-            Fact(name=f"the {RUNNING} postmasters and an open session are the same after every one", true=untouched),
+        ratios=(make_ratio("full to empty store", ours, bare),),
+        checks=(
+            Check(name=f"the {RUNNING} postmasters and an open session are the same after every one", true=untouched),
         ),
         how=(
             f"`bough restart --home H`, from its start until it returned and GET /projects answered; {ROUNDS} rounds",

@@ -5,22 +5,22 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from bench.promise import FEWEST_ROUNDS
+from bench.promise import MIN_ROUNDS
 
 T = TypeVar("T")
 
-ROUNDS = FEWEST_ROUNDS
+ROUNDS = MIN_ROUNDS
 _notes = Console(stderr=True)
 
 
-def turns(things: Sequence[T], rounds: int = ROUNDS) -> Iterator[list[T]]:
+def rotate_rounds(things: Sequence[T], rounds: int = ROUNDS) -> Iterator[list[T]]:
     """Each round begins with another, so that none has always the same one before it."""
     for number in range(rounds):
-        note(f"round {number + 1} of {rounds}")
+        print_note(f"round {number + 1} of {rounds}")
         first = number % len(things)
         yield [*things[first:], *things[:first]]
 
 
-def note(words: str) -> None:
+def print_note(words: str) -> None:
     """What goes on, for whoever waits."""
     _notes.print(f"  {words}", style="dim", highlight=False)

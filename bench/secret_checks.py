@@ -17,36 +17,36 @@ import httpx2
 
 from bench import program
 from bench.program import Program
-from bench.promise import Figure, Promise, ratio
+from bench.promise import Measurement, Promise, make_ratio
 from bench.sizes import Sizes
 
 ROUNDS = 9
 PAIRS = {"sign in": 12, "ask for a mail": 12, "key": 400}  # of known and unknown, in a round
 ACCOUNTS = 40  # an address gets few mails an hour
-CLOSE = 0.1  # how far apart two equal times may lie on a noisy machine
+TOLERANCE = 0.1  # how far apart two equal times may lie on a noisy machine
 NO_LIMIT = {"BOUGH_RATE_PER_MINUTE_AND_ADDRESS": "1000000000"}
 
-Ask = Callable[[bool], float]  # with what is known or with what is not; the milliseconds it took
+TimedRequest = Callable[[bool], float]  # with what is known or with what is not; the milliseconds it took
 
 
 def measure(_: Sizes) -> Iterator[Promise]:
-    with program.running(variables=NO_LIMIT) as platform:
-        asking = Asking(platform)
+    with program.run_platform(variables=NO_LIMIT) as platform:
+        asking = SecretProbe(platform)
         times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in PAIRS}
         for _round in range(ROUNDS):
-            for name, ask in asking.ways.items():
+            for name, ask in asking.requests.items():
                 for samples, median in zip(times[name], _medians(ask, PAIRS[name]), strict=True):
                     samples.append(median)
     yield _promise(times)
 
 
-class Asking:
+class SecretProbe:
     """Somebody who wants to find out what is there."""
 
     def __init__(self, platform: Program) -> None:
         self._pages = httpx2.Client(base_url=f"http://127.0.0.1:{platform.port}", timeout=60)
         self._origin = str(self._pages.base_url).rstrip("/")
-        self._places = (str(ipaddress.ip_address("10.0.0.1") + number) for number in itertools.count())
+        self._client_addresses = (str(ipaddress.ip_address("10.0.0.1") + number) for number in itertools.count())
         known = [f"known{number}@example.com" for number in range(ACCOUNTS)]
         with platform.client() as client:
             for email in known:
@@ -58,7 +58,7 @@ class Asking:
         }
         public, secret = platform.key[:22], platform.key[22:]
         self._keys = {True: public + secret[::-1], False: "bough_key_".ljust(22, "x") + secret}
-        self.ways: dict[str, Ask] = {
+        self.requests: dict[str, TimedRequest] = {
             "sign in": lambda known: self._post("/signin", 401, known, password="not the password"),
             "ask for a mail": lambda known: self._post("/forgot", 200, known),
             "key": self._get,
@@ -67,7 +67,7 @@ class Asking:
     def _set_password(self, link: str) -> None:
         """In a browser of its own, which has a session afterwards."""
         with httpx2.Client(base_url=self._pages.base_url, timeout=60) as browser:
-            headers = self._from_another_place()
+            headers = self._new_client_headers()
             token = _form_token(browser.get("/reset", params={"token": link}, headers=headers))
             data = {"form_token": token, "token": link, "password": "a password of theirs"}
             answer = browser.post("/reset", headers=headers, data=data)
@@ -75,14 +75,14 @@ class Asking:
                 raise RuntimeError(f"no password could be set: {answer.text[:200]}")
 
     def _post(self, path: str, status: int, known: bool, **fields: str) -> float:
-        headers = self._from_another_place()
+        headers = self._new_client_headers()
         token = _form_token(self._pages.get(path, headers=headers))
         data = {"form_token": token, "email": next(self._addresses[known]), **fields}
         return self._timed("POST", path, status, headers=headers, data=data)
 
-    def _from_another_place(self) -> dict[str, str]:
+    def _new_client_headers(self) -> dict[str, str]:
         """Or the limits on guesses would answer."""
-        return {"Origin": self._origin, "X-Forwarded-For": next(self._places)}
+        return {"Origin": self._origin, "X-Forwarded-For": next(self._client_addresses)}
 
     def _get(self, known: bool) -> float:
         headers = {"Authorization": f"Bearer {self._keys[known]}"}
@@ -101,7 +101,7 @@ def _form_token(page: httpx2.Response) -> str:
     return str(re.findall(r'name="form_token" value="(\w+)"', page.text)[0])
 
 
-def _medians(ask: Ask, pairs: int) -> tuple[float, float]:
+def _medians(ask: TimedRequest, pairs: int) -> tuple[float, float]:
     """With what is known and with what is not, asked in turns."""
     took = [(ask(True), ask(False)) for _ in range(pairs)]
     known, unknown = zip(*took, strict=True)
@@ -109,17 +109,17 @@ def _medians(ask: Ask, pairs: int) -> tuple[float, float]:
 
 
 def _promise(times: dict[str, tuple[list[float], list[float]]]) -> Promise:
-    figures: list[Figure] = []
-    ratios: list[Figure] = []
+    figures: list[Measurement] = []
+    ratios: list[Measurement] = []
     for name, (known, unknown) in times.items():
-        over = Figure(name=f"{name}: known", unit="ms", samples=tuple(known))
-        under = Figure(name=f"{name}: unknown", unit="ms", samples=tuple(unknown))
+        over = Measurement(name=f"{name}: known", unit="ms", samples=tuple(known))
+        under = Measurement(name=f"{name}: unknown", unit="ms", samples=tuple(unknown))
         figures += (over, under)
-        ratios.append(ratio(f"{name}, known to unknown", over, under, below=1 + CLOSE, above=1 - CLOSE))
+        ratios.append(make_ratio(f"{name}, known to unknown", over, under, below=1 + TOLERANCE, above=1 - TOLERANCE))
     return Promise(
         name="secret_checks",
         sentence="What is known and what is not take as long to refuse: addresses of accounts, and keys.",
-        figures=tuple(figures),
+        measurements=tuple(figures),
         ratios=tuple(ratios),
         how=(
             "POST /signin with a wrong password, POST /forgot, GET /auth with a wrong key, on one connection;",

@@ -10,8 +10,8 @@ class Sizes:
     ageing_rounds: int = 10
     ageing_seconds: int = 20  # of pgbench, a round
     tables: int = 5_000
-    waits_seconds: float = 4.0  # branching: while branches are made one after another, and before for as long
-    alone_seconds: float = 30.0  # branching: while none is made, of a parent that was much written
+    probe_seconds: float = 4.0  # branching: while branches are made one after another, and before for as long
+    undisturbed_seconds: float = 30.0  # branching: while none is made, of a parent that was much written
     replicated_mb: int = 1024  # replica: beside the fresh parent
     pgbench_scale: int = 20  # throughput
     pgbench_seconds: int = 10
@@ -36,8 +36,8 @@ SMALL = Sizes(
     ageing_rounds=3,
     ageing_seconds=2,
     tables=200,
-    waits_seconds=1.0,
-    alone_seconds=1.0,
+    probe_seconds=1.0,
+    undisturbed_seconds=1.0,
     replicated_mb=64,
     pgbench_scale=2,
     pgbench_seconds=2,
@@ -56,5 +56,5 @@ SMALL = Sizes(
 )
 
 
-def in_words(megabytes: int) -> str:
+def format_size(megabytes: int) -> str:
     return f"{megabytes // 1024} GB" if megabytes % 1024 == 0 else f"{megabytes} MB"

@@ -2,7 +2,7 @@
 
 import time
 
-from bench.promise import Figure
+from bench.promise import Measurement
 
 TOTAL = "in all"
 Times = dict[str, list[float]]  # what → milliseconds, round by round; a `defaultdict(list)`
@@ -28,9 +28,9 @@ class Stopwatch:
         self._times[TOTAL].append((time.perf_counter() - self.began) * 1e3)
 
 
-def figures(who: str, times: Times) -> dict[str, Figure]:
+def make_measurements(who: str, times: Times) -> dict[str, Measurement]:
     """The total first."""
     return {
-        what: Figure(name=f"{who}: {what}", unit="ms", samples=tuple(samples))
+        what: Measurement(name=f"{who}: {what}", unit="ms", samples=tuple(samples))
         for what, samples in sorted(times.items(), key=lambda item: item[0] != TOTAL)
     }

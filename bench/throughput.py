@@ -11,63 +11,63 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from bench import homes, pgbench, places
-from bench.by_hand import MAJOR
-from bench.homes import SETTINGS, Compute, Home
+from bench import engine_home, pgbench, storage
+from bench.engine_home import SETTINGS, Compute, Home
 from bench.pgbench import SELECT_ONLY, TPC_B
-from bench.places import DRIVERS
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, note, turns
+from bench.plain_postgres import MAJOR
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
-from bough.postgres import conf
+from bench.storage import DRIVERS
+from bough.postgres import postgresql_conf
 
 BASELINE = "plain"
-CLONED, BUSY, READING = "TPC-B after a clone", "TPC-B", "select-only"
-_SCRIPTS = {BUSY: TPC_B, READING: SELECT_ONLY, CLONED: TPC_B}
+TPC_B_AFTER_CLONE, TPC_B_LOAD, SELECT_LOAD = "TPC-B after a clone", "TPC-B", "select-only"
+_SCRIPTS = {TPC_B_LOAD: TPC_B, SELECT_LOAD: SELECT_ONLY, TPC_B_AFTER_CLONE: TPC_B}
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedCompute:
     """A compute on one driver, and its transactions a second by kind of load."""
 
     home: Home
     compute: Compute
     seconds: int
-    seen: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    samples: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    async def round(self) -> None:
-        for what in (BUSY, READING, CLONED):
-            await self.compute.settle()
-            child = await self.home.child(self.compute) if what == CLONED else None
-            self.seen[what].append(pgbench.per_second(self.compute.target, _SCRIPTS[what], self.seconds))
+    async def run_round(self) -> None:
+        for what in (TPC_B_LOAD, SELECT_LOAD, TPC_B_AFTER_CLONE):
+            await self.compute.quiesce()
+            child = await self.home.create_child(self.compute) if what == TPC_B_AFTER_CLONE else None
+            self.samples[what].append(pgbench.measure_tps(self.compute.target, _SCRIPTS[what], self.seconds))
             if child:
-                await child.drop()
+                await child.delete()
 
-    def figure(self, what: str) -> Figure:
-        return Figure(name=f"{what} on {self.home.driver}", unit="tps", samples=tuple(self.seen[what]))
+    def make_measurement(self, what: str) -> Measurement:
+        return Measurement(name=f"{what} on {self.home.driver}", unit="tps", samples=tuple(self.samples[what]))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    places.check(DRIVERS, len(DRIVERS) * _image_gb(sizes))
+    storage.check_requirements(DRIVERS, len(DRIVERS) * _image_gb(sizes))
     yield _promise(sizes, asyncio.run(_measure(sizes)))
 
 
-async def _measure(sizes: Sizes) -> dict[str, Loaded]:
+async def _measure(sizes: Sizes) -> dict[str, LoadedCompute]:
     async with AsyncExitStack() as stack:
         made = [await _filled(stack, driver, sizes) for driver in DRIVERS]
-        for turn in turns(made):
+        for turn in rotate_rounds(made):
             for loaded in turn:
-                await loaded.round()
+                await loaded.run_round()
     return {loaded.home.driver: loaded for loaded in made}
 
 
-async def _filled(stack: AsyncExitStack, driver: str, sizes: Sizes) -> Loaded:
-    note(f"filling the compute on {driver}")
-    home = await stack.enter_async_context(homes.opened(driver, _image_gb(sizes), thin=False))
-    compute = await home.compute()
-    await compute.run()
-    pgbench.fill(compute.target, sizes.pgbench_scale)
-    return Loaded(home, compute, sizes.pgbench_seconds)
+async def _filled(stack: AsyncExitStack, driver: str, sizes: Sizes) -> LoadedCompute:
+    print_note(f"filling the compute on {driver}")
+    home = await stack.enter_async_context(engine_home.open_home(driver, _image_gb(sizes), thin=False))
+    compute = await home.create_compute()
+    await compute.start()
+    pgbench.initialize(compute.target, sizes.pgbench_scale)
+    return LoadedCompute(home, compute, sizes.pgbench_seconds)
 
 
 def _image_gb(sizes: Sizes) -> int:
@@ -75,36 +75,44 @@ def _image_gb(sizes: Sizes) -> int:
     return 5 + sizes.pgbench_scale // 20
 
 
-def _promise(sizes: Sizes, made: dict[str, Loaded]) -> Promise:
-    native = places.file_system()
+def _promise(sizes: Sizes, made: dict[str, LoadedCompute]) -> Promise:
+    native = storage.native_file_system()
     others = [driver for driver in made if driver != BASELINE]
     return Promise(
         name="throughput",
         sentence=f"What a busy database does in a second on each file system, against {native} itself.",
-        figures=tuple(loaded.figure(what) for what in _SCRIPTS for loaded in made.values()),
+        measurements=tuple(loaded.make_measurement(what) for what in _SCRIPTS for loaded in made.values()),
         ratios=(
             *(
-                ratio(f"{what} on {driver} to {native}", made[driver].figure(what), made[BASELINE].figure(what))
-                for what in (BUSY, READING)
+                make_ratio(
+                    f"{what} on {driver} to {native}",
+                    made[driver].make_measurement(what),
+                    made[BASELINE].make_measurement(what),
+                )
+                for what in (TPC_B_LOAD, SELECT_LOAD)
                 for driver in others
             ),
             *(
-                ratio(f"{driver}: TPC-B after a clone to TPC-B", made[driver].figure(CLONED), made[driver].figure(BUSY))
+                make_ratio(
+                    f"{driver}: TPC-B after a clone to TPC-B",
+                    made[driver].make_measurement(TPC_B_AFTER_CLONE),
+                    made[driver].make_measurement(TPC_B_LOAD),
+                )
                 for driver in made
             ),
         ),
         how=_how(sizes, [made[driver] for driver in others]),
         baseline=(
-            f"the same on a compute whose volume is on {native}: {made[BASELINE].home.place.description}",
-            "settings of all: " + ", ".join(conf.text(SETTINGS, major=MAJOR).splitlines()),
+            f"the same on a compute whose volume is on {native}: {made[BASELINE].home.storage_home.description}",
+            "settings of all: " + ", ".join(postgresql_conf.render(SETTINGS, major=MAJOR).splitlines()),
         ),
     )
 
 
-def _how(sizes: Sizes, others: list[Loaded]) -> tuple[str, ...]:
-    lines = [" ".join(pgbench.command(script, sizes.pgbench_seconds)) for script in (TPC_B, SELECT_ONLY)]
+def _how(sizes: Sizes, others: list[LoadedCompute]) -> tuple[str, ...]:
+    lines = [" ".join(pgbench.make_command(script, sizes.pgbench_seconds)) for script in (TPC_B, SELECT_ONLY)]
     return (
         *(f"{line} --host SOCKETS" for line in lines),
         f"scale {sizes.pgbench_scale}; {ROUNDS} rounds over all drivers; vacuum, checkpoint and sync before each run",
-        *(loaded.home.place.description for loaded in others),
+        *(loaded.home.storage_home.description for loaded in others),
     )

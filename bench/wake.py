@@ -14,34 +14,34 @@ from urllib.parse import urlsplit
 import asyncpg
 import httpx2
 
-from bench import by_hand, program
-from bench.by_hand import Postgres
+from bench import plain_postgres, program
+from bench.plain_postgres import PlainPostgres
 from bench.program import Program
-from bench.promise import Figure, Promise, ratio
-from bench.rounds import ROUNDS, turns
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS, rotate_rounds
 from bench.sizes import Sizes
 
 LIMIT = 2.0
 WAKES = 3  # a round; the median of them is its sample
-_LOOK = 0.02
+_POLL_SECONDS = 0.02
 
 
-class Sleeper:
+class SuspendedEndpoint:
     """An endpoint that is put to sleep and woken."""
 
     def __init__(self, platform: Program, client: httpx2.Client) -> None:
         made = program.create_project(client, "sleeper")
-        program.finished(client, made, pause=0.05)
+        program.wait_for_operations(client, made, pause=0.05)
         self._client = client
         self._path = f"/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
         self._uri = urlsplit(made["connection_uris"][0]["connection_uri"])
         self._port = platform.gateway_port
-        self.seen: list[float] = []
+        self.times: list[float] = []
 
-    def once(self) -> float:
+    def measure_wake(self) -> float:
         self._client.post(f"{self._path}/suspend").raise_for_status()
         while self._client.get(self._path).raise_for_status().json()["endpoint"]["current_state"] != "idle":
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
         time.sleep(0.3)
         return asyncio.run(self._first_row())
 
@@ -65,12 +65,12 @@ class Sleeper:
         return took
 
 
-class Bare:
-    def __init__(self, postgres: Postgres) -> None:
+class BarePostgres:
+    def __init__(self, postgres: PlainPostgres) -> None:
         self._postgres = postgres
-        self.seen: list[float] = []
+        self.times: list[float] = []
 
-    def once(self) -> float:
+    def measure_wake(self) -> float:
         return asyncio.run(self._first_row())
 
     async def _first_row(self) -> float:
@@ -86,31 +86,31 @@ class Bare:
 
 def measure(_sizes: Sizes) -> Iterator[Promise]:
     with (
-        program.running() as platform,
+        program.run_platform() as platform,
         platform.client() as client,
-        by_hand.workplace() as workplace,
-        by_hand.postgres(workplace) as postgres,
+        plain_postgres.create_work_folder() as workplace,
+        plain_postgres.create_postgres(workplace) as postgres,
     ):
         postgres.initdb()
-        sleeper, bare = Sleeper(platform, client), Bare(postgres)
+        sleeper, bare = SuspendedEndpoint(platform, client), BarePostgres(postgres)
         both: list[Any] = [sleeper, bare]
-        for turn in turns(both):
+        for turn in rotate_rounds(both):
             for each in turn:
                 each.seen.append(sorted(each.once() for _ in range(WAKES))[WAKES // 2])
         yield _promise(sleeper, bare)
 
 
-def _promise(sleeper: Sleeper, bare: Bare) -> Promise:
-    ours = Figure(name="wake to first row", unit="ms", samples=tuple(s * 1000 for s in sleeper.seen))
-    by_itself = Figure(name="bare start to first row", unit="ms", samples=tuple(s * 1000 for s in bare.seen))
+def _promise(sleeper: SuspendedEndpoint, bare: BarePostgres) -> Promise:
+    ours = Measurement(name="wake to first row", unit="ms", samples=tuple(s * 1000 for s in sleeper.times))
+    by_itself = Measurement(name="bare start to first row", unit="ms", samples=tuple(s * 1000 for s in bare.times))
     return Promise(
         name="wake",
         sentence="A sleeping endpoint gives its first row in less than twice what a bare postgres needs.",
-        figures=(ours, by_itself),
-        ratios=(ratio("wake to bare start", ours, by_itself, below=LIMIT),),
+        measurements=(ours, by_itself),
+        ratios=(make_ratio("wake to bare start", ours, by_itself, below=LIMIT),),
         how=(
             "POST …/suspend, wait until it is idle; then asyncpg: connect to the gateway with TLS and SCRAM, select 1",
             f"the median of {WAKES} is a round's sample; {ROUNDS} rounds",
         ),
-        baseline=by_hand.configuration()[1:],
+        baseline=plain_postgres.describe_configuration()[1:],
     )

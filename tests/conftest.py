@@ -8,9 +8,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-import world
 from bough.config import Settings, default_cache
-from bough.engine.local.installs import fetch
+from bough.engine.local.installs import download
+from support.platform import Platform, PostgresServer, open_platform, temporary_folder
 
 # A slow machine is not a defect: what matters is the answer, never how long it took.
 hypothesis.settings.register_profile(
@@ -50,28 +50,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def long(request: pytest.FixtureRequest) -> bool:
+def is_long_run(request: pytest.FixtureRequest) -> bool:
     """Whether the large counts were asked for."""
     return bool(request.config.getoption("--long"))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def postgres_is_here() -> None:
+def ensure_postgres() -> None:
     """The Postgres of the tests is the one users get; fetched once a machine."""
-    fetch.ensure_fetched(Settings(cache=default_cache()))
+    download.ensure_installed(Settings(cache=default_cache()))
 
 
 @pytest.fixture
-async def platform() -> AsyncIterator[world.Platform]:
+async def platform() -> AsyncIterator[Platform]:
     """A whole platform on SQLite, with a home of its own."""
-    async with world.platform() as made:
+    async with open_platform() as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[world.PostgresServer]:
-    with world.short_folder() as folder:
-        server = world.PostgresServer(folder)
+def postgres_server() -> Iterator[PostgresServer]:
+    with temporary_folder() as folder:
+        server = PostgresServer(folder)
         server.start()
         yield server
         server.stop()

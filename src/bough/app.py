@@ -7,96 +7,96 @@ from dataclasses import dataclass
 
 from bough import clock, log
 from bough.access.keys import Keys
-from bough.access.metrics_token import metrics_token
+from bough.access.metrics_token import load_metrics_token
 from bough.access.passwords import Passwords
-from bough.access.vault import Vault, secret_file
+from bough.access.vault import Vault, load_or_create_secret
 from bough.api.app import create_app
-from bough.api.internal import Plane, PlaneApp
-from bough.api.serving import listening, serving, serving_locally
-from bough.beside import beside
-from bough.config import Settings, running_as_root
+from bough.api.gateway_api import GatewayApiApp, GatewayApiHandlers
+from bough.api.server import open_listeners, serve_http, serve_unix_socket
+from bough.background_task import run_in_background
+from bough.config import Settings, is_root
 from bough.control import defaults
-from bough.control.activity import Activity
-from bough.control.allowances import Allowances
-from bough.control.attempts import Attempts
-from bough.control.creation_limits import CreationLimits
-from bough.control.entrance import Entrance
-from bough.control.figures import Figures
-from bough.control.gateway_doors import GatewayDoors
-from bough.control.history_figures import HistoryFigures
-from bough.control.key_use import KeyUse
-from bough.control.limits import Limiter
-from bough.control.names import Names
-from bough.control.operator import ensure_operator_key
-from bough.control.parts import Parts
-from bough.control.resting import rest
-from bough.control.tls_files import TlsFiles
-from bough.control.wakes import Wakes
-from bough.control.welcoming import ensure_welcome
-from bough.domain.endpoint import Hosts
+from bough.control.gateway.access import AccessResolver
+from bough.control.gateway.activity import EndpointActivity
+from bough.control.gateway.allowances import AllowancePolicy
+from bough.control.gateway.notifier import GatewayNotifier
+from bough.control.gateway.wakes import Wakes
+from bough.control.people.operator import ensure_operator_key
+from bough.control.people.operator_link import ensure_operator_link
+from bough.control.platform.attempt_limits import AttemptLimits
+from bough.control.platform.creation_limits import CreationLimits
+from bough.control.platform.history_measurements import HistoryMeasurements
+from bough.control.platform.hostnames import Hostnames
+from bough.control.platform.key_usage import KeyUsage
+from bough.control.platform.measurements import ComputeMeasurements
+from bough.control.platform.rate_limits import RateLimiter
+from bough.control.platform.shutdown import stop_all_computes
+from bough.control.platform.tls_files import TlsFiles
+from bough.control.services import Services
+from bough.domain.endpoint import EndpointHosts
 from bough.engine.local.engine import LocalEngine
-from bough.engine.local.isolation import accounts
+from bough.engine.local.isolation import system_users
 from bough.engine.port import Engine
-from bough.instant import edge as instant
-from bough.operations.actions import EVERY
+from bough.instant import app as instant
+from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
-from bough.operations.queue import Queue
-from bough.operations.runner import Runner
+from bough.operations.queue import OperationQueue
+from bough.operations.runner import OperationRunner
 from bough.pages import routes as pages
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from bough.tasks.archive_branches import ArchiveBranches
-from bough.tasks.count_active import CountActive
+from bough.tasks.count_active_time import CountActiveTime
+from bough.tasks.enforce_storage_limits import EnforceStorageLimits
+from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
 from bough.tasks.expire_branches import ExpireBranches
 from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.expire_unclaimed import ExpireUnclaimed
-from bough.tasks.forget_answers import ForgetAnswers
-from bough.tasks.forget_audit import ForgetAudit
-from bough.tasks.forget_logs import ForgetLogs
-from bough.tasks.forget_people import ForgetPeople
-from bough.tasks.forget_workers import ForgetWorkers
+from bough.tasks.flush_key_usage import FlushKeyUsage
+from bough.tasks.forget_answers import DeleteIdempotencyKeys
+from bough.tasks.forget_audit import DeleteOldAudit
+from bough.tasks.forget_logs import DeleteEndpointLogs
+from bough.tasks.forget_people import DeleteExpiredLinks
+from bough.tasks.forget_workers import DeleteGatewayWorkers
 from bough.tasks.history_alarm import HistoryAlarm
-from bough.tasks.keep_computes import KeepComputes
-from bough.tasks.keep_history import KeepHistory
-from bough.tasks.keep_names import KeepNames
-from bough.tasks.keep_replicas import KeepReplicas
-from bough.tasks.keep_storage import KeepStorage
-from bough.tasks.keep_transfers import KeepTransfers
 from bough.tasks.loop import Loop
+from bough.tasks.maintain_history import MaintainHistory
 from bough.tasks.measure_branches import MeasureBranches
-from bough.tasks.prepare_instant import PrepareInstant
+from bough.tasks.prepare_instant_databases import PrepareInstantDatabases
 from bough.tasks.purge_deleted import PurgeDeleted
 from bough.tasks.read_contents import ReadContents
+from bough.tasks.reconcile_computes import ReconcileComputes
 from bough.tasks.renew_certificates import RenewCertificates
+from bough.tasks.repair_replicas import RepairReplicas
 from bough.tasks.retire_volumes import RetireVolumes
 from bough.tasks.rotate_logs import RotateLogs
 from bough.tasks.scale_computes import ScaleComputes
 from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
+from bough.tasks.sync_hostnames import SyncHostnames
 from bough.tasks.take_snapshots import TakeSnapshots
-from bough.tasks.write_key_use import WriteKeyUse
 
 DEFAULT_GATEWAY_PORT = 5432
 
-logger = log.get(room="app")
+logger = log.get_logger(component="app")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """Everything that runs, for whoever drives it: the server here, a test elsewhere."""
 
-    parts: Parts
-    runner: Runner
+    services: Services
+    runner: OperationRunner
     loops: tuple[Loop, ...]
-    plane: Plane
+    gateway_api: GatewayApiHandlers
 
 
-def operator_key(settings: Settings) -> str:
+def load_operator_key(settings: Settings) -> str:
     """The operator's token; made at the first call."""
     _make_keys_folder(settings)
     keys = Keys(b"")  # a token is made without the server's secret
-    return secret_file(settings.keys / "operator", keys.new().token.encode()).decode().strip()
+    return load_or_create_secret(settings.keys / "operator", keys.generate().token.encode()).decode().strip()
 
 
 async def serve(
@@ -107,62 +107,62 @@ async def serve(
     api_listeners: Sequence[int] = (),
 ) -> None:
     """Run the platform until `stopping` has a result; True there means: stop the computes too."""
-    with listening(settings, api_listeners) as sockets:
-        async with assembled(settings) as platform, AsyncExitStack() as stack:
-            await stack.enter_async_context(beside(platform.runner.run()))
+    with open_listeners(settings, api_listeners) as sockets:
+        async with assemble_platform(settings) as platform, AsyncExitStack() as stack:
+            await stack.enter_async_context(run_in_background(platform.runner.run()))
             for loop in platform.loops:
-                await stack.enter_async_context(beside(loop.run()))
-            stack.push_async_callback(platform.plane.wakes.close)
-            plane = PlaneApp(platform.plane)
-            await stack.enter_async_context(serving_locally(plane, settings.plane, _gateway_group(settings)))
+                await stack.enter_async_context(run_in_background(loop.run()))
+            stack.push_async_callback(platform.gateway_api.wakes.close)
+            plane = GatewayApiApp(platform.gateway_api)
+            await stack.enter_async_context(serve_unix_socket(plane, settings.control_socket, _gateway_group(settings)))
             await stack.enter_async_context(
-                serving(create_app(platform.parts, [*pages.routes(), *instant.routes()]), *sockets)
+                serve_http(create_app(platform.services, [*pages.routes(), *instant.routes()]), *sockets)
             )
-            await KeepNames(platform.parts.store, platform.parts.names).run()
-            logger.info("ready", home=str(settings.home), store=platform.parts.store.name)
+            await SyncHostnames(platform.services.store, platform.services.hostnames).run()
+            logger.info("ready", home=str(settings.home), store=platform.services.store.name)
             ready()
             computes_too = await stopping
             await stack.aclose()
-            await platform.parts.key_use.write(platform.parts.store)
+            await platform.services.key_usage.flush(platform.services.store)
             if computes_too:
-                await rest(platform.parts.store, platform.parts.engine, settings.plan)
+                await stop_all_computes(platform.services.store, platform.services.engine, settings.plan)
             logger.info("stopped", computes_too=computes_too)
 
 
 @asynccontextmanager
-async def assembled(settings: Settings) -> AsyncIterator[Platform]:
+async def assemble_platform(settings: Settings) -> AsyncIterator[Platform]:
     """The parts, put together and open; nothing runs yet."""
     settings.home.mkdir(parents=True, exist_ok=True)
     _make_keys_folder(settings)
-    keys = Keys(secret_file(settings.keys / "api-keys"))
-    store = _store(settings)
+    keys = Keys(load_or_create_secret(settings.keys / "api-keys"))
+    store = _create_store(settings)
     await store.open()
     try:
-        await ensure_operator_key(store, keys, operator_key(settings))
-        metrics_token(settings)  # made now, for whoever sets up monitoring
-        await ensure_welcome(store, keys, settings)
+        await ensure_operator_key(store, keys, load_operator_key(settings))
+        load_metrics_token(settings)  # made now, for whoever sets up monitoring
+        await ensure_operator_link(store, keys, settings)
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()
-        await asyncio.to_thread(_tls_files(settings).prepare, clock.now())
-        platform = _platform(settings, store, engine, keys)
+        await asyncio.to_thread(_create_tls_files(settings).prepare, clock.now())
+        platform = _create_platform(settings, store, engine, keys)
         yield platform
-        platform.parts.passwords.close()
+        platform.services.passwords.close()
         await engine.close()
     finally:
         await store.close()
 
 
-def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> Platform:
+def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> Platform:
     events = Events()
-    queue = Queue(store, events, EVERY, settings.hold_seconds)
-    key_use = KeyUse()
-    figures = Figures()
-    history_figures = HistoryFigures()
-    activity = Activity(store)
-    hosts = Hosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT)
-    names = Names(settings, hosts)
-    vault = Vault(secret_file(settings.keys / "passwords"))
-    allowances = Allowances(settings, vault)
+    queue = OperationQueue(store, events, ALL_ACTIONS, settings.hold_seconds)
+    key_use = KeyUsage()
+    figures = ComputeMeasurements()
+    history_figures = HistoryMeasurements()
+    activity = EndpointActivity(store)
+    hosts = EndpointHosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT)
+    names = Hostnames(settings, hosts)
+    vault = Vault(load_or_create_secret(settings.keys / "passwords"))
+    allowances = AllowancePolicy(settings, vault)
     wakes = Wakes(
         settings,
         store=store,
@@ -172,7 +172,7 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         activity=activity,
         allowances=allowances,
     )
-    parts = Parts(
+    parts = Services(
         settings=settings,
         store=store,
         queue=queue,
@@ -180,53 +180,55 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
         vault=vault,
         keys=keys,
         hosts=hosts,
-        names=names,
-        limiter=Limiter(settings),
-        attempts=Attempts(),
+        hostnames=names,
+        rate_limiter=RateLimiter(settings),
+        attempt_limits=AttemptLimits(),
         creation_limits=CreationLimits(settings),
         wakes=wakes,
         passwords=Passwords(),
-        key_use=key_use,
-        figures=figures,
-        history_figures=history_figures,
+        key_usage=key_use,
+        compute_measurements=figures,
+        history_measurements=history_figures,
         activity=activity,
     )
     tasks = (
-        KeepComputes(store, engine, queue, activity),
+        ReconcileComputes(store, engine, queue, activity),
         PurgeDeleted(store, queue),
         ExpireBranches(settings, store, queue, activity),
         ExpireSnapshots(store, queue),
         TakeSnapshots(settings, store, engine, queue),
         ExpireUnclaimed(store, queue, activity),
         ArchiveBranches(settings, store, engine, queue),
-        WriteKeyUse(store, key_use),
-        ForgetAnswers(store),
-        ForgetWorkers(store),
-        ForgetPeople(store),
-        ForgetAudit(settings, store),
+        FlushKeyUsage(store, key_use),
+        DeleteIdempotencyKeys(store),
+        DeleteGatewayWorkers(store),
+        DeleteExpiredLinks(store),
+        DeleteOldAudit(settings, store),
         RotateLogs(settings),
-        ForgetLogs(settings, store, engine),
-        RenewCertificates(_tls_files(settings)),
-        KeepNames(store, names),
+        DeleteEndpointLogs(settings, store, engine),
+        RenewCertificates(_create_tls_files(settings)),
+        SyncHostnames(store, names),
     )
     quick_tasks = (
-        CountActive(store, engine),
-        KeepTransfers(settings, store=store, queue=queue, activity=activity, allowances=allowances),
+        CountActiveTime(store, engine),
+        EnforceTransferLimits(settings, store=store, queue=queue, activity=activity, allowances=allowances),
     )
     # Each by itself: as long as a compute that does not answer is waited for, its task goes on with the others.
     contents = ReadContents(store, engine, queue, activity, settings.plan)
     idle = SuspendIdle(settings, store, engine, queue, activity)
-    storage = KeepStorage(settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances)
+    storage = EnforceStorageLimits(
+        settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances
+    )
     return Platform(
-        parts=parts,
-        runner=Runner(
+        services=parts,
+        runner=OperationRunner(
             store,
             engine,
             events,
-            EVERY,
+            ALL_ACTIONS,
             workers=settings.operation_workers,
             urgent_workers=settings.wakes_at_once,
-            doors=GatewayDoors(settings.gateway_folder, activity),
+            gateways=GatewayNotifier(settings.gateway_folder, activity),
             plans=settings.plan,
         ),
         loops=(
@@ -235,23 +237,23 @@ def _platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> P
             Loop(store, (contents,), "contents"),
             Loop(store, (idle,), "idle computes"),
             Loop(store, (storage,), "storage"),
-            Loop(store, (KeepReplicas(store, engine, queue, activity),), "replicas"),
-            Loop(store, (KeepHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
+            Loop(store, (RepairReplicas(store, engine, queue, activity),), "replicas"),
+            Loop(store, (MaintainHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
             Loop(store, (RetireVolumes(store, engine),), "retired volumes"),
             Loop(store, (ScaleComputes(store, engine, activity),), "scaling"),
             Loop(store, (MeasureBranches(store, engine, figures, activity),), "measures"),
             Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
-            Loop(store, (PrepareInstant(parts),), "instant databases"),
+            Loop(store, (PrepareInstantDatabases(parts),), "instant databases"),
         ),
-        plane=Plane(
-            entrance=Entrance(store, secret_file(settings.keys / "mock"), allowances),
+        gateway_api=GatewayApiHandlers(
+            gateway_access=AccessResolver(store, load_or_create_secret(settings.keys / "mock"), allowances),
             wakes=wakes,
             activity=activity,
         ),
     )
 
 
-def _store(settings: Settings) -> Store:
+def _create_store(settings: Settings) -> Store:
     return PostgresStore(settings.store_url) if settings.store_url else SqliteStore(settings.store_file)
 
 
@@ -260,10 +262,10 @@ def _make_keys_folder(settings: Settings) -> None:
     settings.keys.chmod(0o700)
 
 
-def _tls_files(settings: Settings) -> TlsFiles:
+def _create_tls_files(settings: Settings) -> TlsFiles:
     return TlsFiles(settings, _gateway_group(settings))
 
 
 def _gateway_group(settings: Settings) -> int | None:
     """Whose members may reach what the gateway needs; nobody but ourselves when we are not root."""
-    return accounts.entrants(settings).gateway_gid if running_as_root() else None
+    return system_users.resolve_socket_users(settings).gateway_gid if is_root() else None

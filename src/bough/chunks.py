@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
-SIZE = 200  # of what takes some microseconds each
+CHUNK_SIZE = 200  # of what takes some microseconds each
 
 T = TypeVar("T")
 
 
-async def chunks(items: Sequence[T], size: int = SIZE) -> AsyncIterator[Sequence[T]]:
+async def iterate_chunks(items: Sequence[T], size: int = CHUNK_SIZE) -> AsyncIterator[Sequence[T]]:
     for begin in range(0, len(items), size):
         if begin:
             await asyncio.sleep(0)

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError, field_validator, model_validator
 
-from bough.errors import SettingRefused
+from bough.errors import InvalidSetting
 
 FILE_NAME = "bough.toml"
-PREFIX = "BOUGH_"
+VARIABLE_PREFIX = "BOUGH_"
 DEFAULT_API_PORT = 8432
 MIN_MEMORY = 128 * 1024**2  # bytes; a process of ours that just started takes about a half of it
-NOT_SETTINGS = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
+IGNORED_VARIABLES = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -89,16 +89,16 @@ DEFAULT_PLANS = {
 }
 
 
-def running_as_root() -> bool:
+def is_root() -> bool:
     return os.geteuid() == 0
 
 
 def default_home() -> Path:
-    return Path("/var/lib/bough") if running_as_root() else Path(".bough").resolve()
+    return Path("/var/lib/bough") if is_root() else Path(".bough").resolve()
 
 
 def default_cache() -> Path:
-    if running_as_root():
+    if is_root():
         return Path("/var/cache/bough")
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "bough"
 
@@ -232,7 +232,7 @@ class Settings(_Frozen):
     )
 
     @model_validator(mode="after")
-    def _plans_are_whole(self) -> "Settings":
+    def _check_consistency(self) -> "Settings":
         for name in ("free", "unlimited"):
             if name not in self.plans:
                 raise ValueError(f"plans: the plan {name!r} is missing")
@@ -253,7 +253,7 @@ class Settings(_Frozen):
 
     @field_validator("hosts_file", mode="before")
     @classmethod
-    def _nowhere(cls, value: Any) -> Any:
+    def _empty_is_none(cls, value: Any) -> Any:
         return None if value == "" else value
 
     @property
@@ -290,7 +290,7 @@ class Settings(_Frozen):
         return self.home / "ca.crt"
 
     @property
-    def plane(self) -> Path:
+    def control_socket(self) -> Path:
         """Where control answers the gateway."""
         return self.sockets / "plane" / "control.sock"
 
@@ -303,7 +303,7 @@ class Settings(_Frozen):
     def sockets(self) -> Path:
         """A short folder for sockets: Postgres refuses socket paths over 107 bytes."""
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
-        if running_as_root():
+        if is_root():
             return Path("/run/bough") / name
         runtime = os.environ.get("XDG_RUNTIME_DIR")
         if runtime and len(runtime) < 50 and os.access(runtime, os.W_OK):
@@ -318,7 +318,7 @@ class Settings(_Frozen):
         return next((region for region in self.regions if region.id == region_id), None)
 
 
-def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
+def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
     """The settings in force: flags over variables over the file over defaults."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in flags.items() if value is not None}
@@ -328,15 +328,15 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise SettingRefused(_sentence(error)) from None
+        raise InvalidSetting(_sentence(error)) from None
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in environment.items():
-        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+        if not variable.startswith(VARIABLE_PREFIX) or variable in IGNORED_VARIABLES:
             continue
-        name = variable.removeprefix(PREFIX).lower()
+        name = variable.removeprefix(VARIABLE_PREFIX).lower()
         _check_known(name, f"the variable {variable}")
         values[name] = _read_text(name, text, variable)
     return values
@@ -348,7 +348,7 @@ def _read_text(name: str, text: str, variable: str) -> Any:
         try:
             return tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            raise SettingRefused(f"{variable}: write the value as in {FILE_NAME}, for example [17, 16].") from None
+            raise InvalidSetting(f"{variable}: write the value as in {FILE_NAME}, for example [17, 16].") from None
     return text
 
 
@@ -358,13 +358,13 @@ def _from_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingRefused(f"{path} cannot be read: {error}.") from None
+        raise InvalidSetting(f"{path} cannot be read: {error}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingRefused(f"{path} is not valid TOML: {error}.") from None
+        raise InvalidSetting(f"{path} is not valid TOML: {error}.") from None
     for name in values:
         _check_known(name, str(path))
         if name == "home":
-            raise SettingRefused(f"{path}: 'home' cannot be set inside the home; use --home or BOUGH_HOME.")
+            raise InvalidSetting(f"{path}: 'home' cannot be set inside the home; use --home or BOUGH_HOME.")
     return values
 
 
@@ -373,7 +373,7 @@ def _check_known(name: str, where: str) -> None:
         return
     near = difflib.get_close_matches(name, Settings.model_fields, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else " `bough config` lists the settings."
-    raise SettingRefused(f"{where}: there is no setting {name!r}.{hint}")
+    raise InvalidSetting(f"{where}: there is no setting {name!r}.{hint}")
 
 
 def _sentence(error: ValidationError) -> str:

@@ -10,17 +10,17 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 
-class Kind(StrEnum):
+class ErrorKind(StrEnum):
     INVALID = "invalid"  # malformed or impossible input
     UNAUTHENTICATED = "unauthenticated"  # no key, or one we do not know
     DENIED = "denied"  # a known caller, a forbidden action
     NOT_FOUND = "not_found"  # absent, or not for this caller
     CAPACITY = "capacity"  # the plan or the machine refuses
-    TAKEN = "taken"  # a name or id is in use
+    CONFLICT = "taken"  # a name or id is in use
     PRECONDITION = "precondition"  # the thing is not in a state that allows it
     RULE = "rule"  # understood, but a rule or limit refuses it
     LOCKED = "locked"  # other work is in the way; always safe to retry
-    RATE = "rate"  # too many requests
+    RATE_LIMIT = "rate"  # too many requests
     UNAVAILABLE = "unavailable"  # cannot be served now; retry later
     INTERNAL = "internal"  # our fault
 
@@ -28,36 +28,36 @@ class Kind(StrEnum):
 class PlatformError(Exception):
     """Base of every error that may reach a person. `public` is shown; the cause is not."""
 
-    kind: ClassVar[Kind] = Kind.INTERNAL
+    kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
     code: str = ""
     transient: bool = False
     retry_after: float | None = None
     details: Mapping[str, Any] = MappingProxyType({})  # shown beside the sentence
 
-    def __init__(self, public: str) -> None:
-        super().__init__(public)
-        self.public = public
+    def __init__(self, public_message: str) -> None:
+        super().__init__(public_message)
+        self.public_message = public_message
 
 
 class Invalid(PlatformError):
-    kind = Kind.INVALID
+    kind = ErrorKind.INVALID
 
 
 class Unauthenticated(PlatformError):
-    kind = Kind.UNAUTHENTICATED
+    kind = ErrorKind.UNAUTHENTICATED
 
 
 class Denied(PlatformError):
-    kind = Kind.DENIED
+    kind = ErrorKind.DENIED
 
 
 class NotFound(PlatformError):
     """The same words whether a thing is absent or belongs to someone else."""
 
-    kind = Kind.NOT_FOUND
+    kind = ErrorKind.NOT_FOUND
 
     @classmethod
-    def thing(cls, noun: str) -> "NotFound":
+    def resource(cls, noun: str) -> "NotFound":
         return cls(
             f"The requested {noun} could not be found, or you don't have access to it. "
             "Check the id, and that your API key belongs to its account."
@@ -65,60 +65,60 @@ class NotFound(PlatformError):
 
 
 class CapacityExceeded(PlatformError):
-    kind = Kind.CAPACITY
+    kind = ErrorKind.CAPACITY
 
-    def __init__(self, public: str, code: str, details: Mapping[str, Any]) -> None:
-        super().__init__(public)
+    def __init__(self, public_message: str, code: str, details: Mapping[str, Any]) -> None:
+        super().__init__(public_message)
         self.code = code
         self.details = details
 
 
-class Taken(PlatformError):
-    kind = Kind.TAKEN
+class Conflict(PlatformError):
+    kind = ErrorKind.CONFLICT
 
-    def __init__(self, public: str, code: str = "") -> None:
-        super().__init__(public)
+    def __init__(self, public_message: str, code: str = "") -> None:
+        super().__init__(public_message)
         self.code = code
 
 
 class PreconditionFailed(PlatformError):
-    kind = Kind.PRECONDITION
+    kind = ErrorKind.PRECONDITION
 
 
-class RuleBroken(PlatformError):
-    kind = Kind.RULE
+class RuleViolation(PlatformError):
+    kind = ErrorKind.RULE
 
-    def __init__(self, public: str, code: str = "") -> None:
-        super().__init__(public)
+    def __init__(self, public_message: str, code: str = "") -> None:
+        super().__init__(public_message)
         self.code = code
 
 
 class Busy(PlatformError):
-    kind = Kind.LOCKED
+    kind = ErrorKind.LOCKED
     transient = True
     retry_after = 1.0
 
 
-class RateExceeded(PlatformError):
-    kind = Kind.RATE
+class RateLimitExceeded(PlatformError):
+    kind = ErrorKind.RATE_LIMIT
     transient = True
 
-    def __init__(self, public: str, retry_after: float) -> None:
-        super().__init__(public)
+    def __init__(self, public_message: str, retry_after: float) -> None:
+        super().__init__(public_message)
         self.retry_after = retry_after
 
 
 class Unavailable(PlatformError):
-    kind = Kind.UNAVAILABLE
+    kind = ErrorKind.UNAVAILABLE
     transient = True
     retry_after = 5.0
 
 
 class Internal(PlatformError):
-    kind = Kind.INTERNAL
+    kind = ErrorKind.INTERNAL
 
 
-class SettingRefused(PlatformError):
+class InvalidSetting(PlatformError):
     """A setting is unknown or wrong; the sentence names it."""
 
-    kind = Kind.INVALID
+    kind = ErrorKind.INVALID

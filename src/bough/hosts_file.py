@@ -15,19 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bough import clock
-from bough.config import default_cache, running_as_root
+from bough.config import default_cache, is_root
 
-PATIENCE = 2.0  # seconds for another owner to finish
+LOCK_TIMEOUT = 2.0  # seconds for another owner to finish
 
 _OURS = re.compile(rb"\S+ ep-\S+")
 
 
-def keep(path: Path, owner: str, lines: Sequence[str]) -> bool:
+def write_lines(path: Path, owner: str, lines: Sequence[str]) -> bool:
     """Exactly these lines; without any the block goes. Whether that changed the file."""
     return _change(path, owner, lambda _before: list(lines))
 
 
-def add(path: Path, owner: str, line: str) -> bool:
+def add_line(path: Path, owner: str, line: str) -> bool:
     """One more line, unless it is there."""
     return _change(path, owner, lambda before: before if line in before else [*before, line])
 
@@ -90,7 +90,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 def lock_file(path: Path) -> Path:
     """A file of our own: whoever may read the file of hosts could hold a lock on that for ever."""
-    folder = Path("/run/bough") if running_as_root() else default_cache()
+    folder = Path("/run/bough") if is_root() else default_cache()
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
     return folder / f"hosts-{name}.lock"
 
@@ -100,7 +100,7 @@ def _locked(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        _lock(descriptor, clock.monotonic() + PATIENCE)
+        _lock(descriptor, clock.monotonic() + LOCK_TIMEOUT)
         yield
     finally:
         os.close(descriptor)

@@ -1,18 +1,18 @@
 """Kind → HTTP status, for every edge that speaks HTTP."""
 
-from bough.errors import Kind
+from bough.errors import ErrorKind
 
-STATUS = {
-    Kind.INVALID: 400,
-    Kind.UNAUTHENTICATED: 401,
-    Kind.DENIED: 403,
-    Kind.NOT_FOUND: 404,
-    Kind.CAPACITY: 406,
-    Kind.TAKEN: 409,
-    Kind.PRECONDITION: 412,
-    Kind.RULE: 422,
-    Kind.LOCKED: 423,
-    Kind.RATE: 429,
-    Kind.UNAVAILABLE: 503,
-    Kind.INTERNAL: 500,
+STATUS_BY_KIND = {
+    ErrorKind.INVALID: 400,
+    ErrorKind.UNAUTHENTICATED: 401,
+    ErrorKind.DENIED: 403,
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.CAPACITY: 406,
+    ErrorKind.CONFLICT: 409,
+    ErrorKind.PRECONDITION: 412,
+    ErrorKind.RULE: 422,
+    ErrorKind.LOCKED: 423,
+    ErrorKind.RATE_LIMIT: 429,
+    ErrorKind.UNAVAILABLE: 503,
+    ErrorKind.INTERNAL: 500,
 }

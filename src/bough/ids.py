@@ -10,7 +10,7 @@ import uuid
 from datetime import datetime
 from typing import Self
 
-from bough import words
+from bough import id_words
 from bough.errors import Invalid
 
 PATTERN = r"^[a-z0-9-]{1,60}$"
@@ -42,35 +42,35 @@ class ProjectId(Id):
 
     @classmethod
     def new(cls) -> Self:
-        return cls(f"{words.pair()}-{secrets.randbelow(90_000_000) + 10_000_000}")
+        return cls(f"{id_words.random_pair()}-{secrets.randbelow(90_000_000) + 10_000_000}")
 
 
-class _Worded(Id):
+class _WordId(Id):
     """An id of the form prefix-adjective-noun-suffix."""
 
     prefix = ""
 
     @classmethod
     def new(cls) -> Self:
-        return cls(f"{cls.prefix}-{words.pair()}-{_base36(8)}")
+        return cls(f"{cls.prefix}-{id_words.random_pair()}-{_base36(8)}")
 
 
-class BranchId(_Worded):
+class BranchId(_WordId):
     noun = "branch"
     prefix = "br"
 
 
-class EndpointId(_Worded):
+class EndpointId(_WordId):
     noun = "endpoint"
     prefix = "ep"
 
 
-class OrganizationId(_Worded):
+class OrganizationId(_WordId):
     noun = "organization"
     prefix = "org"
 
 
-class _Coded(Id):
+class _RandomId(Id):
     """An id that users rarely see: prefix and twenty characters."""
 
     prefix = ""
@@ -80,17 +80,17 @@ class _Coded(Id):
         return cls(f"{cls.prefix}-{_base36(20)}")
 
 
-class VolumeId(_Coded):
+class VolumeId(_RandomId):
     noun = "volume"
     prefix = "vol"
 
 
-class LineageId(_Coded):
+class LineageId(_RandomId):
     noun = "lineage"
     prefix = "lin"
 
 
-class SnapshotId(_Worded):
+class SnapshotId(_WordId):
     noun = "snapshot"
     prefix = "snap"
 
@@ -123,9 +123,9 @@ class InstantId(_Uuid):
     noun = "database"
 
     @classmethod
-    def made_at(cls, moment: datetime) -> Self:
+    def new_at(cls, at: datetime) -> Self:
         """Version 7: the moment in milliseconds, then 74 random bits."""
-        stamp = int(moment.timestamp() * 1000)
+        stamp = int(at.timestamp() * 1000)
         number = stamp << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
         return cls(uuid.UUID(int=number))
 

@@ -23,18 +23,18 @@ _SECRET_TEXT = (
 )
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     for pattern, replacement in _SECRET_TEXT:
         text = pattern.sub(replacement, text)
     return text
 
 
-def _redact(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _redact_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for name, value in event.items():
         if _SECRET_NAMES.search(name):
             event[name] = "***"
         elif isinstance(value, str):
-            event[name] = redacted(value)
+            event[name] = redact(value)
     return event
 
 
@@ -47,7 +47,7 @@ def configure(level: str, path: Path | None = None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _redact,
+            _redact_event,
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -56,5 +56,5 @@ def configure(level: str, path: Path | None = None) -> None:
     )
 
 
-def get(**fields: Any) -> Any:
+def get_logger(**fields: Any) -> Any:
     return structlog.get_logger(**fields)

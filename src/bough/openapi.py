@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
 
-def described(routes: Sequence[BaseRoute], *, title: str, version: str, description: str) -> dict[str, Any]:
+def build_document(routes: Sequence[BaseRoute], *, title: str, version: str, description: str) -> dict[str, Any]:
     document: dict[str, Any] = get_openapi(
         title=title,
         version=version,
@@ -29,21 +29,21 @@ def described(routes: Sequence[BaseRoute], *, title: str, version: str, descript
             operation["responses"].pop("422", None)  # a request that does not validate gets our 400
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
-    document = _old(document)
+    document = _downgrade_schema(document)
     for schema in document["components"]["schemas"].values():
-        _loosen(schema)
+        _drop_nullable_required(schema)
     return document
 
 
-def text(document: dict[str, Any]) -> str:
+def render_json(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def write(fresh: str, committed: Path, module: str, arguments: Sequence[str]) -> int:
+def write_or_check(generated: str, committed: Path, module: str, arguments: Sequence[str]) -> int:
     if "--check" not in arguments:
-        committed.write_text(fresh)
+        committed.write_text(generated)
         return 0
-    if committed.exists() and committed.read_text() == fresh:
+    if committed.exists() and committed.read_text() == generated:
         return 0
     print(f"{committed} is stale. Write it anew: .venv/bin/python -m {module}", file=sys.stderr)
     return 1
@@ -54,16 +54,16 @@ def _camel(snake: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _old(node: Any) -> Any:
+def _downgrade_schema(node: Any) -> Any:
     """A schema of 2020-12 as one of OpenAPI 3.0."""
     if isinstance(node, list):
-        return [_old(each) for each in node]
+        return [_downgrade_schema(each) for each in node]
     if not isinstance(node, dict):
         return node
-    node = {name: _old(value) for name, value in node.items()}
+    node = {name: _downgrade_schema(value) for name, value in node.items()}
     if "anyOf" in node and {"type": "null"} in node["anyOf"]:
         kept = [each for each in node.pop("anyOf") if each != {"type": "null"}]
-        node = {**node, **(_one(kept[0]) if len(kept) == 1 else {"anyOf": kept}), "nullable": True}
+        node = {**node, **(_wrap_reference(kept[0]) if len(kept) == 1 else {"anyOf": kept}), "nullable": True}
     if "const" in node and "properties" not in node:
         node["enum"] = [node.pop("const")]
     if isinstance(node.get("examples"), list):
@@ -74,11 +74,11 @@ def _old(node: Any) -> Any:
         del node["propertyNames"]
     if "$ref" in node and len(node) > 1:
         reference = {"$ref": node.pop("$ref")}
-        node = {**node, **_one(reference)}
+        node = {**node, **_wrap_reference(reference)}
     return node
 
 
-def _loosen(schema: dict[str, Any]) -> None:
+def _drop_nullable_required(schema: dict[str, Any]) -> None:
     """What has no value is left out of an answer, so it is not required either."""
     properties = schema.get("properties", {})
     required = [name for name in schema.pop("required", []) if not properties[name].get("nullable")]
@@ -86,6 +86,6 @@ def _loosen(schema: dict[str, Any]) -> None:
         schema["required"] = required
 
 
-def _one(schema: dict[str, Any]) -> dict[str, Any]:
+def _wrap_reference(schema: dict[str, Any]) -> dict[str, Any]:
     """Beside a reference nothing else counts in 3.0, so it goes into an allOf."""
     return {"allOf": [schema]} if "$ref" in schema else schema

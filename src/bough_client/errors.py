@@ -1,6 +1,6 @@
 """What can go wrong when a platform is asked: one error, with a sentence that may be shown."""
 
-SHOWN_AT_MOST = 500  # characters of what a server says
+MAX_MESSAGE_LENGTH = 500  # characters of what a server says
 
 
 class ClientError(Exception):
@@ -16,7 +16,7 @@ class ClientError(Exception):
         self.retry_after = retry_after  # seconds
 
 
-def shown(text: str) -> str:
+def sanitize(text: str) -> str:
     """One line that no terminal takes for a command; a server may be anybody's."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    return line if len(line) <= SHOWN_AT_MOST else f"{line[:SHOWN_AT_MOST]}…"
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[:MAX_MESSAGE_LENGTH]}…"

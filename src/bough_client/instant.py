@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from bough_client.errors import ClientError
-from bough_client.transport import ask, is_address
+from bough_client.transport import is_http_url, request
 
 _PREFIX = "/api/v1"
 _POOLED = "-pooler"
@@ -20,7 +20,7 @@ _URL = re.compile(r"[A-Za-z0-9._~:/?@%&=+,;!*()\[\]-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class InstantDatabase:
+class InstantDatabaseResponse:
     id: str = field(repr=False)
     status: str  # UNCLAIMED, CLAIMING or CLAIMED
     project_id: str
@@ -34,41 +34,41 @@ class InstantDatabase:
         """Pooled and direct."""
         if self.connection_string is None:
             raise ClientError("The database is claimed, so its connection strings are no longer given away.")
-        return self.connection_string, direct(self.connection_string)
+        return self.connection_string, direct_connection_string(self.connection_string)
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
+class InstantClient:
     """Where instant databases come from: the address of a platform, with or without the path of this API."""
 
     base_url: str
 
-    def create(self, ref: str, *, logical_replication: bool = False) -> InstantDatabase:
+    def create(self, ref: str, *, logical_replication: bool = False) -> InstantDatabaseResponse:
         """A new database; `ref` says who refers to it and must not be empty."""
         body = {"ref": ref, "enable_logical_replication": logical_replication}
-        made = self._read(self._ask("POST", "/database", body))
+        made = self._read(self._request("POST", "/database", body))
         if made.connection_string is None:
-            raise self._strange()
+            raise self._make_format_error()
         return made
 
-    def get(self, database_id: str) -> InstantDatabase:
-        return self._read(self._ask("GET", f"/database/{quote(database_id, safe='')}"))
+    def get(self, database_id: str) -> InstantDatabaseResponse:
+        return self._read(self._request("GET", f"/database/{quote(database_id, safe='')}"))
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         root = self.base_url.rstrip("/").removesuffix(_PREFIX)
-        return ask(root, method, _PREFIX + path, body)
+        return request(root, method, _PREFIX + path, body)
 
-    def _read(self, found: Mapping[str, Any]) -> InstantDatabase:
+    def _read(self, found: Mapping[str, Any]) -> InstantDatabaseResponse:
         try:
             return _database(found)
         except (KeyError, TypeError, ValueError):
-            raise self._strange() from None
+            raise self._make_format_error() from None
 
-    def _strange(self) -> ClientError:
+    def _make_format_error(self) -> ClientError:
         return ClientError(f"The answer of {self.base_url} is no instant database.")
 
 
-def direct(connection_string: str) -> str:
+def direct_connection_string(connection_string: str) -> str:
     """The same without the pool: the first `-pooler` of the host is taken out, and nothing else."""
     scheme, between, rest = connection_string.partition("://")
     end = min((at for sign in "/?#" if (at := rest.find(sign)) >= 0), default=len(rest))
@@ -76,21 +76,21 @@ def direct(connection_string: str) -> str:
     return scheme + between + login + sign + host.replace(_POOLED, "", 1) + rest[end:]
 
 
-def _database(found: Mapping[str, Any]) -> InstantDatabase:
+def _database(found: Mapping[str, Any]) -> InstantDatabaseResponse:
     connection_string, claim_url = found["connection_string"], found["claim_url"]
     if connection_string is not None and not _is_postgres(connection_string):
         raise ValueError("connection_string")
-    if not (_URL.fullmatch(claim_url) and is_address(claim_url)):
+    if not (_URL.fullmatch(claim_url) and is_http_url(claim_url)):
         raise ValueError("claim_url")
-    return InstantDatabase(
+    return InstantDatabaseResponse(
         id=_text(found, "id"),
         status=_text(found, "status"),
         project_id=_text(found, "neon_project_id"),
         connection_string=connection_string,
         claim_url=claim_url,
-        expires_at=_moment(found, "expires_at"),
-        created_at=_moment(found, "created_at"),
-        updated_at=_moment(found, "updated_at"),
+        expires_at=_timestamp(found, "expires_at"),
+        created_at=_timestamp(found, "created_at"),
+        updated_at=_timestamp(found, "updated_at"),
     )
 
 
@@ -107,7 +107,7 @@ def _text(found: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _moment(found: Mapping[str, Any], name: str) -> datetime:
+def _timestamp(found: Mapping[str, Any], name: str) -> datetime:
     moment = datetime.fromisoformat(_text(found, name))
     if moment.tzinfo is None:
         raise ValueError(name)

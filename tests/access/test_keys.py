@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bough.access import vault
-from bough.access.keys import NAME, Keys
-from bough.access.principal import Principal, memberships
-from bough.access.vault import Vault, secret_file
+from bough.access.keys import TOKEN_PREFIX, Keys
+from bough.access.principal import Principal, build_memberships
+from bough.access.vault import Vault, load_or_create_secret
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import MemberRole, Organization
 from bough.domain.rights import OrgRight
@@ -16,29 +16,29 @@ from bough.domain.user import OPERATOR
 from bough.errors import Denied, NotFound, PreconditionFailed, Unauthenticated
 from bough.ids import OrganizationId, UserId
 from bough.store.sqlite import SqliteStore
-from stores import NOON, ORGANIZATION
-from world import Platform
+from support.platform import Platform
+from support.stores import NOON, ORGANIZATION
 
 
 def test_tokens_carry_256_random_bits_and_are_kept_as_hmacs() -> None:
     keys = Keys(b"secret")
-    made = {keys.new().token for _ in range(100)}
+    made = {keys.generate().token for _ in range(100)}
     assert len(made) == 100
-    new = keys.new()
-    assert new.token.startswith(NAME)
+    new = keys.generate()
+    assert new.token.startswith(TOKEN_PREFIX)
     assert 62 ** (len(new.token) - len(new.prefix)) > 2**256
     assert new.token[len(new.prefix) :] not in new.prefix + new.digest
-    assert keys.known(new.token) == new
-    assert Keys(b"another").known(new.token).digest != new.digest
+    assert keys.from_token(new.token) == new
+    assert Keys(b"another").from_token(new.token).digest != new.digest
 
 
 async def test_only_the_whole_token_is_a_key(platform: Platform) -> None:
     async with platform.store.read() as rows:
-        found = await platform.parts.keys.principal(rows, platform.key)
+        found = await platform.services.keys.authenticate(rows, platform.key)
         assert (found.kind, found.user_id) == (KeyKind.PERSONAL, OPERATOR)
         for wrong in (platform.key[:-1], platform.key + "x", platform.key[:22], "", "bough_key_", "\ud800"):
             with pytest.raises(Unauthenticated):
-                await platform.parts.keys.principal(rows, wrong)
+                await platform.services.keys.authenticate(rows, wrong)
 
 
 def _organization(org_id: OrganizationId, personal_for: UserId | None = None) -> Organization:
@@ -54,19 +54,19 @@ def _organization(org_id: OrganizationId, personal_for: UserId | None = None) ->
 
 
 def _principal(kind: KeyKind, *reached: tuple[Organization, MemberRole | None]) -> Principal:
-    return Principal(kind=kind, key_id=1, name="ada", user_id=OPERATOR, memberships=memberships(reached))
+    return Principal(kind=kind, key_id=1, name="ada", user_id=OPERATOR, memberships=build_memberships(reached))
 
 
 def test_a_caller_acts_in_its_own_organization_unless_it_names_another() -> None:
     team, own = _organization(OrganizationId("org-team")), _organization(ORGANIZATION, personal_for=OPERATOR)
     person = _principal(KeyKind.PERSONAL, (team, MemberRole.VIEWER), (own, MemberRole.ADMIN))
-    assert person.home() == own
-    assert person.organization(team.id, to=OrgRight.READ) == team
-    assert _principal(KeyKind.ORGANIZATION, (team, None)).home() == team
+    assert person.default_organization() == own
+    assert person.organization(team.id, right=OrgRight.READ) == team
+    assert _principal(KeyKind.ORGANIZATION, (team, None)).default_organization() == team
     with pytest.raises(NotFound, match="organization"):
-        person.organization(OrganizationId("org-foreign"), to=OrgRight.READ)
+        person.organization(OrganizationId("org-foreign"), right=OrgRight.READ)
     with pytest.raises(Denied, match="create projects"):
-        person.organization(team.id, to=OrgRight.CREATE_PROJECTS)
+        person.organization(team.id, right=OrgRight.CREATE_PROJECTS)
 
 
 def test_what_is_about_a_person_is_not_for_keys_of_organizations() -> None:
@@ -87,12 +87,12 @@ def test_what_is_sealed_opens_for_its_purpose_and_key_only() -> None:
 
 def test_a_secret_file_is_made_once_and_is_ours_alone(tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    first = secret_file(path)
-    assert secret_file(path) == first
+    first = load_or_create_secret(path)
+    assert load_or_create_secret(path) == first
     assert len(first) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
-    assert vault.secret_file(tmp_path / "given", b"as given") == b"as given"
+    assert vault.load_or_create_secret(tmp_path / "given", b"as given") == b"as given"
 
 
 async def test_no_token_is_in_the_store(platform: Platform) -> None:

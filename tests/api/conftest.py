@@ -9,53 +9,53 @@ import pytest
 import pytest_asyncio
 import structlog
 
-import one_platform
-from api import front as fronts
-from api.callers import Caller, open_account
-from api.front import Front
 from bough import log
+from support import api_app as fronts
+from support import collection
+from support.api_app import ApiApp
+from support.api_client import Caller, create_caller
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    one_platform.in_one_loop(items, Path(__file__).parent)
+    collection.use_one_event_loop(items, Path(__file__).parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    one_platform.on_both_stores(metafunc, "front")
+    collection.parametrize_stores(metafunc, "front")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def front(request: pytest.FixtureRequest) -> AsyncIterator[Front]:
-    async with fronts.front(**await one_platform.store_settings(request)) as made:
+async def api_app(request: pytest.FixtureRequest) -> AsyncIterator[ApiApp]:
+    async with fronts.open_api_app(**await collection.create_store_settings(request)) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def caller(front: Front) -> AsyncIterator[Caller]:
+async def caller(api_app: ApiApp) -> AsyncIterator[Caller]:
     """Someone with an empty account without limits."""
-    made = await open_account(front)
+    made = await create_caller(api_app)
     yield made
     await made.client.aclose()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stranger(front: Front) -> AsyncIterator[Caller]:
+async def stranger(api_app: ApiApp) -> AsyncIterator[Caller]:
     """Someone else, on the plan of new accounts."""
-    made = await open_account(front, plan="free")
+    made = await create_caller(api_app, plan="free")
     yield made
     await made.client.aclose()
 
 
 @pytest.fixture(autouse=True)
-def edges_cannot_reach_the_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def forbid_machine_access(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     fronts.forbid_processes(monkeypatch)
-    fronts.offences.clear()
+    fronts.violations.clear()
     yield
-    assert not fronts.offences
+    assert not fronts.violations
 
 
 @pytest.fixture(autouse=True)
-def logbook(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+def log_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What the platform logs during the test, in the form that is written to disk."""
     lines = io.StringIO()
     configure = structlog.configure

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from api.accounts import add_account, add_member, add_organization, end_work
-from api.standing import KNOWN, WITHOUT, Standing
+from api.rights_setup import AUTHENTICATED, UNAUTHENTICATED, RightsSetup
 from bough import clock
 from bough.domain.invitation import Invitation
 from bough.domain.organization import MemberRole
 from bough.ids import InvitationId
-from compat.contract import Operation
+from support.accounts import add_account, add_member, add_organization, finish_operations
+from support.contract import Operation
 
 Request = tuple[str, Any]  # path and body
-Asking = Callable[[Standing, str], Awaitable[Request]]  # for a caller of that kind
+RequestBuilder = Callable[[RightsSetup, str], Awaitable[Request]]  # for a caller of that kind
 
 # Admin, member, editor, viewer, collaborator; key of the organization, of the project; shared with, stranger.
-ROWS = {
+RIGHTS = {
     "read": "+ + + + 404   + +   + 404",
     "change": "+ + + 403 404   + +   + 404",  # and see passwords
     "see people": "+ + + + 404   + 403   403 404",
@@ -42,43 +42,43 @@ ROWS = {
 @dataclass(frozen=True, slots=True)
 class Case:
     operation: Operation
-    row: str
-    ask: Asking
+    right: str
+    build_request: RequestBuilder
     status: int = 200
-    consumes: bool = False
+    needs_new_project: bool = False
 
     def __str__(self) -> str:
-        return f"{self.operation.method} {self.operation.path} ({self.row})"
+        return f"{self.operation.method} {self.operation.path} ({self.right})"
 
     @property
-    def hides(self) -> bool:
+    def hides_existence(self) -> bool:
         """Whether the path names something that a stranger must not learn of."""
         return any(name in self.operation.path for name in ("{project_id}", "{org_id}", "{source_org_id}"))
 
-    def expected(self, who: str) -> int:
-        if who in WITHOUT:
+    def expected_status(self, who: str) -> int:
+        if who in UNAUTHENTICATED:
             return 401
-        cell = ROWS[self.row].split()[KNOWN.index(who)]
+        cell = RIGHTS[self.right].split()[AUTHENTICATED.index(who)]
         return self.status if cell == "+" else int(cell)
 
-    def made_up(self, here: Standing, path: str) -> str:
+    def replace_ids(self, here: RightsSetup, path: str) -> str:
         """The same path with ids that nobody has."""
         kept = path.replace(here.organization.id, "org-made-up-12345678")
         return re.sub(r"/projects/(?!transfer|shared)[a-z0-9-]+", "/projects/made-up-12345678", kept)
 
 
-def built_with_cases() -> frozenset[Operation]:
+def list_covered_operations() -> frozenset[Operation]:
     return frozenset(case.operation for case in CASES)
 
 
-def _at(path: str, body: Any = None) -> Asking:
-    async def ask(here: Standing, _who: str) -> Request:
+def _at(path: str, body: Any = None) -> RequestBuilder:
+    async def ask(here: RightsSetup, _who: str) -> Request:
         return _filled(here, path), body
 
     return ask
 
 
-def _filled(here: Standing, path: str) -> str:
+def _filled(here: RightsSetup, path: str) -> str:
     places = {
         "project_id": here.project_id,
         "branch_id": here.branch_id,
@@ -93,105 +93,105 @@ def _filled(here: Standing, path: str) -> str:
     return path.format(**places)
 
 
-def _named(path: str, wrap: str, **fields: Any) -> Asking:
+def _named(path: str, wrap: str, **fields: Any) -> RequestBuilder:
     """With a name that nothing has yet."""
 
-    async def ask(here: Standing, _who: str) -> Request:
+    async def ask(here: RightsSetup, _who: str) -> Request:
         return _filled(here, path), {wrap: {"name": f"n-{uuid.uuid4().hex[:12]}", **fields}}
 
     return ask
 
 
-def _new(made: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> Asking:
+def _new(made: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> RequestBuilder:
     """Something that an admin makes for the occasion, and what somebody tries to do with it."""
 
-    async def ask(here: Standing, _who: str) -> Request:
+    async def ask(here: RightsSetup, _who: str) -> Request:
         place = _filled(here, made)
-        return f"{place}/{named(await here.made(place, body))}{rest}", then
+        return f"{place}/{named(await here.create(place, body))}{rest}", then
 
     return ask
 
 
-async def _new_branch(here: Standing, _who: str) -> Request:
+async def _new_branch(here: RightsSetup, _who: str) -> Request:
     place = _filled(here, f"{P}/branches")
-    return f"{place}/{(await here.made(place, {}))['branch']['id']}", None
+    return f"{place}/{(await here.create(place, {}))['branch']['id']}", None
 
 
-async def _deleted_branch(here: Standing, who: str) -> Request:
+async def _deleted_branch(here: RightsSetup, who: str) -> Request:
     path, _ = await _new_branch(here, who)
     assert (await here.admin.delete(path)).status_code == 200
-    await here.work_ends()
+    await here.finish_operations()
     return f"{path}/recover", None
 
 
-async def _reset(here: Standing, who: str) -> Request:
+async def _reset(here: RightsSetup, who: str) -> Request:
     path, _ = await _new_branch(here, who)
     return f"{path}/restore", {"source_branch_id": here.branch_id}
 
 
-async def _new_role(here: Standing, _who: str) -> Request:
+async def _new_role(here: RightsSetup, _who: str) -> Request:
     place, name = _filled(here, f"{B}/roles"), f"r{uuid.uuid4().hex[:12]}"
-    await here.made(place, {"role": {"name": name}})
+    await here.create(place, {"role": {"name": name}})
     return f"{place}/{name}", None
 
 
-async def _new_database(here: Standing, _who: str) -> Request:
+async def _new_database(here: RightsSetup, _who: str) -> Request:
     place, name = _filled(here, f"{B}/databases"), f"d{uuid.uuid4().hex[:12]}"
-    await here.made(place, {"database": {"name": name, "owner_name": "neondb_owner"}})
+    await here.create(place, {"database": {"name": name, "owner_name": "neondb_owner"}})
     return f"{place}/{name}", None
 
 
-async def _new_replica(here: Standing, _who: str) -> Request:
+async def _new_replica(here: RightsSetup, _who: str) -> Request:
     place = _filled(here, f"{P}/endpoints")
     body = {"endpoint": {"branch_id": here.branch_id, "type": "read_only"}}
-    return f"{place}/{(await here.made(place, body))['endpoint']['id']}", None
+    return f"{place}/{(await here.create(place, body))['endpoint']['id']}", None
 
 
-async def _replica(here: Standing, _who: str) -> Request:
+async def _replica(here: RightsSetup, _who: str) -> Request:
     return _filled(here, f"{P}/endpoints"), {"endpoint": {"branch_id": here.branch_id, "type": "read_only"}}
 
 
-def _snapshot(rest: str = "", body: Any = None) -> Asking:
+def _snapshot(rest: str = "", body: Any = None) -> RequestBuilder:
     """Of a snapshot that is there."""
 
-    async def ask(here: Standing, _who: str) -> Request:
-        made = await here.made(_filled(here, f"{B}/snapshot"))
+    async def ask(here: RightsSetup, _who: str) -> Request:
+        made = await here.create(_filled(here, f"{B}/snapshot"))
         return f"/projects/{here.project_id}/snapshots/{made['snapshot']['id']}{rest}", body
 
     return ask
 
 
-async def _restored(here: Standing, _who: str) -> Request:
+async def _restored(here: RightsSetup, _who: str) -> Request:
     path, _ = await _snapshot("/restore")(here, _who)
-    return _filled(here, f"{P}/branches/{(await here.made(path))['branch']['id']}/finalize_restore"), None
+    return _filled(here, f"{P}/branches/{(await here.create(path))['branch']['id']}/finalize_restore"), None
 
 
-async def _deleted(here: Standing, _who: str) -> Request:
+async def _deleted(here: RightsSetup, _who: str) -> Request:
     assert (await here.admin.delete(f"/projects/{here.project_id}")).status_code in (200, 404)
-    await here.work_ends()
+    await here.finish_operations()
     return f"/projects/{here.project_id}/recover", None
 
 
-async def _role_of_viewer(here: Standing, _who: str) -> Request:
+async def _role_of_viewer(here: RightsSetup, _who: str) -> Request:
     path = _filled(here, f"{P}/members/{{member_id}}/role")
     assert (await here.admin.put(path, json={"role": "editor"})).status_code == 200
     return path, None
 
 
-async def _new_member(here: Standing, _who: str) -> Request:
-    newcomer = await add_account(here.front.parts)
-    member = await add_member(here.front.parts, here.organization, newcomer, MemberRole.MEMBER)
+async def _new_member(here: RightsSetup, _who: str) -> Request:
+    newcomer = await add_account(here.api_app.services)
+    member = await add_member(here.api_app.services, here.organization, newcomer, MemberRole.MEMBER)
     return f"/organizations/{here.organization.id}/members/{member.id}", None
 
 
-async def _own_key(here: Standing, who: str) -> Request:
+async def _own_key(here: RightsSetup, who: str) -> Request:
     if who not in here.accounts:
         return "/api_keys/0", None
     made = await here.clients[who].post("/api_keys", json={"key_name": "for a moment"})
     return f"/api_keys/{made.json()['id']}", None
 
 
-async def _transfer_to_admin(here: Standing, _who: str) -> Request:
+async def _transfer_to_admin(here: RightsSetup, _who: str) -> Request:
     body = {
         "destination_org_id": here.accounts[MemberRole.ADMIN].organization.id,
         "project_ids": [here.project_id],
@@ -199,20 +199,20 @@ async def _transfer_to_admin(here: Standing, _who: str) -> Request:
     return _filled(here, "/organizations/{org_id}/projects/transfer"), body
 
 
-async def _transfer_own(here: Standing, who: str) -> Request:
+async def _transfer_own(here: RightsSetup, who: str) -> Request:
     giver = here.accounts.get(who, here.accounts[MemberRole.ADMIN])
-    team = await add_organization(here.front.parts, giver)
+    team = await add_organization(here.api_app.services, giver)
     client = here.clients[who if who in here.accounts else MemberRole.ADMIN]
     made = await client.post("/projects", json={"project": {"org_id": giver.organization.id}})
     project_id = made.json()["project"]["id"]
-    await end_work(here.front.parts, project_id)
+    await finish_operations(here.api_app.services, project_id)
     return "/users/me/projects/transfer", {"destination_org_id": team.id, "project_ids": [project_id]}
 
 
-async def _invited(here: Standing, who: str) -> str:
+async def _invited(here: RightsSetup, who: str) -> str:
     """An invitation into another organization, to this caller."""
-    host = await add_account(here.front.parts)
-    team = await add_organization(here.front.parts, host)
+    host = await add_account(here.api_app.services)
+    team = await add_organization(here.api_app.services, host)
     now = clock.now()
     to = here.accounts.get(who, host).user.email
     invitation = Invitation(
@@ -225,32 +225,32 @@ async def _invited(here: Standing, who: str) -> str:
         invited_at=now,
         expires_at=now + timedelta(days=1),
     )
-    async with here.front.parts.store.transaction() as rows:
-        await rows.invitations.put(invitation)
+    async with here.api_app.services.store.transaction() as rows:
+        await rows.invitations.replace(invitation)
     return invitation.id
 
 
-async def _acceptance(here: Standing, who: str) -> Request:
+async def _acceptance(here: RightsSetup, who: str) -> Request:
     return f"/bough/invitations/{await _invited(here, who)}/accept", None
 
 
-async def _new_invitation(here: Standing, _who: str) -> Request:
+async def _new_invitation(here: RightsSetup, _who: str) -> Request:
     body = {"invitations": [{"email": f"{uuid.uuid4().hex}@example.com", "role": "viewer"}]}
-    made = await here.made(f"/organizations/{here.organization.id}/invitations", body)
+    made = await here.create(f"/organizations/{here.organization.id}/invitations", body)
     return f"/bough/organizations/{here.organization.id}/invitations/{made['invitations'][0]['id']}", None
 
 
-async def _project(here: Standing, _who: str) -> Request:
+async def _project(here: RightsSetup, _who: str) -> Request:
     return "/projects", {"project": {"org_id": here.organization.id}}
 
 
-async def _project_key(here: Standing, _who: str) -> Request:
+async def _project_key(here: RightsSetup, _who: str) -> Request:
     body = {"key_name": "ci", "project_id": here.project_id}
     return f"/organizations/{here.organization.id}/api_keys", body
 
 
-async def _somebody(here: Standing, _who: str) -> Request:
-    somebody = await add_account(here.front.parts)
+async def _somebody(here: RightsSetup, _who: str) -> Request:
+    somebody = await add_account(here.api_app.services)
     return f"/bough/users/{somebody.user.id}/reset", None
 
 
@@ -266,7 +266,7 @@ OFFER = f"{P}/transfer_requests"
 SCHEDULE = f"{B}/backup_schedule"
 
 
-def _case(method: str, path: str, row: str, ask: Asking | None = None, **options: Any) -> Case:
+def _case(method: str, path: str, row: str, ask: RequestBuilder | None = None, **options: Any) -> Case:
     return Case(Operation(method, path), row, ask or _at(path), **options)
 
 
@@ -305,8 +305,8 @@ CASES = (
     _case("DELETE", f"{P}/snapshots/{{snapshot_id}}", "change", _snapshot(), status=202),
     _case("POST", f"{P}/snapshots/{{snapshot_id}}/restore", "change", _snapshot("/restore")),
     _case("POST", f"{B}/finalize_restore", "change", _restored),
-    _case("DELETE", P, "share", consumes=True),
-    _case("POST", f"{P}/recover", "share", _deleted, consumes=True),
+    _case("DELETE", P, "share", needs_new_project=True),
+    _case("POST", f"{P}/recover", "share", _deleted, needs_new_project=True),
     _case("GET", f"{P}/permissions", "see people"),
     _case("POST", f"{P}/permissions", "share", _at(f"{P}/permissions", {"email": "somebody@example.com"})),
     _case(
@@ -330,7 +330,7 @@ CASES = (
         "take over",
         _new(OFFER, {}, lambda made: made["id"]),
         status=204,
-        consumes=True,
+        needs_new_project=True,
     ),
     _case("GET", O, "see organization"),
     _case("GET", f"{O}/members", "see members"),
@@ -348,7 +348,7 @@ CASES = (
         "revoke an admin's key",
         _new(f"{O}/api_keys", {"key_name": "ci"}, lambda made: made["id"]),
     ),
-    _case("POST", "/organizations/{source_org_id}/projects/transfer", "manage", _transfer_to_admin, consumes=True),
+    _case("POST", "/organizations/{source_org_id}/projects/transfer", "manage", _transfer_to_admin, needs_new_project=True),
     _case("POST", "/users/me/projects/transfer", "in person", _transfer_own),
     _case("GET", "/projects", "anything"),
     _case("GET", "/projects", "see organization", _at("/projects?org_id={org_id}")),

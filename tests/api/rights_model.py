@@ -3,28 +3,28 @@
 from dataclasses import dataclass, field
 
 LEVELS = ("", "VIEWER", "EDITOR", "ADMIN")
-USUAL = {"admin": 3, "member": 2, "editor": 2, "viewer": 1, "collaborator": 0}
-GIVEN = {"viewer": 1, "editor": 2, "admin": 3}
+ROLE_LEVELS = {"admin": 3, "member": 2, "editor": 2, "viewer": 1, "collaborator": 0}
+PROJECT_ROLE_LEVELS = {"viewer": 1, "editor": 2, "admin": 3}
 
 
 @dataclass(slots=True)
-class Key:
+class ModelKey:
     org: str
     project: str | None  # None: all projects of the organization
-    by: str
-    alive: bool = True
+    created_by: str
+    is_valid: bool = True
 
 
 @dataclass(slots=True)
-class Model:
+class RightsModel:
     """People, organizations and projects by their names in the test."""
 
     roles: dict[str, dict[str, str]]  # organization → person → role
-    personal: frozenset[str]  # organizations with one member
-    owner: dict[str, str]  # project → organization
-    given: dict[tuple[str, str], str] = field(default_factory=dict)  # project, person → role
+    personal_organizations: frozenset[str]  # organizations with one member
+    owners: dict[str, str]  # project → organization
+    project_roles: dict[tuple[str, str], str] = field(default_factory=dict)  # project, person → role
     shared: set[tuple[str, str]] = field(default_factory=set)  # project, person
-    keys: dict[str, Key] = field(default_factory=dict)
+    keys: dict[str, ModelKey] = field(default_factory=dict)
 
     def role(self, org: str, person: str) -> str | None:
         return self.roles[org].get(person)
@@ -36,39 +36,39 @@ class Model:
         return self.is_admin(org, person) and list(self.roles[org].values()).count("admin") == 1
 
     def level(self, project: str, person: str) -> int:
-        role = self.role(self.owner[project], person)
+        role = self.role(self.owners[project], person)
         if role == "admin":
             return 3
         inside = 0
         if role is not None:
-            given = self.given.get((project, person))
-            inside = GIVEN[given] if given else USUAL[role]
+            given = self.project_roles.get((project, person))
+            inside = PROJECT_ROLE_LEVELS[given] if given else ROLE_LEVELS[role]
         return max(inside, 2) if (project, person) in self.shared else inside
 
-    def listed(self, person: str) -> set[str]:
+    def list_projects(self, person: str) -> set[str]:
         """What `GET /projects` shows."""
-        return {each for each in self.owner if self.role(self.owner[each], person) and self.level(each, person)}
+        return {each for each in self.owners if self.role(self.owners[each], person) and self.level(each, person)}
 
-    def listed_as_shared(self, person: str) -> set[str]:
-        return {each for each in self.owner if not self.role(self.owner[each], person) and self.level(each, person)}
+    def list_shared_projects(self, person: str) -> set[str]:
+        return {each for each in self.owners if not self.role(self.owners[each], person) and self.level(each, person)}
 
-    def reached(self, name: str) -> set[str]:
+    def list_key_projects(self, name: str) -> set[str]:
         """The projects that a key reaches."""
         key = self.keys[name]
-        return {each for each in self.owner if self.owner[each] == key.org and key.project in (None, each)}
+        return {each for each in self.owners if self.owners[each] == key.org and key.project in (None, each)}
 
-    def leaves(self, org: str, person: str) -> None:
+    def remove_member(self, org: str, person: str) -> None:
         del self.roles[org][person]
-        for project, whose in list(self.given):
-            if whose == person and self.owner[project] == org:
-                del self.given[project, whose]
+        for project, whose in list(self.project_roles):
+            if whose == person and self.owners[project] == org:
+                del self.project_roles[project, whose]
 
-    def moves(self, project: str, org: str) -> None:
-        self.owner[project] = org
-        self.given = {pair: role for pair, role in self.given.items() if pair[0] != project}
+    def transfer_project(self, project: str, org: str) -> None:
+        self.owners[project] = org
+        self.project_roles = {pair: role for pair, role in self.project_roles.items() if pair[0] != project}
         self.shared = {pair for pair in self.shared if pair[0] != project}
         for key in self.keys.values():
-            key.alive &= key.project != project
+            key.is_valid &= key.project != project
 
-    def may_take(self, org: str, person: str) -> bool:
+    def can_receive_project(self, org: str, person: str) -> bool:
         return self.role(org, person) in ("admin", "member")

@@ -5,9 +5,9 @@ from typing import Any
 
 import httpx2
 
-from api.accounts import Account, add_account, add_key, add_organization, end_work
-from api.front import Front
-from api.rights_model import LEVELS, USUAL, Key, Model
+from api.rights_model import LEVELS, ROLE_LEVELS, ModelKey, RightsModel
+from support.accounts import Account, add_account, add_key, add_organization, finish_operations
+from support.api_app import ApiApp
 
 PEOPLE = ("ann", "ben", "cid")
 ORGANIZATIONS = ("x", "y", "home of ann")
@@ -16,9 +16,9 @@ FAILURES = (400, 403, 404, 409, 422)
 
 
 @dataclass(slots=True)
-class Walk:
-    front: Front
-    model: Model
+class RightsWalk:
+    api_app: ApiApp
+    model: RightsModel
     accounts: dict[str, Account]
     clients: dict[str, httpx2.AsyncClient]
     orgs: dict[str, str]
@@ -27,44 +27,44 @@ class Walk:
     offers: list[tuple[str, str]] = field(default_factory=list)  # project and request that can be accepted
 
     @classmethod
-    async def begin(cls, front: Front) -> "Walk":
-        accounts = {name: await add_account(front.parts) for name in PEOPLE}
-        clients = {name: front.client(await add_key(front.parts, accounts[name])) for name in PEOPLE}
-        x = await add_organization(front.parts, accounts["ann"])
-        y = await add_organization(front.parts, accounts["ben"])
+    async def create(cls, front: ApiApp) -> "RightsWalk":
+        accounts = {name: await add_account(front.services) for name in PEOPLE}
+        clients = {name: front.client(await add_key(front.services, accounts[name])) for name in PEOPLE}
+        x = await add_organization(front.services, accounts["ann"])
+        y = await add_organization(front.services, accounts["ben"])
         home = accounts["ann"].organization
         orgs = {"x": str(x.id), "y": str(y.id), "home of ann": str(home.id)}
-        model = Model(
+        model = RightsModel(
             roles={"x": {"ann": "admin"}, "y": {"ben": "admin"}, "home of ann": {"ann": "admin"}},
-            personal=frozenset({"home of ann"}),
-            owner={"one": "x", "two": "x", "three": "home of ann"},
+            personal_organizations=frozenset({"home of ann"}),
+            owners={"one": "x", "two": "x", "three": "home of ann"},
         )
         projects = {}
-        for name, org in model.owner.items():
+        for name, org in model.owners.items():
             made = await clients["ann"].post("/projects", json={"project": {"org_id": orgs[org]}})
             projects[name] = str(made.json()["project"]["id"])
-            await end_work(front.parts, projects[name])
-        return cls(front=front, model=model, accounts=accounts, clients=clients, orgs=orgs, projects=projects)
+            await finish_operations(front.services, projects[name])
+        return cls(api_app=front, model=model, accounts=accounts, clients=clients, orgs=orgs, projects=projects)
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         for client in (*self.clients.values(), *(client for client, _ in self.keys.values())):
             await client.aclose()
 
-    async def take(self, verb: str, who: str, thing: str, target: str, role: str) -> None:
+    async def run_step(self, verb: str, who: str, thing: str, target: str, role: str) -> None:
         """One step, by somebody who may if anybody does when it is nobody's in particular; then all lists are read."""
-        await getattr(self, verb)(who or self._able(verb, thing, target), thing, target, role)
+        await getattr(self, verb)(who or self._find_permitted(verb, thing, target), thing, target, role)
         for each in PEOPLE:
             await self._check_lists(each)
         for name in self.keys:
             await self._check_key(name)
 
-    def _able(self, verb: str, thing: str, target: str) -> str:
+    def _find_permitted(self, verb: str, thing: str, target: str) -> str:
         if verb == "transfer":
-            able = [each for each in PEOPLE if self.model.is_admin(self.model.owner[thing], each)]
-            return next((each for each in able if self.model.may_take(target, each)), able[0])
-        org = thing if thing in self.orgs else self.model.owner[thing]
+            able = [each for each in PEOPLE if self.model.is_admin(self.model.owners[thing], each)]
+            return next((each for each in able if self.model.can_receive_project(target, each)), able[0])
+        org = thing if thing in self.orgs else self.model.owners[thing]
         if verb == "accept":
-            return next((each for each in PEOPLE if self.model.may_take(org, each)), PEOPLE[0])
+            return next((each for each in PEOPLE if self.model.can_receive_project(org, each)), PEOPLE[0])
         return next(each for each in PEOPLE if self.model.is_admin(org, each))
 
     # ── steps: each is tried by `who`, and succeeds exactly when the model says so ──
@@ -72,8 +72,8 @@ class Walk:
     async def invite(self, who: str, org: str, target: str, role: str) -> None:
         body = {"invitations": [{"email": self.accounts[target].user.email, "role": role}]}
         answer = await self.clients[who].post(f"/organizations/{self.orgs[org]}/invitations", json=body)
-        may = self.model.is_admin(org, who) and org not in self.model.personal
-        if not self._foretold(answer, may and self.model.role(org, target) is None, self.model.role(org, who)):
+        may = self.model.is_admin(org, who) and org not in self.model.personal_organizations
+        if not self._check_outcome(answer, may and self.model.role(org, target) is None, self.model.role(org, who)):
             return
         invitation = answer.json()["invitations"][0]["id"]
         accepted = await self.clients[target].post(f"/bough/invitations/{invitation}/accept")
@@ -87,7 +87,7 @@ class Walk:
         answer = await self.clients[who].patch(path, json={"role": role})
         stays = role == "admin" or not self.model.is_last_admin(org, target)
         may = self.model.is_admin(org, who) and stays
-        if self._foretold(answer, may, self.model.role(org, who)):
+        if self._check_outcome(answer, may, self.model.role(org, who)):
             self.model.roles[org][target] = role
 
     async def remove(self, who: str, org: str, target: str, _role: str) -> None:
@@ -95,18 +95,18 @@ class Walk:
             return
         answer = await self.clients[who].delete(f"/organizations/{self.orgs[org]}/members/{member}")
         may = self.model.is_admin(org, who) or who == target
-        can = not self.model.is_last_admin(org, target) and org not in self.model.personal
-        if self._foretold(answer, may and can, self.model.role(org, who)):
-            self.model.leaves(org, target)
+        can = not self.model.is_last_admin(org, target) and org not in self.model.personal_organizations
+        if self._check_outcome(answer, may and can, self.model.role(org, who)):
+            self.model.remove_member(org, target)
 
     async def share(self, who: str, project: str, target: str, _role: str) -> None:
         body = {"email": self.accounts[target].user.email}
         answer = await self.clients[who].post(f"/projects/{self.projects[project]}/permissions", json=body)
-        if self._foretold(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
+        if self._check_outcome(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
             self.model.shared.add((project, target))
 
     async def unshare(self, who: str, project: str, target: str, _role: str) -> None:
-        owner = next(name for name in PEOPLE if self.model.is_admin(self.model.owner[project], name))
+        owner = next(name for name in PEOPLE if self.model.is_admin(self.model.owners[project], name))
         path = f"/projects/{self.projects[project]}/permissions"
         listed = (await self.clients[owner].get(path)).json()["project_permissions"]
         email = self.accounts[target].user.email
@@ -115,12 +115,12 @@ class Walk:
         if found is None:
             return
         answer = await self.clients[who].delete(f"{path}/{found}")
-        if self._foretold(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
+        if self._check_outcome(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
             self.model.shared.discard((project, target))
 
     async def give(self, who: str, project: str, target: str, role: str) -> None:
         """A role on one project; those that projects do not have take it away."""
-        if (member := await self._member(self.model.owner[project], target)) is None:
+        if (member := await self._member(self.model.owners[project], target)) is None:
             return
         path = f"/projects/{self.projects[project]}/members/{member}/role"
         if role in ("viewer", "editor", "admin"):
@@ -128,23 +128,23 @@ class Walk:
             answer = await self.clients[who].put(path, json={"role": role}, params=confirmed)
         else:
             answer = await self.clients[who].delete(path, params={"confirm_self_lockout": True})
-        if self._foretold(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
-            self.model.given.pop((project, target), None)
+        if self._check_outcome(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
+            self.model.project_roles.pop((project, target), None)
             if role in ("viewer", "editor", "admin"):
-                self.model.given[project, target] = role
+                self.model.project_roles[project, target] = role
 
     async def transfer(self, who: str, project: str, org: str, _role: str) -> None:
-        source = self.model.owner[project]
+        source = self.model.owners[project]
         body = {"destination_org_id": self.orgs[org], "project_ids": [self.projects[project]]}
         answer = await self.clients[who].post(f"/organizations/{self.orgs[source]}/projects/transfer", json=body)
-        may = self.model.is_admin(source, who) and self.model.may_take(org, who) and org != source
-        if self._foretold(answer, may, self.model.role(source, who)):
-            self._moved(project, org)
+        may = self.model.is_admin(source, who) and self.model.can_receive_project(org, who) and org != source
+        if self._check_outcome(answer, may, self.model.role(source, who)):
+            self._record_transfer(project, org)
 
     async def offer(self, who: str, project: str, _target: str, _role: str) -> None:
         answer = await self.clients[who].post(f"/projects/{self.projects[project]}/transfer_requests")
-        may = self.model.is_admin(self.model.owner[project], who)
-        if self._foretold(answer, may, self.model.level(project, who)):
+        may = self.model.is_admin(self.model.owners[project], who)
+        if self._check_outcome(answer, may, self.model.level(project, who)):
             self.offers.append((project, answer.json()["id"]))
 
     async def accept(self, who: str, org: str, _target: str, _role: str) -> None:
@@ -153,23 +153,23 @@ class Walk:
         project, request = self.offers[-1]
         path = f"/projects/{self.projects[project]}/transfer_requests/{request}"
         answer = await self.clients[who].put(path, json={"org_id": self.orgs[org]})
-        may = self.model.may_take(org, who) and self.model.owner[project] != org
-        if self._foretold(answer, may, self.model.role(org, who)):
-            self._moved(project, org)
+        may = self.model.can_receive_project(org, who) and self.model.owners[project] != org
+        if self._check_outcome(answer, may, self.model.role(org, who)):
+            self._record_transfer(project, org)
 
     async def make_key(self, who: str, project: str, _target: str, role: str) -> None:
         """For the project, or for its whole organization."""
-        org = self.model.owner[project]
+        org = self.model.owners[project]
         whole = role == "admin"
         body = {"key_name": "k"} | ({} if whole else {"project_id": self.projects[project]})
         answer = await self.clients[who].post(f"/organizations/{self.orgs[org]}/api_keys", json=body)
         mine = self.model.role(org, who)
         may = mine == "admin" or (not whole and mine in ("member", "editor") and self.model.level(project, who) >= 2)
-        if self._foretold(answer, may, mine):
+        if self._check_outcome(answer, may, mine):
             made = answer.json()
             name = f"key {made['id']}"
-            self.model.keys[name] = Key(org, None if whole else project, who)
-            self.keys[name] = (self.front.client(made["key"]), made["id"])
+            self.model.keys[name] = ModelKey(org, None if whole else project, who)
+            self.keys[name] = (self.api_app.client(made["key"]), made["id"])
 
     async def revoke_key(self, who: str, _project: str, _target: str, _role: str) -> None:
         if not self.keys:
@@ -177,9 +177,9 @@ class Walk:
         name, key = list(self.model.keys.items())[-1]
         answer = await self.clients[who].delete(f"/organizations/{self.orgs[key.org]}/api_keys/{self.keys[name][1]}")
         mine = self.model.role(key.org, who)
-        may = mine == "admin" or (mine in ("member", "editor") and key.by == who and key.project is not None)
-        if self._foretold(answer, may and key.alive, mine):
-            key.alive = False
+        may = mine == "admin" or (mine in ("member", "editor") and key.created_by == who and key.project is not None)
+        if self._check_outcome(answer, may and key.is_valid, mine):
+            key.is_valid = False
 
     # ── what everybody sees ──
 
@@ -194,8 +194,8 @@ class Walk:
     async def _check_lists(self, who: str) -> None:
         client, names = self.clients[who], {each: name for name, each in self.projects.items()}
         for path, expected in (
-            ("/projects", self.model.listed(who)),
-            ("/projects/shared", self.model.listed_as_shared(who)),
+            ("/projects", self.model.list_projects(who)),
+            ("/projects/shared", self.model.list_shared_projects(who)),
         ):
             listed = (await client.get(path, params={"limit": 400})).json()["projects"]
             assert {names[each["id"]] for each in listed} == expected, f"{path} of {who}"
@@ -224,15 +224,15 @@ class Walk:
     async def _check_key(self, name: str) -> None:
         client, _ = self.keys[name]
         listed = await client.get("/projects", params={"limit": 400})
-        if not self.model.keys[name].alive:
+        if not self.model.keys[name].is_valid:
             assert listed.status_code == 401, name
             return
-        reached = {self.projects[each] for each in self.model.reached(name)}
+        reached = {self.projects[each] for each in self.model.list_key_projects(name)}
         assert {each["id"] for each in listed.json()["projects"]} == reached, name
         for project_id in self.projects.values():
             assert (await client.get(f"/projects/{project_id}")).status_code == (200 if project_id in reached else 404)
 
-    def _foretold(self, answer: httpx2.Response, succeeds: bool, standing: Any) -> bool:
+    def _check_outcome(self, answer: httpx2.Response, succeeds: bool, standing: Any) -> bool:
         """Whoever has no standing before the thing at all is told that it is not there."""
         if succeeds:
             assert answer.status_code in (200, 201, 204), f"{answer.request.method} {answer.url}: {answer.text}"
@@ -241,19 +241,19 @@ class Walk:
             assert standing or answer.status_code == 404, answer.text
         return succeeds
 
-    def _moved(self, project: str, org: str) -> None:
-        self.model.moves(project, org)
+    def _record_transfer(self, project: str, org: str) -> None:
+        self.model.transfer_project(project, org)
         self.offers = [offer for offer in self.offers if offer[0] != project]
 
     async def _member(self, org: str, person: str) -> str | None:
         if self.model.role(org, person) is None:
             return None
-        async with self.front.parts.store.read() as rows:
-            found = await rows.members.of_user(self.orgs[org], self.accounts[person].user.id)  # type: ignore[arg-type]
+        async with self.api_app.services.store.read() as rows:
+            found = await rows.members.get_by_user(self.orgs[org], self.accounts[person].user.id)  # type: ignore[arg-type]
         assert found is not None, f"{person} is no member of {org}"
         return str(found.member.id)
 
 
-ROLES = tuple(USUAL)
-ON_ORGANIZATIONS = ("invite", "change_role", "remove", "accept")
-ON_PROJECTS = ("share", "give", "share", "give", "unshare", "offer", "make_key", "revoke_key")
+ROLES = tuple(ROLE_LEVELS)
+ORGANIZATION_STEPS = ("invite", "change_role", "remove", "accept")
+PROJECT_STEPS = ("share", "give", "share", "give", "unshare", "offer", "make_key", "revoke_key")

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from api.callers import Caller, Json
-from api.front import Front
 from bough import clock
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
 
 
 async def _made(caller: Caller, name: str = "laptop") -> Json:
@@ -24,12 +24,12 @@ async def _listed(caller: Caller) -> list[Json]:
     return keys
 
 
-async def test_a_new_key_works_and_says_who_made_it(front: Front, caller: Caller) -> None:
+async def test_a_new_key_works_and_says_who_made_it(api_app: ApiApp, caller: Caller) -> None:
     made = await _made(caller)
     assert made["name"] == "laptop"
     assert made["created_by"] == caller.user.id
     assert made["key"].startswith("bough_key_")
-    async with front.client(made["key"]) as client:
+    async with api_app.client(made["key"]) as client:
         assert (await client.get("/users/me")).json()["id"] == caller.user.id
 
 
@@ -45,10 +45,10 @@ async def test_lists_show_everything_but_the_token(caller: Caller) -> None:
     assert own["id"] < new["id"]
 
 
-async def test_the_store_has_a_digest_and_no_token(front: Front, caller: Caller) -> None:
+async def test_the_store_has_a_digest_and_no_token(api_app: ApiApp, caller: Caller) -> None:
     made = await _made(caller)
-    async with front.platform.store.read() as rows:
-        kept = await rows.api_keys.by_prefix(made["key"][:22])
+    async with api_app.platform.store.read() as rows:
+        kept = await rows.api_keys.get_by_prefix(made["key"][:22])
     assert kept is not None
     assert made["key"] not in repr(kept)
     assert made["key"][22:] not in repr(kept)
@@ -56,18 +56,18 @@ async def test_the_store_has_a_digest_and_no_token(front: Front, caller: Caller)
 
 
 async def test_the_last_use_is_known_at_once_and_kept(
-    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    api_app: ApiApp, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await _made(caller)
     moment = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
     with monkeypatch.context() as later:
         later.setattr(clock, "now", lambda: moment)
-        async with front.client(made["key"], address="192.0.2.44") as client:
+        async with api_app.client(made["key"], address="192.0.2.44") as client:
             await client.get("/auth")
     used = (await _listed(caller))[-1]
     assert datetime.fromisoformat(used["last_used_at"]) == moment
     assert used["last_used_from_addr"] == "192.0.2.44"
-    await front.parts.key_use.write(front.platform.store)
+    await api_app.services.key_usage.flush(api_app.platform.store)
     assert (await _listed(caller))[-1] == used
     revoked = (await caller.client.delete(f"/api_keys/{made['id']}")).json()
     assert (revoked["last_used_at"], revoked["last_used_from_addr"]) == (used["last_used_at"], "192.0.2.44")

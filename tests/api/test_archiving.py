@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
-from api.trees import READ_ONLY, READ_WRITE, Tree, actions, plant
+from api.project_client import READ_ONLY, READ_WRITE, ProjectClient, create_project_client, operation_actions
 from bough.domain.branch import BranchState
 from bough.ids import BranchId
+from support.api_client import Caller, Json
 
 UNARCHIVE = "timeline_unarchive"
 
 
-async def archive(tree: Tree, *branches: str) -> None:
-    async with tree.caller.front.parts.store.transaction() as rows:
+async def archive(tree: ProjectClient, *branches: str) -> None:
+    async with tree.caller.api_app.services.store.transaction() as rows:
         for branch_id in branches:
-            await rows.branches.save(replace(await tree.branch_row(branch_id), state=BranchState.ARCHIVED))
+            await rows.branches.save(replace(await tree.get_branch_row(branch_id), state=BranchState.ARCHIVED))
 
 
-async def line(tree: Tree) -> tuple[str, str, Json]:
+async def line(tree: ProjectClient) -> tuple[str, str, Json]:
     """Grandparent, parent and child, all archived; the last one as the answer that made it."""
-    elder = (await tree.grows("elder"))["branch"]["id"]
-    parent = (await tree.grows("parent", parent_id=elder))["branch"]["id"]
-    child = await tree.grows("child", parent_id=parent, endpoints=(READ_WRITE,))
+    elder = (await tree.create_branch("elder"))["branch"]["id"]
+    parent = (await tree.create_branch("parent", parent_id=elder))["branch"]["id"]
+    child = await tree.create_branch("child", parent_id=parent, endpoints=(READ_WRITE,))
     await archive(tree, elder, parent, child["branch"]["id"])
     return elder, parent, child
 
@@ -33,12 +33,12 @@ def of(answer: Json) -> list[tuple[str, str]]:
 
 
 async def test_it_is_shown_as_it_is(caller: Caller) -> None:
-    tree = await plant(caller)
-    branch = (await tree.grows("dev"))["branch"]["id"]
+    tree = await create_project_client(caller)
+    branch = (await tree.create_branch("dev"))["branch"]["id"]
     await archive(tree, branch)
-    shown = await tree.branch(branch)
+    shown = await tree.get_branch(branch)
     assert (shown["current_state"], "pending_state" in shown) == ("archived", False)
-    listed = (await tree.ask("GET", tree.branches))["branches"]
+    listed = (await tree.request("GET", tree.branches_path))["branches"]
     assert {each["name"]: each["current_state"] for each in listed}["dev"] == "archived"
 
 
@@ -60,46 +60,48 @@ USES: list[tuple[str, str, Any, str]] = [
 async def test_use_brings_it_and_its_ancestors_back_first(
     caller: Caller, method: str, path: str, body: Any, work: str
 ) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     elder, parent, child = await line(tree)
     branch = child["branch"]["id"]
-    where = path.format(branch=tree.of(branch), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}")
-    answer = (await tree.answer(method, where, body)).json()
+    where = path.format(
+        branch=tree.branch_path(branch), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}"
+    )
+    answer = (await tree.send(method, where, body)).json()
     assert of(answer) == [
         (UNARCHIVE, elder),
         (UNARCHIVE, parent),
         (UNARCHIVE, branch),
         *((action, branch) for action in work.split()),
     ]
-    async with caller.front.parts.store.read() as rows:
+    async with caller.api_app.services.store.read() as rows:
         found = [await rows.operations.get(each["id"]) for each in answer["operations"]]
     assert [each.after for each in found if each] == [None, *(each.id for each in found[:-1] if each)]
 
 
 async def test_an_endpoint_of_it_is_a_use(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     elder, parent, child = await line(tree)
     body = {"endpoint": {"branch_id": child["branch"]["id"], **READ_ONLY}}
-    answer = await tree.ask("POST", f"{tree.path}/endpoints", body, status=201)
+    answer = await tree.request("POST", f"{tree.path}/endpoints", body, status=201)
     expected = [elder, parent, child["branch"]["id"]]
     assert of(answer) == [*((UNARCHIVE, each) for each in expected), ("start_compute", expected[-1])]
 
 
 async def test_a_child_of_it_is_a_use(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     elder, parent, child = await line(tree)
-    made = await tree.begins("grandchild", parent_id=child["branch"]["id"])
+    made = await tree.begin_branch("grandchild", parent_id=child["branch"]["id"])
     expected = [elder, parent, child["branch"]["id"]]
     assert of(made) == [*((UNARCHIVE, each) for each in expected), ("create_branch", made["branch"]["id"])]
 
 
 async def test_only_those_come_back_that_are_archived(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     elder, parent, child = await line(tree)
-    async with caller.front.parts.store.transaction() as rows:
+    async with caller.api_app.services.store.transaction() as rows:
         for branch_id in (parent, child["branch"]["id"]):
-            await rows.branches.save(replace(await tree.branch_row(branch_id), state=BranchState.READY))
-    answer = await tree.ask("POST", f"{tree.of(child['branch']['id'])}/roles", ROLE, status=201)
+            await rows.branches.save(replace(await tree.get_branch_row(branch_id), state=BranchState.READY))
+    answer = await tree.request("POST", f"{tree.branch_path(child['branch']['id'])}/roles", ROLE, status=201)
     assert of(answer) == [(UNARCHIVE, elder), ("apply_config", child["branch"]["id"])]
 
 
@@ -115,35 +117,35 @@ async def test_only_those_come_back_that_are_archived(caller: Caller) -> None:
     ids=str,
 )
 async def test_what_needs_no_data_leaves_it_where_it_is(caller: Caller, method: str, path: str, body: Any) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     _, _, child = await line(tree)
     where = path.format(
-        branch=tree.of(child["branch"]["id"]), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}"
+        branch=tree.branch_path(child["branch"]["id"]), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}"
     )
-    answer = await tree.ask(method, where, body)
-    assert UNARCHIVE not in actions({"operations": [], **answer})
-    assert (await tree.branch_row(child["branch"]["id"])).state is BranchState.ARCHIVED
+    answer = await tree.request(method, where, body)
+    assert UNARCHIVE not in operation_actions({"operations": [], **answer})
+    assert (await tree.get_branch_row(child["branch"]["id"])).state is BranchState.ARCHIVED
 
 
 async def test_a_branch_can_be_archived_from_birth(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.begins("dev", archived=True)
-    assert actions(made) == ["create_branch", "timeline_archive"]
-    await tree.settles()
+    tree = await create_project_client(caller)
+    made = await tree.begin_branch("dev", archived=True)
+    assert operation_actions(made) == ["create_branch", "timeline_archive"]
+    await tree.finish_operations()
     for fields, endpoints, status, sentence in (
         ({"archived": True}, [READ_WRITE], 400, "no compute that runs"),
         ({"archived": True, "protected": True}, [], 422, "cannot be archived"),
     ):
         body = {"branch": fields, "endpoints": endpoints}
-        assert sentence in await tree.refused(status, "POST", tree.branches, body)
+        assert sentence in await tree.expect_error(status, "POST", tree.branches_path, body)
 
 
 async def test_one_that_is_recovered_beside_archived_ancestors_brings_them_back(caller: Caller) -> None:
-    tree = await plant(caller)
-    parent = (await tree.grows("parent"))["branch"]["id"]
-    child = (await tree.grows("child", parent_id=parent))["branch"]["id"]
-    await tree.does("DELETE", tree.of(child))
+    tree = await create_project_client(caller)
+    parent = (await tree.create_branch("parent"))["branch"]["id"]
+    child = (await tree.create_branch("child", parent_id=parent))["branch"]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(child))
     await archive(tree, parent)
-    await tree.ask("POST", f"{tree.of(child)}/recover")
-    work = (await tree.ask("GET", f"{tree.path}/operations"))["operations"]
+    await tree.request("POST", f"{tree.branch_path(child)}/recover")
+    work = (await tree.request("GET", f"{tree.path}/operations"))["operations"]
     assert (work[0]["action"], work[0]["branch_id"]) == (UNARCHIVE, BranchId(parent))

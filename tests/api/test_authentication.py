@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller
-from api.front import Front
-from api.routes import built, path_to
 from bough.domain.api_key import KeyKind
-from compat.contract import Operation
+from support.api_app import ApiApp
+from support.api_client import Caller
+from support.contract import Operation
+from support.routes import fill_path, list_routes
 
 BRANCHES = "/projects/{project_id}/branches"
 BRANCH = f"{BRANCHES}/{{branch_id}}"
@@ -116,13 +116,13 @@ AUTHORIZATION_CASES = {
 
 
 def test_no_route_lacks_an_authorization_case() -> None:
-    assert set(built()) == set(AUTHORIZATION_CASES)
+    assert set(list_routes()) == set(AUTHORIZATION_CASES)
 
 
 @pytest.mark.parametrize("operation", sorted(AUTHORIZATION_CASES), ids=" ".join)
-async def test_every_route_asks_for_a_key(front: Front, caller: Caller, operation: Operation) -> None:
-    path = path_to(operation) + QUERIES.get(operation, "")
-    async with front.client() as nobody, front.client("bough_key_" + "x" * 55) as forger:
+async def test_every_route_asks_for_a_key(api_app: ApiApp, caller: Caller, operation: Operation) -> None:
+    path = fill_path(operation) + QUERIES.get(operation, "")
+    async with api_app.client() as nobody, api_app.client("bough_key_" + "x" * 55) as forger:
         for client in (nobody, forger):
             answer = await client.request(operation.method, path, json=BODIES.get(operation))
             assert answer.status_code == 401, answer.text
@@ -132,9 +132,9 @@ async def test_every_route_asks_for_a_key(front: Front, caller: Caller, operatio
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"project": 7}', b" " * 2_000_000])
-async def test_nobodys_body_is_read_before_they_are_known(front: Front, body: bytes) -> None:
+async def test_nobodys_body_is_read_before_they_are_known(api_app: ApiApp, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
-    async with Front(front.platform, rate_per_minute_and_address=1).client() as nobody:
+    async with ApiApp(api_app.platform, rate_per_minute_and_address=1).client() as nobody:
         statuses = [(await nobody.post("/projects", content=body, headers=headers)).status_code for _ in range(2)]
     assert statuses == [401, 429]
 
@@ -155,30 +155,30 @@ async def test_nobodys_body_is_read_before_they_are_known(front: Front, body: by
         "Bearer " + "x" * 8000,
     ],
 )
-async def test_other_headers_do_not_open_the_door(front: Front, caller: Caller, header: str) -> None:
+async def test_other_headers_do_not_open_the_door(api_app: ApiApp, caller: Caller, header: str) -> None:
     value = header.format(caller.token).encode("latin-1")
-    async with front.client() as client:
+    async with api_app.client() as client:
         answer = await client.get("/auth", headers={b"Authorization": value})
     assert answer.status_code == 401
     assert answer.json()["message"]
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
-async def test_the_scheme_is_read_without_case(front: Front, caller: Caller, scheme: str) -> None:
-    async with front.client() as client:
+async def test_the_scheme_is_read_without_case(api_app: ApiApp, caller: Caller, scheme: str) -> None:
+    async with api_app.client() as client:
         assert (await client.get("/auth", headers={"Authorization": f"{scheme} {caller.token}"})).status_code == 200
 
 
-async def test_the_public_part_of_a_key_opens_nothing(front: Front, caller: Caller) -> None:
+async def test_the_public_part_of_a_key_opens_nothing(api_app: ApiApp, caller: Caller) -> None:
     public, secret = caller.token[:22], caller.token[22:]
     for token in (public, public + "A" * len(secret), public + secret[:-1], public + secret.swapcase()):
-        async with front.client(token) as client:
+        async with api_app.client(token) as client:
             assert (await client.get("/auth")).status_code == 401
 
 
-async def test_a_revoked_key_stops_at_once(front: Front, caller: Caller) -> None:
+async def test_a_revoked_key_stops_at_once(api_app: ApiApp, caller: Caller) -> None:
     made = (await caller.client.post("/api_keys", json={"key_name": "short-lived"})).json()
-    async with front.client(made["key"]) as client:
+    async with api_app.client(made["key"]) as client:
         assert (await client.get("/auth")).status_code == 200
         assert (await caller.client.delete(f"/api_keys/{made['id']}")).status_code == 200
         assert (await client.get("/auth")).status_code == 401
@@ -190,9 +190,9 @@ async def test_a_key_can_revoke_itself(caller: Caller) -> None:
     assert (await caller.client.get("/auth")).status_code == 401
 
 
-async def test_an_organization_key_reaches_its_projects_but_no_person(front: Front, caller: Caller) -> None:
-    project_id = await caller.has()
-    async with front.client(await caller.gets_key(KeyKind.ORGANIZATION)) as client:
+async def test_an_organization_key_reaches_its_projects_but_no_person(api_app: ApiApp, caller: Caller) -> None:
+    project_id = await caller.create_ready_project()
+    async with api_app.client(await caller.create_key(KeyKind.ORGANIZATION)) as client:
         assert (await client.get(f"/projects/{project_id}")).status_code == 200
         auth = (await client.get("/auth")).json()
         assert (auth["auth_method"], auth["account_id"]) == ("api_key_org", caller.organization.id)
@@ -201,10 +201,14 @@ async def test_an_organization_key_reaches_its_projects_but_no_person(front: Fro
             assert (answer.status_code, answer.json()["message"]) == (404, "not allowed for organization API keys")
 
 
-async def test_a_project_key_edits_its_project_and_nothing_else(front: Front, caller: Caller) -> None:
-    own, other, gone = await caller.has(name="own"), await caller.has(name="other"), await caller.has(name="gone")
+async def test_a_project_key_edits_its_project_and_nothing_else(api_app: ApiApp, caller: Caller) -> None:
+    own, other, gone = (
+        await caller.create_ready_project(name="own"),
+        await caller.create_ready_project(name="other"),
+        await caller.create_ready_project(name="gone"),
+    )
     await caller.client.delete(f"/projects/{gone}")
-    async with front.client(await caller.gets_key(KeyKind.PROJECT, own)) as client:
+    async with api_app.client(await caller.create_key(KeyKind.PROJECT, own)) as client:
         assert [each["id"] for each in (await client.get("/projects")).json()["projects"]] == [own]
         assert (await client.get("/projects", params={"recoverable": True})).json()["projects"] == []
         assert (await client.patch(f"/projects/{own}", json={"project": {"name": "mine"}})).status_code == 200

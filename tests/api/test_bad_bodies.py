@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.callers import Caller
-from api.front import Front
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 JSON = {"Content-Type": "application/json"}
 
@@ -86,7 +86,7 @@ async def test_json_of_another_kind_is_refused(caller: Caller, body: str) -> Non
 async def test_a_field_of_the_wrong_kind_is_refused_by_name(caller: Caller, fields: str) -> None:
     message = (await _sent(caller, _project(fields))).json()["message"]
     assert any(name in message for name in _names(json.loads(fields))), message
-    assert await caller.names() == []
+    assert await caller.list_project_names() == []
 
 
 def _names(value: Any) -> list[str]:
@@ -138,7 +138,7 @@ async def test_text_that_no_database_can_hold_is_refused_anywhere(caller: Caller
     ],
 )
 async def test_nul_in_paths_and_queries_is_refused(caller: Caller, path: str, bad: str) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     answer = await caller.client.get(path.format(bad).replace("@", project_id))
     assert answer.status_code == 400, answer.text
 
@@ -153,11 +153,11 @@ async def test_nesting_never_breaks_anything(caller: Caller, opening: str, closi
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded", "image/png", "a b;c"])
 async def test_a_body_of_another_content_type_is_refused(caller: Caller, content_type: str) -> None:
     await _sent(caller, b'{"project": {}}', {"Content-Type": content_type})
-    assert await caller.names() == []
+    assert await caller.list_project_names() == []
 
 
-async def test_a_body_over_the_limit_is_413(front: Front, caller: Caller) -> None:
-    async with caller.at(Front(front.platform, body_limit=2048)) as client:
+async def test_a_body_over_the_limit_is_413(api_app: ApiApp, caller: Caller) -> None:
+    async with caller.client_for(ApiApp(api_app.platform, body_limit=2048)) as client:
         fits = json.dumps({"project": {"branch": {"annotations": {"a": "x" * 1900}}}}).encode()
         assert len(fits) < 2048
         assert (await client.post("/projects", content=fits, headers=JSON)).status_code == 201

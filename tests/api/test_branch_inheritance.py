@@ -4,128 +4,150 @@ from dataclasses import replace
 
 import pytest
 
-from api.callers import Caller
+from api.project_client import READ_ONLY, READ_WRITE, create_project_client
 from api.test_project_create import WITHOUT_DOTS
-from api.trees import READ_ONLY, READ_WRITE, plant
+from support.api_client import Caller
 
 
 async def test_roles_and_databases_are_the_parents_with_their_passwords(caller: Caller) -> None:
-    tree = await plant(caller, branch={"role_name": "owner", "database_name": "shop"})
-    app = await tree.does("POST", f"{tree.of(tree.main)}/roles", {"role": {"name": "app"}}, status=201)
-    await tree.does("POST", f"{tree.of(tree.main)}/roles", {"role": {"name": "team", "no_login": True}}, status=201)
+    tree = await create_project_client(caller, branch={"role_name": "owner", "database_name": "shop"})
+    app = await tree.request_and_finish(
+        "POST", f"{tree.branch_path(tree.main_branch_id)}/roles", {"role": {"name": "app"}}, status=201
+    )
+    await tree.request_and_finish(
+        "POST",
+        f"{tree.branch_path(tree.main_branch_id)}/roles",
+        {"role": {"name": "team", "no_login": True}},
+        status=201,
+    )
     asked = {"database": {"name": "stock", "owner_name": "app"}}
-    await tree.does("POST", f"{tree.of(tree.main)}/databases", asked, status=201)
-    made = await tree.grows(endpoints=(READ_WRITE,))
+    await tree.request_and_finish("POST", f"{tree.branch_path(tree.main_branch_id)}/databases", asked, status=201)
+    made = await tree.create_branch(endpoints=(READ_WRITE,))
 
     branch_id, known = (
         made["branch"]["id"],
-        {"owner": tree.made["roles"][0]["password"], "app": app["role"]["password"]},
+        {"owner": tree.creation_response["roles"][0]["password"], "app": app["role"]["password"]},
     )
     assert {each["name"]: each.get("password") for each in made["roles"]} == {**known, "team": None}
     assert {each["branch_id"] for each in [*made["roles"], *made["databases"]]} == {branch_id}
     assert [(each["name"], each["owner_name"]) for each in made["databases"]] == [("shop", "owner"), ("stock", "app")]
     for name, password in known.items():
-        assert (await tree.ask("GET", f"{tree.role(name, branch_id)}/reveal_password"))["password"] == password
-    before, after = await tree.role_rows(tree.main), await tree.role_rows(branch_id)
+        assert (await tree.request("GET", f"{tree.role_path(name, branch_id)}/reveal_password"))["password"] == password
+    before, after = await tree.get_role_rows(tree.main_branch_id), await tree.get_role_rows(branch_id)
     assert {name: role.verifier for name, role in after.items()} == {
         name: role.verifier for name, role in before.items()
     }
-    assert (await tree.role_rows(branch_id))["team"].can_login is False
-    listed = (await tree.ask("GET", f"{tree.of(branch_id)}/roles"))["roles"]
+    assert (await tree.get_role_rows(branch_id))["team"].can_login is False
+    listed = (await tree.request("GET", f"{tree.branch_path(branch_id)}/roles"))["roles"]
     assert {each["name"]: each["authentication_method"] for each in listed} == {
         "app": "password",
         "owner": "password",
         "team": "no_login",
     }
-    assert (await tree.ask("GET", f"{tree.of(branch_id)}/databases"))["databases"] == made["databases"]
+    assert (await tree.request("GET", f"{tree.branch_path(branch_id)}/databases"))["databases"] == made["databases"]
 
 
 async def test_the_uris_lead_to_the_databases_as_their_owners(caller: Caller) -> None:
-    tree = await plant(caller, branch={"role_name": "owner", "database_name": "shop"})
-    made = await tree.grows(endpoints=(READ_WRITE,))
+    tree = await create_project_client(caller, branch={"role_name": "owner", "database_name": "shop"})
+    made = await tree.create_branch(endpoints=(READ_WRITE,))
     (uri,) = made["connection_uris"]
     assert WITHOUT_DOTS.fullmatch(uri["connection_uri"])
     expected = {
         "host": made["endpoints"][0]["host"],
         "role": "owner",
-        "password": tree.made["roles"][0]["password"],
+        "password": tree.creation_response["roles"][0]["password"],
         "database": "shop",
     }
     assert uri["connection_parameters"] | expected == uri["connection_parameters"]
 
 
 async def test_the_uris_lead_where_one_can_write(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.grows(endpoints=(READ_ONLY, READ_WRITE))
+    tree = await create_project_client(caller)
+    made = await tree.create_branch(endpoints=(READ_ONLY, READ_WRITE))
     writer = next(each for each in made["endpoints"] if each["type"] == "read_write")
     assert [each["connection_parameters"]["host"] for each in made["connection_uris"]] == [writer["host"]]
 
 
 @pytest.mark.parametrize("stored", [True, False])
 async def test_a_child_of_a_protected_branch_has_passwords_of_its_own(caller: Caller, stored: bool) -> None:
-    tree = await plant(caller, store_passwords=stored)
-    await tree.does("POST", f"{tree.of(tree.main)}/roles", {"role": {"name": "team", "no_login": True}}, status=201)
-    await tree.ask("PATCH", tree.of(tree.main), {"branch": {"protected": True}})
-    before = await tree.role_rows(tree.main)
-    made = await tree.grows(endpoints=(READ_WRITE,))
+    tree = await create_project_client(caller, store_passwords=stored)
+    await tree.request_and_finish(
+        "POST",
+        f"{tree.branch_path(tree.main_branch_id)}/roles",
+        {"role": {"name": "team", "no_login": True}},
+        status=201,
+    )
+    await tree.request("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"protected": True}})
+    before = await tree.get_role_rows(tree.main_branch_id)
+    made = await tree.create_branch(endpoints=(READ_WRITE,))
 
     branch_id, passwords = made["branch"]["id"], {each["name"]: each.get("password") for each in made["roles"]}
     own = passwords["neondb_owner"]
     assert own
-    assert own != tree.made["roles"][0]["password"]
+    assert own != tree.creation_response["roles"][0]["password"]
     assert passwords["team"] is None
     assert f":{own}@" in made["connection_uris"][0]["connection_uri"]
-    assert await tree.role_rows(tree.main) == before
-    after = await tree.role_rows(branch_id)
+    assert await tree.get_role_rows(tree.main_branch_id) == before
+    after = await tree.get_role_rows(branch_id)
     assert after["neondb_owner"].verifier not in (None, before["neondb_owner"].verifier)
     assert (after["team"].verifier, after["team"].can_login) == (None, False)
     if stored:
-        assert (await tree.ask("GET", f"{tree.role('neondb_owner', branch_id)}/reveal_password"))["password"] == own
-        parents = await tree.ask("GET", f"{tree.role('neondb_owner')}/reveal_password")
-        assert parents["password"] == tree.made["roles"][0]["password"]
+        assert (await tree.request("GET", f"{tree.role_path('neondb_owner', branch_id)}/reveal_password"))[
+            "password"
+        ] == own
+        parents = await tree.request("GET", f"{tree.role_path('neondb_owner')}/reveal_password")
+        assert parents["password"] == tree.creation_response["roles"][0]["password"]
     else:
         assert after["neondb_owner"].sealed_password is None
-    grandchild = await tree.grows(parent_id=branch_id)
+    grandchild = await tree.create_branch(parent_id=branch_id)
     assert {each["name"]: each.get("password") for each in grandchild["roles"]} == (
         passwords if stored else {"neondb_owner": None, "team": None}
     )
 
 
 async def test_where_passwords_are_not_stored_a_child_has_them_and_nobody_shows_them(caller: Caller) -> None:
-    tree = await plant(caller, store_passwords=False)
-    made = await tree.grows(endpoints=(READ_WRITE,))
+    tree = await create_project_client(caller, store_passwords=False)
+    made = await tree.create_branch(endpoints=(READ_WRITE,))
     assert [each.get("password") for each in made["roles"]] == [None]
     assert "connection_uris" not in made
-    row = (await tree.role_rows(made["branch"]["id"]))["neondb_owner"]
-    assert (row.verifier, row.sealed_password) == ((await tree.role_rows(tree.main))["neondb_owner"].verifier, None)
+    row = (await tree.get_role_rows(made["branch"]["id"]))["neondb_owner"]
+    assert (row.verifier, row.sealed_password) == (
+        (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"].verifier,
+        None,
+    )
 
 
 async def test_a_password_that_nobody_can_open_any_more_is_not_in_the_way(caller: Caller) -> None:
-    tree = await plant(caller)
-    row = (await tree.role_rows(tree.main))["neondb_owner"]
-    async with caller.front.parts.store.transaction() as rows:
+    tree = await create_project_client(caller)
+    row = (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"]
+    async with caller.api_app.services.store.transaction() as rows:
         await rows.roles.save(replace(row, sealed_password=(row.sealed_password or "")[:-4] + "AAAA"))
-    made = await tree.grows()
+    made = await tree.create_branch()
     assert [each.get("password") for each in made["roles"]] == [None]
-    assert (await tree.role_rows(made["branch"]["id"]))["neondb_owner"].verifier == row.verifier
+    assert (await tree.get_role_rows(made["branch"]["id"]))["neondb_owner"].verifier == row.verifier
 
 
 async def test_a_branchs_uri_is_told_again_for_its_own_endpoint(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.grows(endpoints=(READ_WRITE, READ_ONLY))
+    tree = await create_project_client(caller)
+    made = await tree.create_branch(endpoints=(READ_WRITE, READ_ONLY))
     asked = {"branch_id": made["branch"]["id"], "role_name": "neondb_owner", "database_name": "neondb"}
     path = f"{tree.path}/connection_uri"
-    assert (await tree.ask("GET", path, **asked))["uri"] == made["connection_uris"][0]["connection_uri"]
+    assert (await tree.request("GET", path, **asked))["uri"] == made["connection_uris"][0]["connection_uri"]
     reader = made["endpoints"][1]
-    assert f"@{reader['host']}/neondb" in (await tree.ask("GET", path, **asked, endpoint_id=reader["id"]))["uri"]
-    await tree.does("DELETE", f"{tree.path}/endpoints/{made['endpoints'][0]['id']}")
-    answer = await tree.ask("GET", path, **asked, status=404)
+    assert f"@{reader['host']}/neondb" in (await tree.request("GET", path, **asked, endpoint_id=reader["id"]))["uri"]
+    await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{made['endpoints'][0]['id']}")
+    answer = await tree.request("GET", path, **asked, status=404)
     assert "has no read-write endpoint. Create one, or name an endpoint_id." in answer["message"]
 
 
 async def test_there_is_no_uri_for_a_group(caller: Caller) -> None:
-    tree = await plant(caller)
-    await tree.does("POST", f"{tree.of(tree.main)}/roles", {"role": {"name": "team", "no_login": True}}, status=201)
+    tree = await create_project_client(caller)
+    await tree.request_and_finish(
+        "POST",
+        f"{tree.branch_path(tree.main_branch_id)}/roles",
+        {"role": {"name": "team", "no_login": True}},
+        status=201,
+    )
     asked = {"role_name": "team", "database_name": "neondb"}
-    answer = await tree.ask("GET", f"{tree.path}/connection_uri", **asked, status=412)
+    answer = await tree.request("GET", f"{tree.path}/connection_uri", **asked, status=412)
     assert answer["message"] == "The role 'team' may not log in, so it has no password."

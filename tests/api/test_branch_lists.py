@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
-from api.trees import Tree, plant
+from api.project_client import ProjectClient, create_project_client
+from support.api_client import Caller, Json
 
 ORDERS = list(product(("name", "created_at", "updated_at"), ("asc", "desc")))
 SENTENCES = ("not one that this API gave", "belongs to another order")
 
 
-async def _fan(caller: Caller, *names: str) -> Tree:
-    tree = await plant(caller)
+async def _fan(caller: Caller, *names: str) -> ProjectClient:
+    tree = await create_project_client(caller)
     for name in names:
-        await tree.begins(name)
-    await tree.settles()
+        await tree.begin_branch(name)
+    await tree.finish_operations()
     return tree
 
 
-async def _pages(tree: Tree, **query: Any) -> AsyncIterator[list[Json]]:
+async def _pages(tree: ProjectClient, **query: Any) -> AsyncIterator[list[Json]]:
     cursor: Json = {}
     while True:
-        answer = await tree.ask("GET", tree.branches, **query, **cursor)
+        answer = await tree.request("GET", tree.branches_path, **query, **cursor)
         yield answer["branches"]
         if "next" not in answer["pagination"]:
             return
@@ -40,9 +40,9 @@ def _cursor(*parts: Any) -> str:
 
 async def test_the_branch_that_changed_last_comes_first(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two")
-    assert await tree.names() == ["two", "one", "main"]
-    await tree.ask("PATCH", tree.of(tree.main), {"branch": {"name": "trunk"}})
-    answer = await tree.ask("GET", tree.branches)
+    assert await tree.list_branch_names() == ["two", "one", "main"]
+    await tree.request("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"name": "trunk"}})
+    answer = await tree.request("GET", tree.branches_path)
     assert [each["name"] for each in answer["branches"]] == ["trunk", "two", "one"]
     assert answer["pagination"] == {"sort_by": "updated_at", "sort_order": "desc"}
 
@@ -51,14 +51,14 @@ async def test_the_branch_that_changed_last_comes_first(caller: Caller) -> None:
 @pytest.mark.parametrize("limit", [1, 3, 7])
 async def test_pages_hold_every_branch_once_and_in_order(caller: Caller, by: str, order: str, limit: int) -> None:
     tree = await _fan(caller, "b", "a", "é", "B", "_", "%")
-    await tree.ask("PATCH", tree.of(tree.main), {"branch": {"protected": True}})
+    await tree.request("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"protected": True}})
     pages = [page async for page in _pages(tree, sort_by=by, sort_order=order, limit=limit)]
     assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
     assert 1 <= len(pages[-1]) <= limit
     seen = [branch for page in pages for branch in page]
     assert {branch["name"] for branch in seen} == {"main", "b", "a", "é", "B", "_", "%"}
     assert len(seen) == 7
-    whole = (await tree.ask("GET", tree.branches, sort_by=by, sort_order=order))["branches"]
+    whole = (await tree.request("GET", tree.branches_path, sort_by=by, sort_order=order))["branches"]
     assert seen == whole
     if by != "name":  # how names sort is the store's matter
         assert seen == sorted(seen, key=lambda branch: branch[by], reverse=order == "desc")
@@ -67,10 +67,10 @@ async def test_pages_hold_every_branch_once_and_in_order(caller: Caller, by: str
 @pytest.mark.parametrize(("by", "order"), ORDERS)
 async def test_branches_of_the_same_moment_are_not_lost_between_pages(caller: Caller, by: str, order: str) -> None:
     tree = await _fan(caller, "one", "two", "three")
-    moment = (await tree.branch_row(tree.main)).created_at + timedelta(seconds=1)
-    async with caller.front.parts.store.transaction() as rows:
-        for each in (await tree.ask("GET", tree.branches))["branches"]:
-            row = await tree.branch_row(each["id"])
+    moment = (await tree.get_branch_row(tree.main_branch_id)).created_at + timedelta(seconds=1)
+    async with caller.api_app.services.store.transaction() as rows:
+        for each in (await tree.request("GET", tree.branches_path))["branches"]:
+            row = await tree.get_branch_row(each["id"])
             object.__setattr__(row, "created_at", moment)
             object.__setattr__(row, "updated_at", moment)
             await rows.branches.save(row)
@@ -82,9 +82,9 @@ async def test_branches_of_the_same_moment_are_not_lost_between_pages(caller: Ca
 async def test_the_two_directions_are_each_others_mirror(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two", "three")
     for by in ("name", "created_at", "updated_at"):
-        up, down = [await tree.names(sort_by=by, sort_order=order) for order in ("asc", "desc")]
+        up, down = [await tree.list_branch_names(sort_by=by, sort_order=order) for order in ("asc", "desc")]
         assert up == down[::-1]
-    assert await tree.names(sort_by="created_at", sort_order="asc") == ["main", "one", "two", "three"]
+    assert await tree.list_branch_names(sort_by="created_at", sort_order="asc") == ["main", "one", "two", "three"]
 
 
 @pytest.mark.parametrize(
@@ -106,45 +106,45 @@ async def test_the_two_directions_are_each_others_mirror(caller: Caller) -> None
 # Ids are searched too: what is searched for here could be in none.
 async def test_a_search_finds_any_part_of_a_name_in_any_case(caller: Caller, search: str, found: set[str]) -> None:
     tree = await _fan(caller, "dév", "Dév/2", "a dév b", "grün 🌿", "100%", "a_b", "back\\slash", "STRASSE")
-    assert set(await tree.names(search=search)) == found
-    assert (await tree.ask("GET", f"{tree.branches}/count", search=search))["count"] == len(found)
+    assert set(await tree.list_branch_names(search=search)) == found
+    assert (await tree.request("GET", f"{tree.branches_path}/count", search=search))["count"] == len(found)
     paged = [each["name"] async for page in _pages(tree, search=search, limit=1) for each in page]
-    assert paged == await tree.names(search=search)
+    assert paged == await tree.list_branch_names(search=search)
 
 
 async def test_a_search_finds_an_id(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two")
-    assert await tree.names(search=tree.main) == ["main"]
-    assert await tree.names(search=tree.main[3:].upper()) == ["main"]
+    assert await tree.list_branch_names(search=tree.main_branch_id) == ["main"]
+    assert await tree.list_branch_names(search=tree.main_branch_id[3:].upper()) == ["main"]
 
 
 async def test_deleted_branches_are_listed_when_they_are_asked_for(caller: Caller) -> None:
     tree = await _fan(caller, "kept", "gone")
-    gone = (await tree.ask("GET", tree.branches, search="gone"))["branches"][0]["id"]
-    await tree.does("DELETE", tree.of(gone))
-    await tree.grows("gone")
-    assert sorted(await tree.names()) == ["gone", "kept", "main"]
-    assert sorted(await tree.names(include_deleted=True)) == ["gone", "gone", "kept", "main"]
-    assert await tree.names(include_deleted=True, search="gone") == ["gone", "gone"]
-    assert (await tree.ask("GET", f"{tree.branches}/count"))["count"] == 3
+    gone = (await tree.request("GET", tree.branches_path, search="gone"))["branches"][0]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(gone))
+    await tree.create_branch("gone")
+    assert sorted(await tree.list_branch_names()) == ["gone", "kept", "main"]
+    assert sorted(await tree.list_branch_names(include_deleted=True)) == ["gone", "gone", "kept", "main"]
+    assert await tree.list_branch_names(include_deleted=True, search="gone") == ["gone", "gone"]
+    assert (await tree.request("GET", f"{tree.branches_path}/count"))["count"] == 3
 
 
 async def test_lists_and_counts_keep_to_their_project(caller: Caller) -> None:
     tree, other = await _fan(caller, "one"), await _fan(caller, "two")
-    assert sorted(await tree.names()) == ["main", "one"]
-    assert (await other.ask("GET", f"{other.branches}/count"))["count"] == 2
-    await tree.ask("GET", tree.of(other.main), status=404)
+    assert sorted(await tree.list_branch_names()) == ["main", "one"]
+    assert (await other.request("GET", f"{other.branches_path}/count"))["count"] == 2
+    await tree.request("GET", tree.branch_path(other.main_branch_id), status=404)
 
 
 async def test_a_cursor_keeps_to_the_order_it_was_given_with(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two!")
     given: Json = {"sort_by": "name", "sort_order": "asc", "limit": 1}
-    cursor = (await tree.ask("GET", tree.branches, **given))["pagination"]["next"]
+    cursor = (await tree.request("GET", tree.branches_path, **given))["pagination"]["next"]
     for other in ({**given, "sort_order": "desc"}, {**given, "sort_by": "created_at"}, {}):
-        answer = await tree.ask("GET", tree.branches, status=400, **other, cursor=cursor)
+        answer = await tree.request("GET", tree.branches_path, status=400, **other, cursor=cursor)
         assert "belongs to another order: repeat the sort_by and sort_order" in answer["message"]
-    assert await tree.names(**given, cursor=cursor) == ["one"]
-    assert await tree.names(**{**given, "limit": 9}, cursor=cursor, search="!") == ["two!"]
+    assert await tree.list_branch_names(**given, cursor=cursor) == ["one"]
+    assert await tree.list_branch_names(**{**given, "limit": 9}, cursor=cursor, search="!") == ["two!"]
 
 
 @pytest.mark.parametrize("by", ["name", "updated_at"])
@@ -174,8 +174,8 @@ async def test_a_cursor_keeps_to_the_order_it_was_given_with(caller: Caller) -> 
     ],
 )
 async def test_what_is_no_cursor_is_refused_with_a_sentence(caller: Caller, by: str, cursor: str) -> None:
-    tree = await plant(caller)
-    answer = await tree.ask("GET", tree.branches, status=400, sort_by=by, cursor=cursor)
+    tree = await create_project_client(caller)
+    answer = await tree.request("GET", tree.branches_path, status=400, sort_by=by, cursor=cursor)
     assert any(sentence in answer["message"] for sentence in SENTENCES)
 
 
@@ -184,7 +184,7 @@ async def test_a_cursor_at_the_end_of_time_is_a_place_like_any_other(
     caller: Caller, moment: str, found: list[str]
 ) -> None:
     tree = await _fan(caller, "one")
-    assert await tree.names(cursor=_cursor("updated_at", True, moment, "br-none")) == found
+    assert await tree.list_branch_names(cursor=_cursor("updated_at", True, moment, "br-none")) == found
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ async def test_a_cursor_at_the_end_of_time_is_a_place_like_any_other(
     ],
 )
 async def test_a_bad_query_is_refused_and_names_what_is_bad(caller: Caller, query: Json) -> None:
-    tree = await plant(caller)
-    answer = await tree.ask("GET", tree.branches, status=400, **query)
+    tree = await create_project_client(caller)
+    answer = await tree.request("GET", tree.branches_path, status=400, **query)
     assert next(iter(query)) in answer["message"]
 
 
 @pytest.mark.parametrize("query", [{"search": "x" * 257}, {"search": "\0"}])
 async def test_a_bad_search_is_not_counted_either(caller: Caller, query: Json) -> None:
-    tree = await plant(caller)
-    assert "search" in (await tree.ask("GET", f"{tree.branches}/count", status=400, **query))["message"]
+    tree = await create_project_client(caller)
+    assert "search" in (await tree.request("GET", f"{tree.branches_path}/count", status=400, **query))["message"]

@@ -6,37 +6,37 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
-from api.trees import READ_ONLY, Tree, actions, plant
+from api.project_client import READ_ONLY, ProjectClient, create_project_client, operation_actions
 from bough import clock
 from bough.domain import history
-from bough.domain.branch import BranchState, LineageStretch, Volume
-from bough.domain.history import Point, Target
+from bough.domain.branch import BranchLineage, BranchState, Volume
+from bough.domain.history import Point, RecoveryTarget
 from bough.ids import BranchId, LineageId, OperationId, VolumeId
+from support.api_client import Caller, Json
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 
 
-async def with_history(tree: Tree, branch_id: str | None = None, *, age: timedelta = HOUR) -> datetime:
+async def with_history(tree: ProjectClient, branch_id: str | None = None, *, age: timedelta = HOUR) -> datetime:
     """One can go back to the branch since then; the positions of its WAL begin at 0/100."""
     began = clock.now() - age
-    branch = await tree.branch_row(branch_id or tree.main)
-    async with tree.caller.front.parts.store.transaction() as rows:
-        await rows.lineages.begin(branch.volume_id, began, "0/100")
+    branch = await tree.get_branch_row(branch_id or tree.main_branch_id)
+    async with tree.caller.api_app.services.store.transaction() as rows:
+        await rows.lineages.set_history_start(branch.volume_id, began, "0/100")
     return began
 
 
-async def told(tree: Tree, made: Json) -> Target | None:
+async def told(tree: ProjectClient, made: Json) -> RecoveryTarget | None:
     """What the operation that makes a branch was told to begin with."""
-    async with tree.caller.front.parts.store.read() as rows:
+    async with tree.caller.api_app.services.store.read() as rows:
         operation = await rows.operations.get(OperationId(made["operations"][0]["id"]))
     assert operation is not None
-    return history.read(operation.parameters)
+    return history.decode_target(operation.parameters)
 
 
-async def _refused(tree: Tree, **fields: Any) -> str:
-    return await tree.refused(400, "POST", tree.branches, {"branch": fields})
+async def _refused(tree: ProjectClient, **fields: Any) -> str:
+    return await tree.expect_error(400, "POST", tree.branches_path, {"branch": fields})
 
 
 def _moment(text: str) -> datetime:
@@ -44,63 +44,63 @@ def _moment(text: str) -> datetime:
 
 
 async def test_a_moment_is_resolved_and_shown_as_it_was_asked_for(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    volume = (await tree.branch_row(tree.main)).volume_id
+    volume = (await tree.get_branch_row(tree.main_branch_id)).volume_id
     at = (clock.now() - 30 * MINUTE).replace(microsecond=123456)
-    made = await tree.begins("then", parent_timestamp=at.isoformat(), endpoints=(READ_ONLY,))
-    assert actions(made) == ["create_branch", "start_compute"]
-    assert await told(tree, made) == Target(volume_id=volume, point=Point(at=at))
+    made = await tree.begin_branch("then", parent_timestamp=at.isoformat(), endpoints=(READ_ONLY,))
+    assert operation_actions(made) == ["create_branch", "start_compute"]
+    assert await told(tree, made) == RecoveryTarget(volume_id=volume, point=Point(at=at))
     assert _moment(made["branch"]["parent_timestamp"]) == at
     assert made["branch"].get("parent_lsn") is None
     assert [role["name"] for role in made["roles"]] == ["neondb_owner"]
 
 
 async def test_a_position_is_resolved_and_shown_as_postgres_writes_it(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    volume = (await tree.branch_row(tree.main)).volume_id
-    made = await tree.begins("then", parent_lsn="0/00ab1234")
-    assert await told(tree, made) == Target(volume_id=volume, point=Point(lsn="0/AB1234"))
+    volume = (await tree.get_branch_row(tree.main_branch_id)).volume_id
+    made = await tree.begin_branch("then", parent_lsn="0/00ab1234")
+    assert await told(tree, made) == RecoveryTarget(volume_id=volume, point=Point(lsn="0/AB1234"))
     assert made["branch"]["parent_lsn"] == "0/AB1234"
 
 
 async def test_without_a_point_it_begins_with_what_its_parent_has_when_it_is_made(caller: Caller) -> None:
-    tree = await plant(caller)
-    assert await told(tree, await tree.begins("now")) is None
+    tree = await create_project_client(caller)
+    assert await told(tree, await tree.begin_branch("now")) is None
 
 
 async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(caller: Caller) -> None:
     """Also of a volume that no branch has any more."""
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     began = await with_history(tree)
-    main = await tree.branch_row(tree.main)
+    main = await tree.get_branch_row(tree.main_branch_id)
     old = VolumeId.new()
-    async with caller.front.parts.store.transaction() as rows:
-        (past,) = await rows.lineages.past(main.id)
+    async with caller.api_app.services.store.transaction() as rows:
+        (past,) = await rows.lineages.list_ranges(main.id)
         lineage = replace(past.lineage, id=LineageId.new(), volume_id=old, began_at=began)
         await rows.lineages.add_volume(
             Volume(id=old, project_id=main.project_id, created_at=began, retired_at=clock.now())
         )
         await rows.lineages.add(lineage)
-        before = LineageStretch(
+        before = BranchLineage(
             branch_id=main.id, position=0, lineage_id=lineage.id, until_lsn="0/500", until_at=began + 10 * MINUTE
         )
-        now = replace(past.stretch, from_at=began + 30 * MINUTE, from_lsn="0/500")
-        await rows.lineages.write_past(main.id, [before, now])
+        now = replace(past.branch_lineage, from_at=began + 30 * MINUTE, from_lsn="0/500")
+        await rows.lineages.replace_stretches(main.id, [before, now])
     for minutes, target in [
-        (5, Target(volume_id=old, point=Point(at=began + 5 * MINUTE))),
-        (20, Target(volume_id=old, point=Point(lsn="0/500"))),
-        (40, Target(volume_id=main.volume_id, point=Point(at=began + 40 * MINUTE))),
+        (5, RecoveryTarget(volume_id=old, point=Point(at=began + 5 * MINUTE))),
+        (20, RecoveryTarget(volume_id=old, point=Point(lsn="0/500"))),
+        (40, RecoveryTarget(volume_id=main.volume_id, point=Point(at=began + 40 * MINUTE))),
     ]:
         at = began + minutes * MINUTE
-        made = await tree.begins(parent_timestamp=at.isoformat())
+        made = await tree.begin_branch(parent_timestamp=at.isoformat())
         assert await told(tree, made) == target
         assert _moment(made["branch"]["parent_timestamp"]) == at
 
 
 async def test_a_point_outside_the_history_is_refused_with_the_window(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     began = (await with_history(tree)).astimezone(UTC)
     since = f"from {began.isoformat(timespec='seconds').replace('+00:00', 'Z')} to "
     early = await _refused(tree, parent_timestamp=(began - MINUTE).isoformat())
@@ -114,25 +114,25 @@ async def test_a_point_outside_the_history_is_refused_with_the_window(caller: Ca
 
 
 async def test_what_is_older_than_the_project_keeps_is_refused(caller: Caller) -> None:
-    tree = await plant(caller, history_retention_seconds=600)
+    tree = await create_project_client(caller, history_retention_seconds=600)
     await with_history(tree)
     assert "is before the history that is kept" in await _refused(
         tree, parent_timestamp=(clock.now() - 11 * MINUTE).isoformat()
     )
-    await tree.begins(parent_timestamp=(clock.now() - 9 * MINUTE).isoformat())
+    await tree.begin_branch(parent_timestamp=(clock.now() - 9 * MINUTE).isoformat())
 
 
 async def test_who_keeps_no_history_is_told_how_to_keep_some(caller: Caller) -> None:
-    tree = await plant(caller, history_retention_seconds=0)
+    tree = await create_project_client(caller, history_retention_seconds=0)
     await with_history(tree)
     sentence = await _refused(tree, parent_timestamp=clock.now().isoformat())
     assert "keeps no history. Set its history_retention_seconds first." in sentence
 
 
 async def test_a_child_cannot_be_gone_back_to_before_it_was_made(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     began = await with_history(tree)
-    child = (await tree.grows("child"))["branch"]["id"]
+    child = (await tree.create_branch("child"))["branch"]["id"]
     assert "no history to go back to yet. Try again in a minute." in await _refused(
         tree, parent_id=child, parent_timestamp=clock.now().isoformat()
     )
@@ -162,26 +162,26 @@ async def test_a_child_cannot_be_gone_back_to_before_it_was_made(caller: Caller)
     ],
 )
 async def test_a_bad_point_is_refused_with_a_reason(caller: Caller, fields: Json, sentence: str) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
     assert sentence in await _refused(tree, **fields)
 
 
 async def test_a_protected_parents_child_has_other_passwords_at_a_point_too(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    await tree.does("PATCH", tree.of(tree.main), {"branch": {"protected": True}})
-    made = await tree.begins(parent_timestamp=(clock.now() - MINUTE).isoformat())
-    (own,) = (await tree.role_rows(made["branch"]["id"])).values()
-    (parents,) = (await tree.role_rows(tree.main)).values()
+    await tree.request_and_finish("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"protected": True}})
+    made = await tree.begin_branch(parent_timestamp=(clock.now() - MINUTE).isoformat())
+    (own,) = (await tree.get_role_rows(made["branch"]["id"])).values()
+    (parents,) = (await tree.get_role_rows(tree.main_branch_id)).values()
     assert own.verifier != parents.verifier
 
 
 async def test_a_parent_that_is_archived_comes_back_first(caller: Caller) -> None:
-    tree = await plant(caller)
-    child = (await tree.grows("child"))["branch"]["id"]
-    async with caller.front.parts.store.transaction() as rows:
-        await rows.branches.save(replace(await tree.branch_row(child), state=BranchState.ARCHIVED))
-    made = await tree.begins("grandchild", parent_id=child)
-    assert actions(made) == ["timeline_unarchive", "create_branch"]
+    tree = await create_project_client(caller)
+    child = (await tree.create_branch("child"))["branch"]["id"]
+    async with caller.api_app.services.store.transaction() as rows:
+        await rows.branches.save(replace(await tree.get_branch_row(child), state=BranchState.ARCHIVED))
+    made = await tree.begin_branch("grandchild", parent_id=child)
+    assert operation_actions(made) == ["timeline_unarchive", "create_branch"]
     assert BranchId(made["operations"][0]["branch_id"]) == child

@@ -4,65 +4,72 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
-from api.trees import READ_ONLY, READ_WRITE, Tree, actions, plant, statuses
+from api.project_client import (
+    READ_ONLY,
+    READ_WRITE,
+    ProjectClient,
+    create_project_client,
+    operation_actions,
+    operation_statuses,
+)
 from bough.ids import BranchId
+from support.api_client import Caller, Json
 
 ANNOTATIONS = {"ticket": "42", "grün": "🌿", "": ""}
 
 
-async def _created(tree: Tree, body: Any = None) -> Json:
-    made = await tree.ask("POST", tree.branches, body, status=201)
-    await tree.settles()
+async def _created(tree: ProjectClient, body: Any = None) -> Json:
+    made = await tree.request("POST", tree.branches_path, body, status=201)
+    await tree.finish_operations()
     return made
 
 
 @pytest.mark.parametrize("body", [None, {}, {"branch": {}}, {"endpoints": []}, {"branch": {}, "unknown": 1}])
 async def test_who_says_nothing_gets_a_branch_of_the_default(caller: Caller, body: Any) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     made = await _created(tree, body)
     branch = made["branch"]
-    assert (branch["parent_id"], branch["name"], branch["project_id"]) == (tree.main, branch["id"], tree.id)
+    assert (branch["parent_id"], branch["name"], branch["project_id"]) == (tree.main_branch_id, branch["id"], tree.id)
     assert (branch["default"], branch["primary"], branch["protected"]) == (False,) * 3
     assert (branch["current_state"], branch["pending_state"]) == ("init", "ready")
     assert (branch["init_source"], branch["creation_source"]) == ("parent-data", "api")
     assert {"expires_at", "ttl_interval_seconds", "parent_lsn", "logical_size"}.isdisjoint(branch)
-    assert (made["endpoints"], actions(made)) == ([], ["create_branch"])
+    assert (made["endpoints"], operation_actions(made)) == ([], ["create_branch"])
     assert "connection_uris" not in made
 
 
 async def test_the_default_is_the_branch_that_is_it_now(caller: Caller) -> None:
-    tree = await plant(caller)
-    other = (await tree.grows())["branch"]["id"]
-    await tree.ask("POST", f"{tree.of(other)}/set_as_default")
-    assert (await tree.grows())["branch"]["parent_id"] == other
-    assert (await tree.grows(parent_id=tree.main))["branch"]["parent_id"] == tree.main
+    tree = await create_project_client(caller)
+    other = (await tree.create_branch())["branch"]["id"]
+    await tree.request("POST", f"{tree.branch_path(other)}/set_as_default")
+    assert (await tree.create_branch())["branch"]["parent_id"] == other
+    assert (await tree.create_branch(parent_id=tree.main_branch_id))["branch"]["parent_id"] == tree.main_branch_id
 
 
 async def test_what_made_it_is_what_is_shown_of_it(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.grows("dev", init_source="schema-only", protected=True)
+    tree = await create_project_client(caller)
+    made = await tree.create_branch("dev", init_source="schema-only", protected=True)
     assert (made["branch"]["init_source"], made["branch"]["protected"]) == ("schema-only", True)
-    assert await tree.branch(made["branch"]["id"]) == made["branch"]
-    assert made["branch"] in (await tree.ask("GET", tree.branches))["branches"]
+    assert await tree.get_branch(made["branch"]["id"]) == made["branch"]
+    assert made["branch"] in (await tree.request("GET", tree.branches_path))["branches"]
     assert made["branch"]["created_by"]["name"] == caller.user.name
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 256, "feature/grün 🌿", "%_\\'\"; drop table", " ", "main ", "MAIN", "\n"])
 async def test_any_name_is_kept_as_it_is(caller: Caller, name: str) -> None:
-    tree = await plant(caller)
-    branch_id = (await tree.grows(name))["branch"]["id"]
-    assert (await tree.branch(branch_id))["name"] == name
-    assert await tree.names() == [name, "main"]
+    tree = await create_project_client(caller)
+    branch_id = (await tree.create_branch(name))["branch"]["id"]
+    assert (await tree.get_branch(branch_id))["name"] == name
+    assert await tree.list_branch_names() == [name, "main"]
 
 
 async def test_endpoints_come_when_they_are_asked_for(caller: Caller) -> None:
-    tree = await plant(caller, default_endpoint_settings={"suspend_timeout_seconds": 600})
+    tree = await create_project_client(caller, default_endpoint_settings={"suspend_timeout_seconds": 600})
     sized = {"autoscaling_limit_min_cu": 0.5, "autoscaling_limit_max_cu": 2, "suspend_timeout_seconds": 90}
     kept = {"settings": {"pg_settings": {"work_mem": "9MB"}}, "provisioner": "k8s-pod"}
-    made = await tree.begins(endpoints=({**READ_WRITE, **sized}, {**READ_ONLY, **kept}, READ_ONLY))
-    assert actions(made) == ["create_branch", "start_compute", "start_compute", "start_compute"]
-    assert statuses(made) == ["running", "scheduling", "scheduling", "scheduling"]
+    made = await tree.begin_branch(endpoints=({**READ_WRITE, **sized}, {**READ_ONLY, **kept}, READ_ONLY))
+    assert operation_actions(made) == ["create_branch", "start_compute", "start_compute", "start_compute"]
+    assert operation_statuses(made) == ["running", "scheduling", "scheduling", "scheduling"]
     branch_id = made["branch"]["id"]
     assert {operation["branch_id"] for operation in made["operations"]} == {branch_id}
     assert [each.get("endpoint_id") for each in made["operations"]] == [
@@ -76,114 +83,125 @@ async def test_endpoints_come_when_they_are_asked_for(caller: Caller) -> None:
     assert third["suspend_timeout_seconds"] == 600
     for each in made["endpoints"]:
         assert (each["branch_id"], each["current_state"], each["pending_state"]) == (branch_id, "init", "active")
-    assert (await tree.ask("GET", f"{tree.of(branch_id)}/endpoints"))["endpoints"] == made["endpoints"]
-    assert [each["id"] for each in (await tree.ask("GET", f"{tree.of(tree.main)}/endpoints"))["endpoints"]] == [
-        tree.endpoint
-    ]
+    assert (await tree.request("GET", f"{tree.branch_path(branch_id)}/endpoints"))["endpoints"] == made["endpoints"]
+    assert [
+        each["id"]
+        for each in (await tree.request("GET", f"{tree.branch_path(tree.main_branch_id)}/endpoints"))["endpoints"]
+    ] == [tree.endpoint_id]
 
 
 async def test_annotations_are_shown_by_get_and_in_the_list(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     noted = (await _created(tree, {"branch": {"name": "noted"}, "annotation_value": ANNOTATIONS}))["branch"]["id"]
-    plain = (await tree.grows())["branch"]["id"]
-    annotation = (await tree.ask("GET", tree.of(noted)))["annotation"]
+    plain = (await tree.create_branch())["branch"]["id"]
+    annotation = (await tree.request("GET", tree.branch_path(noted)))["annotation"]
     assert (annotation["object"], annotation["value"]) == ({"type": "console/branch", "id": noted}, ANNOTATIONS)
-    assert (await tree.ask("GET", tree.of(plain)))["annotation"]["value"] == {}
-    assert (await tree.ask("GET", tree.branches))["annotations"] == {noted: annotation}
-    await tree.ask("PATCH", tree.of(noted), {"branch": {"name": "renamed"}})
-    assert (await tree.ask("GET", tree.of(noted)))["annotation"]["value"] == ANNOTATIONS
+    assert (await tree.request("GET", tree.branch_path(plain)))["annotation"]["value"] == {}
+    assert (await tree.request("GET", tree.branches_path))["annotations"] == {noted: annotation}
+    await tree.request("PATCH", tree.branch_path(noted), {"branch": {"name": "renamed"}})
+    assert (await tree.request("GET", tree.branch_path(noted)))["annotation"]["value"] == ANNOTATIONS
 
 
 async def test_at_once_after_the_project_the_copy_stands_in_line_behind_it(caller: Caller) -> None:
-    tree = Tree(caller, await caller.creates())
-    made = await tree.begins(endpoints=(READ_WRITE,))
-    assert statuses(made) == ["scheduling", "scheduling"]
-    child = await tree.begins(parent_id=made["branch"]["id"])
-    assert statuses(child) == ["scheduling"]
-    async with caller.front.parts.store.read() as rows:
-        work = {str(each.id): each for each in await rows.operations.open_of(made["branch"]["project_id"])}
+    tree = ProjectClient(caller, await caller.create_project())
+    made = await tree.begin_branch(endpoints=(READ_WRITE,))
+    assert operation_statuses(made) == ["scheduling", "scheduling"]
+    child = await tree.begin_branch(parent_id=made["branch"]["id"])
+    assert operation_statuses(child) == ["scheduling"]
+    async with caller.api_app.services.store.read() as rows:
+        work = {str(each.id): each for each in await rows.operations.list_open(made["branch"]["project_id"])}
     first, second = (work[each["id"]] for each in made["operations"])
-    assert str(first.after) == tree.made["operations"][-1]["id"]
+    assert str(first.after) == tree.creation_response["operations"][-1]["id"]
     assert second.after == first.id
     assert work[child["operations"][0]["id"]].after == first.id
 
 
 async def test_a_branch_of_a_branch_of_a_branch(caller: Caller) -> None:
-    tree = await plant(caller)
-    above = tree.main
+    tree = await create_project_client(caller)
+    above = tree.main_branch_id
     for depth in range(10):
-        made = (await tree.begins(f"depth {depth}", parent_id=above))["branch"]
+        made = (await tree.begin_branch(f"depth {depth}", parent_id=above))["branch"]
         assert made["parent_id"] == above
         above = made["id"]
-    assert (await tree.ask("GET", f"{tree.branches}/count"))["count"] == 11
+    assert (await tree.request("GET", f"{tree.branches_path}/count"))["count"] == 11
 
 
 async def test_a_deletion_takes_endpoints_with_it(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.grows("dev", endpoints=(READ_WRITE, READ_ONLY))
+    tree = await create_project_client(caller)
+    made = await tree.create_branch("dev", endpoints=(READ_WRITE, READ_ONLY))
     branch_id, endpoints = made["branch"]["id"], [each["id"] for each in made["endpoints"]]
-    gone = await tree.ask("DELETE", tree.of(branch_id))
-    assert (actions(gone), statuses(gone)) == (["suspend_compute"] * 2, ["running", "scheduling"])
+    gone = await tree.request("DELETE", tree.branch_path(branch_id))
+    assert (operation_actions(gone), operation_statuses(gone)) == (["suspend_compute"] * 2, ["running", "scheduling"])
     assert (gone["branch"]["id"], "pending_state" in gone["branch"]) == (branch_id, False)
 
-    assert "branch could not be found" in (await tree.ask("GET", tree.of(branch_id), status=404))["message"]
-    for path in (f"{tree.of(branch_id)}/endpoints", f"{tree.of(branch_id)}/roles", f"{tree.of(branch_id)}/databases"):
-        await tree.ask("GET", path, status=404)
-    listed = (await tree.ask("GET", f"{tree.path}/endpoints"))["endpoints"]
-    assert [each["id"] for each in listed] == [tree.endpoint]
+    assert (
+        "branch could not be found" in (await tree.request("GET", tree.branch_path(branch_id), status=404))["message"]
+    )
+    for path in (
+        f"{tree.branch_path(branch_id)}/endpoints",
+        f"{tree.branch_path(branch_id)}/roles",
+        f"{tree.branch_path(branch_id)}/databases",
+    ):
+        await tree.request("GET", path, status=404)
+    listed = (await tree.request("GET", f"{tree.path}/endpoints"))["endpoints"]
+    assert [each["id"] for each in listed] == [tree.endpoint_id]
     for endpoint_id in endpoints:
-        await tree.ask("GET", f"{tree.path}/endpoints/{endpoint_id}", status=404)
-    assert await tree.names() == ["main"]
-    assert await tree.names(include_deleted=True) == ["dev", "main"]
-    assert (await tree.ask("GET", f"{tree.branches}/count"))["count"] == 1
-    assert (await tree.branch_row(branch_id)).deletion_method == "user"
+        await tree.request("GET", f"{tree.path}/endpoints/{endpoint_id}", status=404)
+    assert await tree.list_branch_names() == ["main"]
+    assert await tree.list_branch_names(include_deleted=True) == ["dev", "main"]
+    assert (await tree.request("GET", f"{tree.branches_path}/count"))["count"] == 1
+    assert (await tree.get_branch_row(branch_id)).deletion_method == "user"
 
 
 async def test_a_deletion_again_finds_nothing_to_do(caller: Caller) -> None:
-    tree = await plant(caller)
-    branch = tree.of((await tree.grows())["branch"]["id"])
-    await tree.ask("DELETE", branch)
-    assert await tree.ask("DELETE", branch, status=204) == {}
-    await tree.settles()
-    assert await tree.ask("DELETE", branch, status=204) == {}
-    await tree.ask("DELETE", tree.of(BranchId.new()), status=404)
-    await tree.ask("PATCH", branch, {"branch": {"name": "back"}}, status=404)
-    await tree.ask("POST", f"{branch}/set_as_default", status=404)
-    await tree.ask("POST", tree.branches, {"branch": {"parent_id": branch.rpartition("/")[2]}}, status=404)
+    tree = await create_project_client(caller)
+    branch = tree.branch_path((await tree.create_branch())["branch"]["id"])
+    await tree.request("DELETE", branch)
+    assert await tree.request("DELETE", branch, status=204) == {}
+    await tree.finish_operations()
+    assert await tree.request("DELETE", branch, status=204) == {}
+    await tree.request("DELETE", tree.branch_path(BranchId.new()), status=404)
+    await tree.request("PATCH", branch, {"branch": {"name": "back"}}, status=404)
+    await tree.request("POST", f"{branch}/set_as_default", status=404)
+    await tree.request("POST", tree.branches_path, {"branch": {"parent_id": branch.rpartition("/")[2]}}, status=404)
 
 
 @pytest.mark.parametrize("verb", ["set_as_default", "set_as_primary"])
 async def test_one_branch_is_the_default(caller: Caller, verb: str) -> None:
-    tree = await plant(caller)
-    other = (await tree.grows())["branch"]["id"]
+    tree = await create_project_client(caller)
+    other = (await tree.create_branch())["branch"]["id"]
     for _ in range(2):  # the second time it is so already
-        after = await tree.ask("POST", f"{tree.of(other)}/{verb}")
+        after = await tree.request("POST", f"{tree.branch_path(other)}/{verb}")
         assert (after["branch"]["default"], after["branch"]["primary"], after["operations"]) == (True, True, [])
-    assert {each: (await tree.branch(each))["default"] for each in (tree.main, other)} == {
-        tree.main: False,
+    assert {each: (await tree.get_branch(each))["default"] for each in (tree.main_branch_id, other)} == {
+        tree.main_branch_id: False,
         other: True,
     }
-    await tree.ask("POST", f"{tree.of(BranchId.new())}/{verb}", status=404)
+    await tree.request("POST", f"{tree.branch_path(BranchId.new())}/{verb}", status=404)
 
 
 async def test_gateways_hear_of_a_deletion_and_of_protection(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.grows(endpoints=(READ_WRITE,))
-    branch, endpoint, activity = tree.of(made["branch"]["id"]), made["endpoints"][0]["id"], caller.front.parts.activity
+    tree = await create_project_client(caller)
+    made = await tree.create_branch(endpoints=(READ_WRITE,))
+    branch, endpoint, activity = (
+        tree.branch_path(made["branch"]["id"]),
+        made["endpoints"][0]["id"],
+        caller.api_app.services.activity,
+    )
     await activity.report("branches", 1, [])
-    await tree.ask("PATCH", branch, {"branch": {"name": "renamed", "protected": False}})
+    await tree.request("PATCH", branch, {"branch": {"name": "renamed", "protected": False}})
     assert endpoint not in await activity.report("branches", 2, [])
     for number, protected in ((3, True), (4, False)):
-        await tree.ask("PATCH", branch, {"branch": {"protected": protected}})
+        await tree.request("PATCH", branch, {"branch": {"protected": protected}})
         assert endpoint in await activity.report("branches", number, [])
-    await tree.ask("DELETE", branch)
+    await tree.request("DELETE", branch)
     assert endpoint in await activity.report("branches", 5, [])
 
 
 async def test_an_idempotency_key_makes_one(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     headers = {"Idempotency-Key": "once"}
-    first, second = [await caller.client.post(tree.branches, json={}, headers=headers) for _ in range(2)]
+    first, second = [await caller.client.post(tree.branches_path, json={}, headers=headers) for _ in range(2)]
     assert (first.status_code, first.json()) == (201, second.json())
     assert second.headers["Idempotency-Replayed"] == "true"
-    assert len(await tree.names()) == 2
+    assert len(await tree.list_branch_names()) == 2

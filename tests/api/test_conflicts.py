@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller
-from api.front import Front
 from bough.ids import ProjectId
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 CHANGES: list[tuple[str, str, Any]] = [
     ("PATCH", "", {"project": {"name": "new"}}),
@@ -24,60 +24,60 @@ async def _is_held(task: "asyncio.Task[Any]") -> bool:
 
 @pytest.mark.parametrize(("method", "rest", "body"), CHANGES)
 async def test_work_in_the_way_is_423_and_safe_to_retry(caller: Caller, method: str, rest: str, body: Any) -> None:
-    project_id = (await caller.creates(name="busy"))["project"]["id"]
+    project_id = (await caller.create_project(name="busy"))["project"]["id"]
     answer = await caller.client.request(method, f"/projects/{project_id}{rest}", json=body)
     assert answer.status_code == 423, answer.text
     assert int(answer.headers["retry-after"]) >= 1
     assert "Nothing was changed" in answer.json()["message"]
-    assert (await caller.project(project_id))["name"] == "busy"
-    await caller.sees_work_end(project_id)
+    assert (await caller.get_project(project_id))["name"] == "busy"
+    await caller.finish_operations(project_id)
     assert (await caller.client.request(method, f"/projects/{project_id}{rest}", json=body)).status_code == 200
 
 
 @pytest.mark.parametrize(("method", "rest", "body"), CHANGES)
 async def test_a_request_succeeds_when_the_work_ends_in_time(
-    front: Front, caller: Caller, method: str, rest: str, body: Any
+    api_app: ApiApp, caller: Caller, method: str, rest: str, body: Any
 ) -> None:
-    project_id = (await caller.creates())["project"]["id"]
-    async with caller.at(Front(front.platform, hold_seconds=60)) as client:
+    project_id = (await caller.create_project())["project"]["id"]
+    async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
         request = asyncio.create_task(client.request(method, f"/projects/{project_id}{rest}", json=body))
         assert await _is_held(request)
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
         assert (await request).status_code == 200
 
 
-async def test_while_one_request_is_held_others_are_answered(front: Front, caller: Caller) -> None:
-    project_id = (await caller.creates(name="busy"))["project"]["id"]
-    async with caller.at(Front(front.platform, hold_seconds=60)) as client:
+async def test_while_one_request_is_held_others_are_answered(api_app: ApiApp, caller: Caller) -> None:
+    project_id = (await caller.create_project(name="busy"))["project"]["id"]
+    async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
         held = asyncio.create_task(client.delete(f"/projects/{project_id}"))
         assert await _is_held(held)
         assert (await client.get(f"/projects/{project_id}")).status_code == 200
         assert (await client.post("/projects", json={"project": {"name": "other"}})).status_code == 201
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
         assert (await held).status_code == 200
-    assert await caller.names() == ["other"]
+    assert await caller.list_project_names() == ["other"]
 
 
 async def test_recovery_waits_for_the_computes_to_stop(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     await caller.client.delete(f"/projects/{project_id}")
     assert (await caller.client.post(f"/projects/{project_id}/recover")).status_code == 423
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await caller.client.post(f"/projects/{project_id}/recover")).status_code == 200
 
 
 async def test_of_two_deletions_at_once_one_wins(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     answers = await asyncio.gather(*(caller.client.delete(f"/projects/{project_id}") for _ in range(4)))
     assert sorted(answer.status_code for answer in answers)[0] == 200
     assert {answer.status_code for answer in answers} <= {200, 404, 423}
     assert sum(answer.status_code == 200 for answer in answers) == 1
-    async with caller.front.platform.store.read() as rows:
-        assert len(await rows.operations.open_of(ProjectId(project_id))) == 1
+    async with caller.api_app.platform.store.read() as rows:
+        assert len(await rows.operations.list_open(ProjectId(project_id))) == 1
 
 
 async def test_changes_at_the_same_time_lose_nothing(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     changes: list[dict[str, Any]] = [
         {"name": "together"},
         {"settings": {"hipaa": True}},
@@ -87,6 +87,6 @@ async def test_changes_at_the_same_time_lose_nothing(caller: Caller) -> None:
     path = f"/projects/{project_id}"
     answers = await asyncio.gather(*(caller.client.patch(path, json={"project": each}) for each in changes))
     assert [answer.status_code for answer in answers] == [200] * 4
-    shown = await caller.project(project_id)
+    shown = await caller.get_project(project_id)
     assert (shown["name"], shown["history_retention_seconds"]) == ("together", 60)
     assert (shown["settings"]["hipaa"], shown["settings"]["quota"]) == (True, {"written_data_bytes": 5})

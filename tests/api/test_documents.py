@@ -5,8 +5,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from api.front import Front
-from api.routes import built
+from support.api_app import ApiApp
+from support.routes import list_routes
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "v2.json"
 
@@ -33,8 +33,8 @@ class _Page(HTMLParser):
             self.fetched.append(tag)
 
 
-async def test_the_page_needs_no_internet_and_no_script(front: Front) -> None:
-    async with front.client() as client:
+async def test_the_page_needs_no_internet_and_no_script(api_app: ApiApp) -> None:
+    async with api_app.client() as client:
         answer = await client.get("/docs")
     assert answer.status_code == 200
     page = _Page(answer.text)
@@ -45,18 +45,18 @@ async def test_the_page_needs_no_internet_and_no_script(front: Front) -> None:
     assert answer.headers["x-frame-options"] == "DENY"
 
 
-async def test_the_page_tells_every_route_and_its_links_lead_somewhere(front: Front) -> None:
-    async with front.client() as client:
+async def test_the_page_tells_every_route_and_its_links_lead_somewhere(api_app: ApiApp) -> None:
+    async with api_app.client() as client:
         text = (await client.get("/docs")).text
     page = _Page(text)
-    for operation in built():
+    for operation in list_routes():
         assert f"/api/v2{operation.path}</code>" in text
     assert [link for link in page.links if link.startswith("#") and link[1:] not in page.ids] == []
     assert "openapi.json" in page.links
 
 
-async def test_machines_get_what_is_committed(front: Front) -> None:
-    async with front.client() as client:
+async def test_machines_get_what_is_committed(api_app: ApiApp) -> None:
+    async with api_app.client() as client:
         answer = await client.get("/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == json.loads(COMMITTED.read_text())

@@ -6,12 +6,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.callers import Caller, Json
-from api.front import Front
 from api.test_endpoints import has_endpoint
 from bough.domain.api_key import KeyKind
 from bough.domain.endpoint import EndpointState
 from bough.ids import EndpointId
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
 
 SETTINGS = {"pool_mode": "transaction", "default_pool_size": "5", "query_wait_timeout": "2.5"}
 
@@ -115,7 +115,7 @@ async def test_disabling_stops_it_and_enabling_does_not_start_it(caller: Caller)
     off = (await _patch(caller, path, disabled=True)).json()
     assert (off["endpoint"]["disabled"], off["endpoint"]["pending_state"]) == (True, "idle")
     assert [operation["action"] for operation in off["operations"]] == ["suspend_compute"]
-    await caller.sees_work_end(path.split("/")[2])
+    await caller.finish_operations(path.split("/")[2])
     assert (await caller.client.post(f"{path}/start")).status_code == 412
     on = (await _patch(caller, path, disabled=False)).json()
     assert (on["endpoint"]["disabled"], on["operations"]) == (False, [])
@@ -196,7 +196,7 @@ async def test_text_that_no_database_can_hold_is_refused(caller: Caller, fields:
 
 async def test_gateways_are_told_to_forget_what_they_know(caller: Caller) -> None:
     path = await has_endpoint(caller)
-    endpoint, activity = EndpointId(path.rpartition("/")[2]), caller.front.parts.activity
+    endpoint, activity = EndpointId(path.rpartition("/")[2]), caller.api_app.services.activity
     await activity.report("changes", 1, [])
     await _refused(caller, path, pooler_mode="session")
     assert endpoint not in await activity.report("changes", 2, [])
@@ -215,9 +215,9 @@ async def test_a_stranger_and_a_wrong_id_get_the_same_answer(caller: Caller, str
     assert not (await _shown(caller, other))["pooler_enabled"]
 
 
-async def test_a_project_key_changes_its_own(front: Front, caller: Caller) -> None:
+async def test_a_project_key_changes_its_own(api_app: ApiApp, caller: Caller) -> None:
     path, other = await has_endpoint(caller), await has_endpoint(caller)
-    async with front.client(await caller.gets_key(KeyKind.PROJECT, path.split("/")[2])) as client:
+    async with api_app.client(await caller.create_key(KeyKind.PROJECT, path.split("/")[2])) as client:
         assert (await client.patch(path, json={"endpoint": {"pooler_enabled": True}})).status_code == 200
         assert (await client.patch(other, json={"endpoint": {"pooler_enabled": True}})).status_code == 404
 
@@ -226,7 +226,7 @@ async def test_work_that_is_in_the_way_is_423(caller: Caller) -> None:
     path = await has_endpoint(caller)
     assert (await caller.client.post(f"{path}/start")).status_code == 200
     assert (await _patch(caller, path, pooler_enabled=True)).status_code == 423
-    await caller.sees_work_end(path.split("/")[2])
+    await caller.finish_operations(path.split("/")[2])
     assert (await _changed(caller, path, pooler_enabled=True))["pending_state"] == "active"
 
 

@@ -6,40 +6,47 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
-from api.front import Front
-from api.trees import READ_ONLY, READ_WRITE, Tree, actions, plant, statuses
+from api.project_client import (
+    READ_ONLY,
+    READ_WRITE,
+    ProjectClient,
+    create_project_client,
+    operation_actions,
+    operation_statuses,
+)
 from bough.domain.api_key import KeyKind
 from bough.ids import BranchId, EndpointId
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
 
 DEFAULTS = {"suspend_timeout_seconds": 600, "autoscaling_limit_min_cu": 0.5, "autoscaling_limit_max_cu": 1}
 
 
-async def _answer(tree: Tree, status: int, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
-    asked = {"branch_id": branch_id or tree.main, **kind, **fields}
-    return await tree.ask("POST", f"{tree.path}/endpoints", {"endpoint": asked}, status=status)
+async def _answer(tree: ProjectClient, status: int, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
+    asked = {"branch_id": branch_id or tree.main_branch_id, **kind, **fields}
+    return await tree.request("POST", f"{tree.path}/endpoints", {"endpoint": asked}, status=status)
 
 
-async def _created(tree: Tree, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
+async def _created(tree: ProjectClient, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
     made = await _answer(tree, 201, kind, branch_id, **fields)
-    await tree.settles()
+    await tree.finish_operations()
     return made
 
 
-async def _refused(tree: Tree, status: int, kind: Json, **fields: Any) -> str:
-    asked = {"branch_id": tree.main, **kind, **fields}
-    return await tree.refused(status, "POST", f"{tree.path}/endpoints", {"endpoint": asked})
+async def _refused(tree: ProjectClient, status: int, kind: Json, **fields: Any) -> str:
+    asked = {"branch_id": tree.main_branch_id, **kind, **fields}
+    return await tree.expect_error(status, "POST", f"{tree.path}/endpoints", {"endpoint": asked})
 
 
-async def _listed(tree: Tree, branch_id: str | None = None) -> list[str]:
-    path = tree.of(branch_id) if branch_id else tree.path
-    return [each["id"] for each in (await tree.ask("GET", f"{path}/endpoints"))["endpoints"]]
+async def _listed(tree: ProjectClient, branch_id: str | None = None) -> list[str]:
+    path = tree.branch_path(branch_id) if branch_id else tree.path
+    return [each["id"] for each in (await tree.request("GET", f"{path}/endpoints"))["endpoints"]]
 
 
 @pytest.mark.parametrize("kind", [READ_WRITE, READ_ONLY])
 async def test_one_starts_at_once_with_the_projects_defaults(caller: Caller, kind: Json) -> None:
-    tree = await plant(caller, default_endpoint_settings=DEFAULTS)
-    branch_id = (await tree.grows())["branch"]["id"]
+    tree = await create_project_client(caller, default_endpoint_settings=DEFAULTS)
+    branch_id = (await tree.create_branch())["branch"]["id"]
     made = await _created(tree, kind, branch_id)
     endpoint = made["endpoint"]
     assert endpoint | kind | DEFAULTS == endpoint
@@ -48,11 +55,11 @@ async def test_one_starts_at_once_with_the_projects_defaults(caller: Caller, kin
     assert (endpoint["disabled"], endpoint["passwordless_access"], endpoint["pooler_enabled"]) == (False, True, False)
     assert endpoint["host"] == f"{endpoint['id']}.{endpoint['proxy_host']}"
     assert (endpoint["settings"], "name" in endpoint) == ({}, False)
-    assert (actions(made), statuses(made)) == (["start_compute"], ["running"])
+    assert (operation_actions(made), operation_statuses(made)) == (["start_compute"], ["running"])
     assert (made["operations"][0]["endpoint_id"], made["operations"][0]["branch_id"]) == (endpoint["id"], branch_id)
-    assert (await tree.ask("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
+    assert (await tree.request("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
     assert await _listed(tree, branch_id) == [endpoint["id"]]
-    assert await _listed(tree) == [tree.endpoint, endpoint["id"]]
+    assert await _listed(tree) == [tree.endpoint_id, endpoint["id"]]
 
 
 @pytest.mark.parametrize(
@@ -70,56 +77,56 @@ async def test_one_starts_at_once_with_the_projects_defaults(caller: Caller, kin
     ],
 )
 async def test_what_is_asked_for_is_kept_and_shown(caller: Caller, fields: Json) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     endpoint = (await _created(tree, READ_ONLY, **fields))["endpoint"]
     assert endpoint | fields == endpoint
-    assert (await tree.ask("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
+    assert (await tree.request("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
 
 
 async def test_the_projects_settings_are_taken_over_a_group_at_a_time(caller: Caller) -> None:
     given = {"pg_settings": {"work_mem": "8MB"}, "pgbouncer_settings": {"default_pool_size": "7"}}
-    tree = await plant(caller, default_endpoint_settings=given)
+    tree = await create_project_client(caller, default_endpoint_settings=given)
     own = {"pg_settings": {"statement_timeout": "5s"}}
     assert (await _created(tree, READ_ONLY))["endpoint"]["settings"] == given
     assert (await _created(tree, READ_ONLY, settings=own))["endpoint"]["settings"] == {**given, **own}
 
 
 async def test_a_disabled_one_does_not_start(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     made = await _answer(tree, 201, READ_ONLY, disabled=True)
     endpoint = made["endpoint"]
     assert (endpoint["disabled"], endpoint["current_state"], "pending_state" in endpoint) == (True, "init", False)
     assert made["operations"] == []
     path = f"{tree.path}/endpoints/{endpoint['id']}"
-    assert "is disabled. Enable it first" in await tree.refused(412, "POST", f"{path}/start")
-    await tree.ask("PATCH", path, {"endpoint": {"disabled": False}})
-    assert actions(await tree.ask("POST", f"{path}/start")) == ["start_compute"]
+    assert "is disabled. Enable it first" in await tree.expect_error(412, "POST", f"{path}/start")
+    await tree.request("PATCH", path, {"endpoint": {"disabled": False}})
+    assert operation_actions(await tree.request("POST", f"{path}/start")) == ["start_compute"]
 
 
 async def test_a_branch_has_one_that_writes_and_many_that_read(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     sentence = await _refused(tree, 422, READ_WRITE)
     assert "has a read_write endpoint already" in sentence
     assert "Make a read_only one, or delete the one that is there" in sentence
     readers = [(await _created(tree, READ_ONLY))["endpoint"]["id"] for _ in range(3)]
-    assert await _listed(tree) == [tree.endpoint, *readers]
-    await tree.does("DELETE", f"{tree.path}/endpoints/{tree.endpoint}")
+    assert await _listed(tree) == [tree.endpoint_id, *readers]
+    await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{tree.endpoint_id}")
     writer = (await _created(tree, READ_WRITE))["endpoint"]["id"]
     assert await _listed(tree) == [*readers, writer]
 
 
 async def test_of_two_that_want_to_write_at_once_one_does(caller: Caller) -> None:
-    tree = await plant(caller)
-    branch_id = (await tree.grows())["branch"]["id"]
+    tree = await create_project_client(caller)
+    branch_id = (await tree.create_branch())["branch"]["id"]
     asked = {"endpoint": {"branch_id": branch_id, **READ_WRITE}}
-    answers = await asyncio.gather(*(tree.answer("POST", f"{tree.path}/endpoints", asked) for _ in range(3)))
+    answers = await asyncio.gather(*(tree.send("POST", f"{tree.path}/endpoints", asked) for _ in range(3)))
     assert sorted(answer.status_code for answer in answers) == [201, 422, 422]
 
 
 async def test_several_readers_are_made_at_once(caller: Caller) -> None:
-    tree = await plant(caller)
-    asked = {"endpoint": {"branch_id": tree.main, **READ_ONLY}}
-    answers = await asyncio.gather(*(tree.answer("POST", f"{tree.path}/endpoints", asked) for _ in range(4)))
+    tree = await create_project_client(caller)
+    asked = {"endpoint": {"branch_id": tree.main_branch_id, **READ_ONLY}}
+    answers = await asyncio.gather(*(tree.send("POST", f"{tree.path}/endpoints", asked) for _ in range(4)))
     assert [answer.status_code for answer in answers] == [201] * 4
 
 
@@ -153,85 +160,85 @@ async def test_several_readers_are_made_at_once(caller: Caller) -> None:
     ],
 )
 async def test_a_bad_wish_is_refused_with_a_reason(caller: Caller, fields: Json, sentence: str) -> None:
-    assert sentence in await _refused(await plant(caller), 400, READ_ONLY, **fields)
+    assert sentence in await _refused(await create_project_client(caller), 400, READ_ONLY, **fields)
 
 
 @pytest.mark.parametrize("body", [None, {}, {"endpoint": {}}, {"endpoint": {"type": "read_only"}}, {"endpoint": []}])
 async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
-    tree = await plant(caller)
-    assert await tree.refused(400, "POST", f"{tree.path}/endpoints", body)
+    tree = await create_project_client(caller)
+    assert await tree.expect_error(400, "POST", f"{tree.path}/endpoints", body)
 
 
 async def test_the_branch_is_one_of_the_project(caller: Caller) -> None:
-    tree, other = await plant(caller), await plant(caller)
-    gone = (await tree.grows())["branch"]["id"]
-    await tree.does("DELETE", tree.of(gone))
-    for branch_id in (str(BranchId.new()), other.main, gone):
+    tree, other = await create_project_client(caller), await create_project_client(caller)
+    gone = (await tree.create_branch())["branch"]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(gone))
+    for branch_id in (str(BranchId.new()), other.main_branch_id, gone):
         assert "branch could not be found" in await _refused(tree, 404, READ_ONLY, branch_id=branch_id)
-    for branch_id in (str(BranchId.new()), other.main, gone):
-        await tree.ask("GET", f"{tree.of(branch_id)}/endpoints", status=404)
+    for branch_id in (str(BranchId.new()), other.main_branch_id, gone):
+        await tree.request("GET", f"{tree.branch_path(branch_id)}/endpoints", status=404)
 
 
 async def test_a_deletion_stops_it_and_again_finds_nothing_to_do(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     reader = (await _created(tree, READ_ONLY))["endpoint"]["id"]
-    path, activity = f"{tree.path}/endpoints/{reader}", caller.front.parts.activity
+    path, activity = f"{tree.path}/endpoints/{reader}", caller.api_app.services.activity
     await activity.report("endpoints", 1, [])
-    gone = await tree.ask("DELETE", path)
+    gone = await tree.request("DELETE", path)
     assert (gone["endpoint"]["id"], "pending_state" in gone["endpoint"]) == (reader, False)
-    assert (actions(gone), gone["operations"][0]["endpoint_id"]) == (["suspend_compute"], reader)
+    assert (operation_actions(gone), gone["operations"][0]["endpoint_id"]) == (["suspend_compute"], reader)
     assert reader in await activity.report("endpoints", 2, [])
-    assert await _listed(tree) == [tree.endpoint]
-    assert await _listed(tree, tree.main) == [tree.endpoint]
-    assert await tree.ask("DELETE", path, status=204) == {}
-    await tree.settles()
-    assert await tree.ask("DELETE", path, status=204) == {}
+    assert await _listed(tree) == [tree.endpoint_id]
+    assert await _listed(tree, tree.main_branch_id) == [tree.endpoint_id]
+    assert await tree.request("DELETE", path, status=204) == {}
+    await tree.finish_operations()
+    assert await tree.request("DELETE", path, status=204) == {}
     for method, verb in (("GET", ""), ("POST", "/start"), ("POST", "/suspend"), ("POST", "/restart")):
-        await tree.ask(method, path + verb, status=404)
-    await tree.ask("PATCH", path, {"endpoint": {"name": "back"}}, status=404)
-    assert (await tree.branch(tree.main))["name"] == "main"
+        await tree.request(method, path + verb, status=404)
+    await tree.request("PATCH", path, {"endpoint": {"name": "back"}}, status=404)
+    assert (await tree.get_branch(tree.main_branch_id))["name"] == "main"
 
 
 async def test_what_is_not_there_cannot_be_deleted(caller: Caller) -> None:
-    tree, other = await plant(caller), await plant(caller)
-    for endpoint_id in (EndpointId.new(), other.endpoint):
-        sentence = await tree.refused(404, "DELETE", f"{tree.path}/endpoints/{endpoint_id}")
+    tree, other = await create_project_client(caller), await create_project_client(caller)
+    for endpoint_id in (EndpointId.new(), other.endpoint_id):
+        sentence = await tree.expect_error(404, "DELETE", f"{tree.path}/endpoints/{endpoint_id}")
         assert "endpoint could not be found" in sentence
-    assert await _listed(other) == [other.endpoint]
+    assert await _listed(other) == [other.endpoint_id]
 
 
 async def test_work_in_the_way_is_423(caller: Caller) -> None:
-    tree = await plant(caller)
-    branch_id = (await tree.begins())["branch"]["id"]
+    tree = await create_project_client(caller)
+    branch_id = (await tree.begin_branch())["branch"]["id"]
     asked = {"endpoint": {"branch_id": branch_id, **READ_ONLY}}
-    busy = await tree.answer("POST", f"{tree.path}/endpoints", asked)
+    busy = await tree.send("POST", f"{tree.path}/endpoints", asked)
     assert (busy.status_code, busy.headers["retry-after"]) == (423, "1")
-    await tree.settles()
+    await tree.finish_operations()
     made = await _answer(tree, 201, READ_ONLY, branch_id)
     path = f"{tree.path}/endpoints/{made['endpoint']['id']}"
-    await tree.ask("DELETE", path, status=423)
-    await tree.ask("PATCH", path, {"endpoint": {"name": "new"}}, status=423)
+    await tree.request("DELETE", path, status=423)
+    await tree.request("PATCH", path, {"endpoint": {"name": "new"}}, status=423)
     await _answer(tree, 201, READ_WRITE, branch_id)  # each endpoint is a matter of its own
 
 
 async def test_an_idempotency_key_makes_one(caller: Caller) -> None:
-    tree = await plant(caller)
-    body, headers = {"endpoint": {"branch_id": tree.main, **READ_ONLY}}, {"Idempotency-Key": "once"}
+    tree = await create_project_client(caller)
+    body, headers = {"endpoint": {"branch_id": tree.main_branch_id, **READ_ONLY}}, {"Idempotency-Key": "once"}
     path = f"{tree.path}/endpoints"
     first, second = [await caller.client.post(path, json=body, headers=headers) for _ in range(2)]
     assert (first.status_code, first.json()) == (201, second.json())
     assert len(await _listed(tree)) == 2
 
 
-async def test_strangers_make_none_and_a_project_key_its_own(front: Front, caller: Caller, stranger: Caller) -> None:
-    tree, other = await plant(caller), await plant(caller)
+async def test_strangers_make_none_and_a_project_key_its_own(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    tree, other = await create_project_client(caller), await create_project_client(caller)
     outside = replace(tree, caller=stranger)
     await _answer(outside, 404, READ_ONLY)
-    await outside.ask("DELETE", f"{tree.path}/endpoints/{tree.endpoint}", status=404)
-    async with front.client(await caller.gets_key(KeyKind.PROJECT, tree.id)) as client:
+    await outside.request("DELETE", f"{tree.path}/endpoints/{tree.endpoint_id}", status=404)
+    async with api_app.client(await caller.create_key(KeyKind.PROJECT, tree.id)) as client:
         inside = replace(tree, caller=replace(caller, client=client))
         made = await _created(inside, READ_ONLY)
-        await inside.does("DELETE", f"{tree.path}/endpoints/{made['endpoint']['id']}")
-        await _answer(inside, 404, READ_ONLY, other.main)
-        await inside.ask("DELETE", f"{other.path}/endpoints/{other.endpoint}", status=404)
-    assert await _listed(tree) == [tree.endpoint]
+        await inside.request_and_finish("DELETE", f"{tree.path}/endpoints/{made['endpoint']['id']}")
+        await _answer(inside, 404, READ_ONLY, other.main_branch_id)
+        await inside.request("DELETE", f"{other.path}/endpoints/{other.endpoint_id}", status=404)
+    assert await _listed(tree) == [tree.endpoint_id]

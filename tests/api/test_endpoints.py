@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction, Reach
+from bough.domain.operation import LockLevel, OperationAction
 from bough.ids import EndpointId, ProjectId
-from bough.operations.action import Wish
+from bough.operations.action import NewOperation
+from support.api_client import Caller
 
 
 async def has_endpoint(caller: Caller, state: EndpointState = EndpointState.IDLE, **changes: Any) -> str:
     """The path of an endpoint in that state, of a project whose work is over."""
-    made = await caller.creates()
+    made = await caller.create_project()
     project_id, endpoint_id = made["project"]["id"], made["endpoints"][0]["id"]
-    await caller.sees_work_end(project_id)
-    async with caller.front.parts.store.transaction() as rows:
+    await caller.finish_operations(project_id)
+    async with caller.api_app.services.store.transaction() as rows:
         endpoint = await rows.endpoints.get(EndpointId(endpoint_id))
         assert endpoint is not None
         await rows.endpoints.save(replace(endpoint, state=state, pending_state=None, **changes))
@@ -102,15 +102,15 @@ async def test_an_idempotency_key_starts_it_once(caller: Caller) -> None:
 async def test_what_was_used_is_shown_with_the_project(caller: Caller) -> None:
     path = await has_endpoint(caller, EndpointState.ACTIVE)
     _, _, project_id, _, endpoint_id = path.split("/")
-    async with caller.front.parts.store.transaction() as rows:
+    async with caller.api_app.services.store.transaction() as rows:
         endpoint = await rows.endpoints.get(EndpointId(endpoint_id))
         assert endpoint is not None
-        await rows.usage.start_counting(endpoint.id, endpoint.created_at)
-        await rows.usage.stop_counting(endpoint, endpoint.created_at.replace(year=endpoint.created_at.year + 1))
+        await rows.usage.start_metering(endpoint.id, endpoint.created_at)
+        await rows.usage.stop_metering(endpoint, endpoint.created_at.replace(year=endpoint.created_at.year + 1))
         await rows.usage.add_cpu(endpoint.id, endpoint.created_at, 5.5)
         for position in (100, 107):
-            await rows.branches.note_written(endpoint.branch_id, position)
-    shown = await caller.project(project_id)
+            await rows.branches.record_wal_position(endpoint.branch_id, position)
+    shown = await caller.get_project(project_id)
     year = 365 * 86400
     assert shown["active_time_seconds"] in (year, year + 86400)
     assert shown["compute_time_seconds"] == shown["active_time_seconds"] // 4
@@ -121,5 +121,5 @@ async def test_what_was_used_is_shown_with_the_project(caller: Caller) -> None:
 
 def test_the_verbs_reach_no_further_than_their_endpoint() -> None:
     for action in (OperationAction.START_COMPUTE, OperationAction.SUSPEND_COMPUTE):
-        wish = Wish(action, ProjectId("p"), endpoint_id=EndpointId("e"))
-        assert wish.touch.reach is Reach.ENDPOINT
+        wish = NewOperation(action, ProjectId("p"), endpoint_id=EndpointId("e"))
+        assert wish.lock.level is LockLevel.ENDPOINT

@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.callers import Caller
-from api.front import Front
-from bough.errors import Kind, PlatformError
-from bough.http_statuses import STATUS
+from bough.errors import ErrorKind, PlatformError
+from bough.http_statuses import STATUS_BY_KIND
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -31,13 +31,13 @@ def _every_error(kind: type[PlatformError] = PlatformError) -> Iterator[type[Pla
 
 
 def test_every_kind_has_a_status() -> None:
-    assert set(STATUS) == set(Kind)
-    assert len(set(STATUS.values())) == len(STATUS)
+    assert set(STATUS_BY_KIND) == set(ErrorKind)
+    assert len(set(STATUS_BY_KIND.values())) == len(STATUS_BY_KIND)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", ErrorKind)
 async def test_each_kind_leaves_with_its_status_and_the_same_body(
-    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch, kind: Kind
+    api_app: ApiApp, caller: Caller, monkeypatch: pytest.MonkeyPatch, kind: ErrorKind
 ) -> None:
     class Happened(PlatformError):
         code = "SOME_CODE"
@@ -47,22 +47,22 @@ async def test_each_kind_leaves_with_its_status_and_the_same_body(
         Happened.kind = kind
         raise Happened("A sentence for people.")
 
-    monkeypatch.setattr(front.parts.limiter, "take", fail)
-    answer = await caller.at(front, crashes=True).get("/auth")
-    body = _check_body(answer, STATUS[kind])
+    monkeypatch.setattr(api_app.services.rate_limiter, "take", fail)
+    answer = await caller.client_for(api_app, crashes=True).get("/auth")
+    body = _check_body(answer, STATUS_BY_KIND[kind])
     assert (body["code"], body["message"]) == ("SOME_CODE", "A sentence for people.")
     assert answer.headers["retry-after"] == "2"
-    assert ("www-authenticate" in answer.headers) == (kind is Kind.UNAUTHENTICATED)
+    assert ("www-authenticate" in answer.headers) == (kind is ErrorKind.UNAUTHENTICATED)
 
 
 async def test_what_nobody_foresaw_is_a_500_that_tells_nothing(
-    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    api_app: ApiApp, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("a private cause")
 
-    monkeypatch.setattr(front.parts.limiter, "take", fail)
-    answer = await caller.at(front, crashes=True).get("/auth")
+    monkeypatch.setattr(api_app.services.rate_limiter, "take", fail)
+    answer = await caller.client_for(api_app, crashes=True).get("/auth")
     assert "private" not in answer.text
     _check_body(answer, 500)
 
@@ -98,7 +98,7 @@ async def test_an_unknown_path_is_404(caller: Caller, path: str) -> None:
 
 
 async def test_a_strangers_project_and_an_absent_one_are_told_apart_by_nobody(caller: Caller, stranger: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     requests: list[tuple[str, str, Any]] = [
         ("GET", "", None),
         ("PATCH", "", {"project": {"name": "mine now"}}),
@@ -114,7 +114,7 @@ async def test_a_strangers_project_and_an_absent_one_are_told_apart_by_nobody(ca
         assert theirs.json()["message"].startswith(
             "The requested project could not be found, or you don't have access to it"
         )
-    assert (await caller.project(project_id))["name"] == project_id
+    assert (await caller.get_project(project_id))["name"] == project_id
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/projects"), ("POST", "/regions"), ("DELETE", "/users/me")])
@@ -125,4 +125,4 @@ async def test_a_wrong_method_is_405_and_tells_the_right_ones(caller: Caller, me
 
 
 def test_every_error_class_has_a_kind_with_a_status() -> None:
-    assert all(error.kind in STATUS for error in _every_error())
+    assert all(error.kind in STATUS_BY_KIND for error in _every_error())

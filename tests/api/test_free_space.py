@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest_asyncio
 
-import world
-from api.callers import open_account
-from api.front import NO_LIMITS, Front
-from requires import require_root
+from support.api_app import NO_LIMITS, ApiApp
+from support.api_client import create_caller
+from support.platform import open_platform_in, temporary_folder
+from support.requirements import require_root
 
 MB = 1024**2
 
@@ -19,7 +19,7 @@ MB = 1024**2
 @contextmanager
 def small_disk_folder() -> Iterator[Path]:
     require_root()
-    with world.short_folder() as folder:
+    with temporary_folder() as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m,mode=711", "tmpfs", folder], check=True)
         try:
             yield folder
@@ -28,19 +28,19 @@ def small_disk_folder() -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def small_disk() -> AsyncIterator[Front]:
+async def small_disk() -> AsyncIterator[ApiApp]:
     """A platform on a disk of 400 MB that keeps 100 of them free."""
     with small_disk_folder() as folder:
-        async with world.platform_in(folder, free_space_floor=100 * MB, **NO_LIMITS) as platform:
-            yield Front(platform)
+        async with open_platform_in(folder, free_space_floor=100 * MB, **NO_LIMITS) as platform:
+            yield ApiApp(platform)
 
 
-async def test_a_new_project_is_refused_until_there_is_room(small_disk: Front) -> None:
-    caller = await open_account(small_disk)
-    existing = await caller.has()
+async def test_a_new_project_is_refused_until_there_is_room(small_disk: ApiApp) -> None:
+    caller = await create_caller(small_disk)
+    existing = await caller.create_ready_project()
     filler = small_disk.settings.home / "filler"
     _fill(filler, leaving=50 * MB)
-    async with caller.at(small_disk, crashes=True) as client:
+    async with caller.client_for(small_disk, crashes=True) as client:
         once = {"Idempotency-Key": "once"}
         answer = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
         assert answer.status_code == 503
@@ -49,7 +49,7 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: Front) -
         assert answer.json()["message"].endswith(
             "less than free_space_floor (100 MB), so nothing new is made: free some space."
         )
-        async with small_disk.parts.store.read() as rows:
+        async with small_disk.services.store.read() as rows:
             assert await rows.projects.count() == 1
             assert await rows.operations.count_open() == 0
         renamed = await client.patch(f"/projects/{existing}", json={"project": {"name": "still served"}})
@@ -58,7 +58,7 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: Front) -
         filler.unlink()
         again = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
         assert again.status_code == 201
-    assert await caller.names() == ["second", "still served"]
+    assert await caller.list_project_names() == ["second", "still served"]
 
 
 def _fill(file: Path, *, leaving: int) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from api.callers import Caller
-from bough.domain.pooler import HONOURED
+from bough.domain.pooler import SUPPORTED_SETTINGS
+from support.api_client import Caller
 
 BOUNDED = settings(
     max_examples=max(20, settings().max_examples // 4),
@@ -23,7 +23,7 @@ anything = st.recursive(
     max_leaves=12,
 )
 pooler_settings = st.dictionaries(
-    st.sampled_from(HONOURED), st.integers(-1, 10_001).map(str) | st.just("transaction") | text, max_size=2
+    st.sampled_from(SUPPORTED_SETTINGS), st.integers(-1, 10_001).map(str) | st.just("transaction") | text, max_size=2
 )
 plausible: dict[str, Any] = {
     "name": st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60),
@@ -98,7 +98,7 @@ async def test_almost_good_projects(caller: Caller, asked: dict[str, Any]) -> No
     made = await check(caller, "POST", "/projects", as_bytes({"project": asked}), {201})
     if made is not None:
         event("created")
-        shown = await caller.project(made["project"]["id"])
+        shown = await caller.get_project(made["project"]["id"])
         assert shown["name"] == (asked.get("name") or shown["id"])
         assert shown["settings"] == made["project"]["settings"]
 
@@ -107,12 +107,12 @@ async def test_almost_good_projects(caller: Caller, asked: dict[str, Any]) -> No
 @given(asked=almost_good())
 async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
-    project_id = projects[0]["id"] if projects else await caller.has()
+    project_id = projects[0]["id"] if projects else await caller.create_ready_project()
     changed = await check(caller, "PATCH", f"/projects/{project_id}", as_bytes({"project": asked}), {200})
     if changed is not None:
         event("changed")
-        assert (await caller.project(project_id))["updated_at"] == changed["project"]["updated_at"]
-        await caller.sees_work_end(project_id)  # of a change to how much history is kept
+        assert (await caller.get_project(project_id))["updated_at"] == changed["project"]["updated_at"]
+        await caller.finish_operations(project_id)  # of a change to how much history is kept
 
 
 @st.composite
@@ -132,7 +132,7 @@ def almost_good_endpoint(draw: st.DrawFn) -> dict[str, Any]:
 @given(asked=almost_good_endpoint())
 async def test_almost_good_changes_of_an_endpoint(caller: Caller, asked: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
-    project_id = projects[0]["id"] if projects else await caller.has()
+    project_id = projects[0]["id"] if projects else await caller.create_ready_project()
     path = f"/projects/{project_id}/endpoints"
     before = (await caller.client.get(path)).json()["endpoints"][0]
     changed = await check(caller, "PATCH", f"{path}/{before['id']}", as_bytes({"endpoint": asked}), {200})

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from api.callers import Caller
+from api.project_client import ProjectClient, create_project_client
 from api.test_branch_points import with_history
 from api.test_fuzz_bodies import BOUNDED, anything, as_bytes, check, pooler_settings, text
-from api.trees import Tree, plant
 from bough import clock
+from support.api_client import Caller
 
 REFUSED = (404, 409)  # beside 400 and 422
 Fields = dict[str, Any]
@@ -68,15 +68,15 @@ def _dated(asked: Fields) -> Fields:
     return {**asked, "expires_at": (clock.now() + timedelta(days=asked["expires_at"])).isoformat()}
 
 
-async def _tree(caller: Caller) -> Tree:
+async def _tree(caller: Caller) -> ProjectClient:
     """The one project of the caller, whose work is over."""
     projects = (await caller.client.get("/projects")).json()["projects"]
     if not projects:
-        return await plant(caller)
+        return await create_project_client(caller)
     path = f"/projects/{projects[0]['id']}"
     *_, branch = (await caller.client.get(f"{path}/branches", params={"sort_by": "created_at"})).json()["branches"]
     found = (await caller.client.get(f"{path}/endpoints")).json()["endpoints"]
-    return Tree(caller, {"project": projects[0], "branch": branch, "endpoints": found})
+    return ProjectClient(caller, {"project": projects[0], "branch": branch, "endpoints": found})
 
 
 @BOUNDED
@@ -84,17 +84,17 @@ async def _tree(caller: Caller) -> Tree:
 async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
     tree = await _tree(caller)
     for method, path in (
-        ("POST", tree.branches),
-        ("PATCH", tree.of(tree.main)),
+        ("POST", tree.branches_path),
+        ("PATCH", tree.branch_path(tree.main_branch_id)),
         ("POST", f"{tree.path}/endpoints"),
-        ("PATCH", f"{tree.path}/endpoints/{tree.endpoint}"),
-        ("POST", f"{tree.of(tree.main)}/restore"),
-        ("POST", f"{tree.of(tree.main)}/roles"),
-        ("POST", f"{tree.of(tree.main)}/databases"),
-        ("PATCH", tree.database("neondb")),
+        ("PATCH", f"{tree.path}/endpoints/{tree.endpoint_id}"),
+        ("POST", f"{tree.branch_path(tree.main_branch_id)}/restore"),
+        ("POST", f"{tree.branch_path(tree.main_branch_id)}/roles"),
+        ("POST", f"{tree.branch_path(tree.main_branch_id)}/databases"),
+        ("PATCH", tree.database_path("neondb")),
     ):
         await check(caller, method, path, as_bytes(body), {200, 201}, *REFUSED)
-        await tree.settles()
+        await tree.finish_operations()
 
 
 @BOUNDED
@@ -106,11 +106,11 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
 async def test_almost_good_branches(caller: Caller, asked: Fields, wanted: list[Fields], notes: Fields) -> None:
     tree = await _tree(caller)
     body = as_bytes({"branch": _dated(asked), "endpoints": wanted, "annotation_value": notes})
-    made = await check(caller, "POST", tree.branches, body, {201}, *REFUSED)
-    await tree.settles()
+    made = await check(caller, "POST", tree.branches_path, body, {201}, *REFUSED)
+    await tree.finish_operations()
     if made is not None:
         event("created")
-        shown = await tree.ask("GET", tree.of(made["branch"]["id"]))
+        shown = await tree.request("GET", tree.branch_path(made["branch"]["id"]))
         assert shown["branch"] == made["branch"]
         assert shown["branch"]["name"] == (asked.get("name") or made["branch"]["id"])
         assert shown["annotation"]["value"] == notes
@@ -121,14 +121,14 @@ async def test_almost_good_branches(caller: Caller, asked: Fields, wanted: list[
 async def test_almost_good_restores(caller: Caller, asked: Fields, which: str) -> None:
     tree = await _tree(caller)
     await with_history(tree)
-    found = {each["name"]: each["id"] for each in (await tree.ask("GET", tree.branches))["branches"]}
+    found = {each["name"]: each["id"] for each in (await tree.request("GET", tree.branches_path))["branches"]}
     if "dev" not in found:
-        found["dev"] = (await tree.grows("dev"))["branch"]["id"]
+        found["dev"] = (await tree.create_branch("dev"))["branch"]["id"]
     source = asked["source_branch_id"]
     if isinstance(source, str):
         asked = {**asked, "source_branch_id": found.get(source, source)}
-    done = await check(caller, "POST", f"{tree.of(found[which])}/restore", as_bytes(asked), {200}, *REFUSED)
-    await tree.settles()
+    done = await check(caller, "POST", f"{tree.branch_path(found[which])}/restore", as_bytes(asked), {200}, *REFUSED)
+    await tree.finish_operations()
     if done is not None:
         event("restored")
         assert done["branch"]["id"] == found[which]
@@ -138,41 +138,41 @@ async def test_almost_good_restores(caller: Caller, asked: Fields, which: str) -
 @given(asked=spoiled({name: branches[name] for name in ("name", "protected", "expires_at")}))
 async def test_almost_good_changes_of_a_branch(caller: Caller, asked: Fields) -> None:
     tree = await _tree(caller)
-    found = (await tree.ask("GET", tree.branches, sort_by="created_at"))["branches"]
-    before = found[0] if len(found) > 1 else (await tree.grows())["branch"]
-    path = tree.of(before["id"])
+    found = (await tree.request("GET", tree.branches_path, sort_by="created_at"))["branches"]
+    before = found[0] if len(found) > 1 else (await tree.create_branch())["branch"]
+    path = tree.branch_path(before["id"])
     changed = await check(caller, "PATCH", path, as_bytes({"branch": _dated(asked)}), {200}, *REFUSED)
     if changed is not None:
         event("changed")
-    assert await tree.branch(before["id"]) == (changed["branch"] if changed else before)
+    assert await tree.get_branch(before["id"]) == (changed["branch"] if changed else before)
 
 
 @BOUNDED
 @given(role=spoiled(roles, "name"), database=spoiled(databases, "name", "owner_name"))
 async def test_almost_good_roles_and_databases(caller: Caller, role: Fields, database: Fields) -> None:
     tree = await _tree(caller)
-    for noun, asked, one in (("role", role, tree.role), ("database", database, tree.database)):
-        path = f"{tree.of(tree.main)}/{noun}s"
+    for noun, asked, one in (("role", role, tree.role_path), ("database", database, tree.database_path)):
+        path = f"{tree.branch_path(tree.main_branch_id)}/{noun}s"
         made = await check(caller, "POST", path, as_bytes({noun: asked}), {201}, *REFUSED)
-        await tree.settles()
+        await tree.finish_operations()
         if made is not None:
             event(f"{noun} created")
             made[noun].pop("password", None)
-            assert (await tree.ask("GET", one(asked["name"])))[noun] == made[noun]
+            assert (await tree.request("GET", one(asked["name"])))[noun] == made[noun]
 
 
 @BOUNDED
 @given(change=spoiled(databases))
 async def test_almost_good_changes_of_a_database(caller: Caller, change: Fields) -> None:
     tree = await _tree(caller)
-    path = f"{tree.of(tree.main)}/databases"
-    (before,) = (await tree.ask("GET", path))["databases"]
+    path = f"{tree.branch_path(tree.main_branch_id)}/databases"
+    (before,) = (await tree.request("GET", path))["databases"]
     body = as_bytes({"database": change})
-    changed = await check(caller, "PATCH", tree.database(before["name"]), body, {200}, *REFUSED)
-    await tree.settles()
+    changed = await check(caller, "PATCH", tree.database_path(before["name"]), body, {200}, *REFUSED)
+    await tree.finish_operations()
     if changed is not None and changed["operations"]:
         event("changed")
-    (after,) = (await tree.ask("GET", path))["databases"]
+    (after,) = (await tree.request("GET", path))["databases"]
     assert after == (changed["database"] if changed else before)
 
 
@@ -180,12 +180,12 @@ async def test_almost_good_changes_of_a_database(caller: Caller, change: Fields)
 @given(asked=spoiled(endpoints, "type"))
 async def test_almost_good_endpoints(caller: Caller, asked: Fields) -> None:
     tree = await _tree(caller)
-    body = as_bytes({"endpoint": {"branch_id": tree.main, **asked}})
+    body = as_bytes({"endpoint": {"branch_id": tree.main_branch_id, **asked}})
     made = await check(caller, "POST", f"{tree.path}/endpoints", body, {201}, *REFUSED)
-    await tree.settles()
+    await tree.finish_operations()
     if made is not None:
         event("created")
-        shown = await tree.ask("GET", f"{tree.path}/endpoints/{made['endpoint']['id']}")
+        shown = await tree.request("GET", f"{tree.path}/endpoints/{made['endpoint']['id']}")
         assert shown["endpoint"] == made["endpoint"]
 
 
@@ -198,8 +198,8 @@ async def test_almost_good_endpoints(caller: Caller, asked: Fields) -> None:
 )
 async def test_any_query(caller: Caller, query: dict[str, str]) -> None:
     tree = await _tree(caller)
-    for path in (tree.branches, f"{tree.branches}/count"):
-        answer = await tree.answer("GET", path, **query)
+    for path in (tree.branches_path, f"{tree.branches_path}/count"):
+        answer = await tree.send("GET", path, **query)
         assert answer.status_code in (200, 400), answer.text
 
 
@@ -207,10 +207,10 @@ async def test_any_query(caller: Caller, query: dict[str, str]) -> None:
 @given(name=text.filter(bool) | identifiers)
 async def test_any_name_in_a_path(caller: Caller, name: str) -> None:
     tree = await _tree(caller)
-    for one in (tree.role(name), tree.database(name)):
-        assert (await tree.answer("GET", one)).status_code in (400, 404, 405)
-        answer = await tree.answer("DELETE", one)
+    for one in (tree.role_path(name), tree.database_path(name)):
+        assert (await tree.send("GET", one)).status_code in (400, 404, 405)
+        answer = await tree.send("DELETE", one)
         assert answer.status_code in (204, 400, 405), answer.text
-    assert (await tree.answer("POST", f"{tree.role(name)}/reset_password")).status_code in (400, 404)
+    assert (await tree.send("POST", f"{tree.role_path(name)}/reset_password")).status_code in (400, 404)
     change = {"database": {"name": "other"}}
-    assert (await tree.answer("PATCH", tree.database(name), change)).status_code in (400, 404)
+    assert (await tree.send("PATCH", tree.database_path(name), change)).status_code in (400, 404)

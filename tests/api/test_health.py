@@ -3,9 +3,9 @@
 import re
 
 import bough
-from api.callers import Caller
-from api.front import Front
-from bough.access.metrics_token import metrics_token
+from bough.access.metrics_token import load_metrics_token
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 ROOT = "http://bough"
 
@@ -15,10 +15,10 @@ def _number(text: str, name: str) -> float:
     return float(found.group(1)) if found else 0.0
 
 
-async def test_health_needs_no_key_and_counts(front: Front, caller: Caller) -> None:
-    async with front.client() as client:
+async def test_health_needs_no_key_and_counts(api_app: ApiApp, caller: Caller) -> None:
+    async with api_app.client() as client:
         before = (await client.get(f"{ROOT}/healthz")).json()
-        await caller.creates()
+        await caller.create_project()
         after = (await client.get(f"{ROOT}/healthz")).json()
     assert (after["status"], after["version"]) == ("ok", bough.__version__)
     assert after["projects"] == before["projects"] + 1
@@ -26,9 +26,9 @@ async def test_health_needs_no_key_and_counts(front: Front, caller: Caller) -> N
     assert after["computes_running"] == 0
 
 
-async def test_metrics_count_requests_by_route(front: Front, caller: Caller) -> None:
+async def test_metrics_count_requests_by_route(api_app: ApiApp, caller: Caller) -> None:
     name = 'bough_http_requests_total{method="GET",route="/projects/{project_id}",status="404"}'
-    async with front.client(metrics_token(front.settings)) as client:
+    async with api_app.client(load_metrics_token(api_app.settings)) as client:
         before = await client.get(f"{ROOT}/metrics")
         for project_id in ("one", "two", "three"):
             await caller.client.get(f"/projects/{project_id}")
@@ -39,10 +39,10 @@ async def test_metrics_count_requests_by_route(front: Front, caller: Caller) -> 
     assert "bough_http_request_seconds_bucket" in after.text
 
 
-async def test_callers_cannot_invent_labels(front: Front, caller: Caller) -> None:
+async def test_callers_cannot_invent_labels(api_app: ApiApp, caller: Caller) -> None:
     await caller.client.request("BREW", "/projects")
     await caller.client.get("/a-path-of-my-own")
-    async with front.client(metrics_token(front.settings)) as client:
+    async with api_app.client(load_metrics_token(api_app.settings)) as client:
         text = (await client.get(f"{ROOT}/metrics")).text
     assert "BREW" not in text
     assert "a-path-of-my-own" not in text
@@ -50,9 +50,9 @@ async def test_callers_cannot_invent_labels(front: Front, caller: Caller) -> Non
     assert 'route="unknown"' in text
 
 
-async def test_metrics_tell_no_secret(front: Front, caller: Caller) -> None:
-    made = await caller.creates(name="private-name")
-    async with front.client(metrics_token(front.settings)) as client:
+async def test_metrics_tell_no_secret(api_app: ApiApp, caller: Caller) -> None:
+    made = await caller.create_project(name="private-name")
+    async with api_app.client(load_metrics_token(api_app.settings)) as client:
         text = (await client.get(f"{ROOT}/metrics")).text
     for private in (caller.token, made["project"]["id"], "private-name", made["roles"][0]["password"]):
         assert private not in text

@@ -7,8 +7,8 @@ import asyncpg
 import httpx2
 import pytest
 
-from api.callers import Caller
-from api.front import Front
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 
 async def _create(client: httpx2.AsyncClient, key: str, **fields: Any) -> httpx2.Response:
@@ -23,11 +23,13 @@ async def test_a_repetition_gets_the_same_answer_and_makes_nothing(caller: Calle
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert again.headers["x-request-id"] != first.headers["x-request-id"]
-    assert await caller.names() == ["one"]
+    assert await caller.list_project_names() == ["one"]
 
 
 async def test_without_a_key_every_request_is_new(caller: Caller) -> None:
-    assert (await caller.creates(name="one"))["project"]["id"] != (await caller.creates(name="one"))["project"]["id"]
+    assert (await caller.create_project(name="one"))["project"]["id"] != (await caller.create_project(name="one"))[
+        "project"
+    ]["id"]
 
 
 async def test_the_key_with_another_body_is_refused(caller: Caller) -> None:
@@ -37,13 +39,13 @@ async def test_the_key_with_another_body_is_refused(caller: Caller) -> None:
     assert "Idempotency-Key" in other.json()["message"]
     elsewhere = await caller.client.post("/api_keys", json={"key_name": "x"}, headers={"Idempotency-Key": "once"})
     assert elsewhere.status_code == 422
-    assert await caller.names() == ["one"]
+    assert await caller.list_project_names() == ["one"]
 
 
 async def test_another_key_is_another_request(caller: Caller) -> None:
     for key in ("a", "b", "A", "a" * 255):
         assert (await _create(caller.client, key)).status_code == 201
-    assert len(await caller.names()) == 4
+    assert len(await caller.list_project_names()) == 4
 
 
 async def test_the_same_key_of_another_caller_is_another_request(caller: Caller, stranger: Caller) -> None:
@@ -67,34 +69,34 @@ async def test_duplicates_at_the_same_time_make_one_project(caller: Caller) -> N
     assert set(statuses) <= {201, 409}
     made = {answer.json()["project"]["id"] for answer in answers if answer.status_code == 201}
     assert len(made) == 1
-    assert await caller.names() == ["one"]
+    assert await caller.list_project_names() == ["one"]
     assert (await _create(caller.client, "race", name="one")).json()["project"]["id"] in made
 
 
-async def test_an_error_is_not_remembered(front: Front, caller: Caller) -> None:
+async def test_an_error_is_not_remembered(api_app: ApiApp, caller: Caller) -> None:
     assert (await _create(caller.client, "again", region_id="moon")).status_code == 400
     assert (await _create(caller.client, "again", name="one")).status_code == 201
-    full = Front(front.platform, plans={**front.settings.model_dump()["plans"], "unlimited": {"projects": 1}})
-    async with caller.at(full) as client:
+    full = ApiApp(api_app.platform, plans={**api_app.settings.model_dump()["plans"], "unlimited": {"projects": 1}})
+    async with caller.client_for(full) as client:
         assert (await _create(client, "later", name="two")).status_code == 422
     assert (await _create(caller.client, "later", name="two")).status_code == 201
 
 
-async def test_a_new_key_is_given_once_and_shown_again(front: Front, caller: Caller) -> None:
+async def test_a_new_key_is_given_once_and_shown_again(api_app: ApiApp, caller: Caller) -> None:
     headers = {"Idempotency-Key": "a key for CI"}
     first = await caller.client.post("/api_keys", json={"key_name": "ci"}, headers=headers)
     again = await caller.client.post("/api_keys", json={"key_name": "ci"}, headers=headers)
     assert again.json() == first.json()
     assert again.headers["idempotency-replayed"] == "true"
     assert len((await caller.client.get("/api_keys")).json()) == 2
-    async with front.client(again.json()["key"]) as client:
+    async with api_app.client(again.json()["key"]) as client:
         assert (await client.get("/auth")).status_code == 200
 
 
 async def test_recovery_may_be_repeated(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     await caller.client.delete(f"/projects/{project_id}")
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     headers = {"Idempotency-Key": "recover"}
     first = await caller.client.post(f"/projects/{project_id}/recover", headers=headers)
     again = await caller.client.post(f"/projects/{project_id}/recover", headers=headers)
@@ -102,26 +104,26 @@ async def test_recovery_may_be_repeated(caller: Caller) -> None:
 
 
 async def test_other_methods_ignore_the_key(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     for name in ("a", "b"):
         answer = await caller.client.patch(
             f"/projects/{project_id}", json={"project": {"name": name}}, headers={"Idempotency-Key": "same"}
         )
         assert answer.status_code == 200
-    assert (await caller.project(project_id))["name"] == "b"
+    assert (await caller.get_project(project_id))["name"] == "b"
 
 
-async def test_secrets_lie_sealed_in_the_store(front: Front, caller: Caller) -> None:
+async def test_secrets_lie_sealed_in_the_store(api_app: ApiApp, caller: Caller) -> None:
     project = (await _create(caller.client, "secret", name="findable-name")).json()
     key = (await caller.client.post("/api_keys", json={"key_name": "k"}, headers={"Idempotency-Key": "k"})).json()
     password = project["connection_uris"][0]["connection_parameters"]["password"]
-    stored = await _stored(front)
+    stored = await _stored(api_app)
     assert "findable-name" in stored
     for secret in (password, key["key"], key["key"][22:], caller.token):
         assert secret not in stored
 
 
-async def _stored(front: Front) -> str:
+async def _stored(front: ApiApp) -> str:
     """All that lies in the store, as it lies there."""
     if not front.settings.store_url:
         return "".join(path.read_bytes().decode("latin-1") for path in front.settings.home.glob("store.db*"))

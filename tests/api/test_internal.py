@@ -8,18 +8,18 @@ from typing import Any
 import httpx2
 import pytest_asyncio
 
-from api.callers import Caller
-from api.front import Front
-from bough.api.internal import PlaneApp
-from bough.domain.pooler import PoolNow
+from bough.api.gateway_api import GatewayApiApp
+from bough.domain.pooler import PoolStats
 from bough.ids import EndpointId
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 Json = dict[str, Any]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def plane(front: Front) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.ASGITransport(app=PlaneApp(front.platform.inner.plane))
+async def control_plane(api_app: ApiApp) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=GatewayApiApp(api_app.platform.inner.gateway_api))
     async with httpx2.AsyncClient(transport=transport, base_url="http://plane/plane/v1", timeout=30) as client:
         yield client
 
@@ -33,11 +33,11 @@ async def ask(plane: httpx2.AsyncClient, question: str, body: Any, status: int =
     return told
 
 
-async def test_access_has_one_shape(plane: httpx2.AsyncClient, caller: Caller) -> None:
-    made = await caller.creates()
+async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
+    made = await caller.create_project()
     endpoint = made["endpoints"][0]["id"]
-    known = await ask(plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
-    unknown = await ask(plane, "access", {"endpoint": "ep-none", "role": "x"})
+    known = await ask(control_plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
+    unknown = await ask(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     shape = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
     assert known.keys() == unknown.keys() == shape
     assert (known["is_known"], unknown["is_known"]) == (True, False)
@@ -46,11 +46,11 @@ async def test_access_has_one_shape(plane: httpx2.AsyncClient, caller: Caller) -
     }
 
 
-async def test_access_tells_how_the_endpoint_pools(plane: httpx2.AsyncClient, caller: Caller) -> None:
+async def test_access_tells_how_the_endpoint_pools(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
     asked = {"default_pool_size": "7", "query_wait_timeout": "1.5"}
-    made = await caller.creates(default_endpoint_settings={"pgbouncer_settings": asked})
-    known = await ask(plane, "access", {"endpoint": made["endpoints"][0]["id"], "role": "neondb_owner"})
-    unknown = await ask(plane, "access", {"endpoint": "ep-none", "role": "x"})
+    made = await caller.create_project(default_endpoint_settings={"pgbouncer_settings": asked})
+    known = await ask(control_plane, "access", {"endpoint": made["endpoints"][0]["id"], "role": "neondb_owner"})
+    unknown = await ask(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     assert unknown["pool"] == {
         "servers": 100,
         "servers_per_pool": 100,
@@ -65,45 +65,45 @@ async def test_access_tells_how_the_endpoint_pools(plane: httpx2.AsyncClient, ca
     assert known["pool"] == {**unknown["pool"], "servers_per_pool": 7, "wait_seconds": 1.5}
 
 
-async def test_any_name_may_be_asked_for(plane: httpx2.AsyncClient) -> None:
+async def test_any_name_may_be_asked_for(control_plane: httpx2.AsyncClient) -> None:
     for word in ("", "EP-UPPER", "ünï", "'; drop table roles; --", "x" * 1000):
-        answer = await ask(plane, "access", {"endpoint": word, "role": word})
+        answer = await ask(control_plane, "access", {"endpoint": word, "role": word})
         assert not answer["is_known"]
 
 
-async def test_a_wake_of_nothing_is_not_found(plane: httpx2.AsyncClient) -> None:
-    refused = await ask(plane, "wake", {"endpoint": str(EndpointId.new())}, 404)
+async def test_a_wake_of_nothing_is_not_found(control_plane: httpx2.AsyncClient) -> None:
+    refused = await ask(control_plane, "wake", {"endpoint": str(EndpointId.new())}, 404)
     assert refused.keys() == {"kind", "message"}
     assert refused["kind"] == "not_found"
 
 
-async def test_a_report_is_counted_and_answered(plane: httpx2.AsyncClient, caller: Caller) -> None:
-    made = await caller.creates()
+async def test_a_report_is_counted_and_answered(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
+    made = await caller.create_project()
     used = {"endpoint": made["endpoints"][0]["id"], "bytes_in": 5, "bytes_out": 2**40, "opened": 1, "is_active": True}
     for _ in range(2):
         report = {"worker": "6f1a2b3c-0000-4000-8000-000000000001", "sequence": 1, "endpoints": [used]}
-        assert await ask(plane, "report", report) == {"drop": []}
-    shown = await caller.project(made["project"]["id"])
+        assert await ask(control_plane, "report", report) == {"drop": []}
+    shown = await caller.get_project(made["project"]["id"])
     assert shown["data_transfer_bytes"] == 2**40
     assert shown["compute_last_active_at"]
 
 
-async def test_a_report_may_tell_of_pools(plane: httpx2.AsyncClient, front: Front) -> None:
+async def test_a_report_may_tell_of_pools(control_plane: httpx2.AsyncClient, api_app: ApiApp) -> None:
     endpoint, worker = EndpointId.new(), str(uuid.uuid4())
 
     async def tell(sequence: int, **used: Any) -> None:
         report = {"worker": worker, "sequence": sequence, "endpoints": [{"endpoint": endpoint, **used}]}
-        assert "drop" in await ask(plane, "report", report)
+        assert "drop" in await ask(control_plane, "report", report)
 
     await tell(1, pool={"clients_active": 1, "clients_waiting": 2, "waits": 3, "waited_seconds": 0.5, "newer": "word"})
-    assert front.parts.activity.pools[endpoint] == PoolNow(clients_active=1, clients_waiting=2)
+    assert api_app.services.activity.pools[endpoint] == PoolStats(clients_active=1, clients_waiting=2)
     await tell(2, pool={"clients_idle": 4, "servers_active": 5, "servers_idle": 6})
-    assert front.parts.activity.pools[endpoint] == PoolNow(clients_idle=4, servers_active=5, servers_idle=6)
+    assert api_app.services.activity.pools[endpoint] == PoolStats(clients_idle=4, servers_active=5, servers_idle=6)
     await tell(3, pool=None)
-    assert endpoint not in front.parts.activity.pools
+    assert endpoint not in api_app.services.activity.pools
 
 
-async def test_what_is_malformed_is_refused_with_a_sentence(plane: httpx2.AsyncClient) -> None:
+async def test_what_is_malformed_is_refused_with_a_sentence(control_plane: httpx2.AsyncClient) -> None:
     bad: list[tuple[str, Any]] = [
         ("access", b""),
         ("access", b"{"),
@@ -125,17 +125,17 @@ async def test_what_is_malformed_is_refused_with_a_sentence(plane: httpx2.AsyncC
         ("report", b'{"worker":"w","sequence":1,"endpoints":[{"endpoint":"e","pool":{"waited_seconds":1e999}}]}'),
     ]
     for question, body in bad:
-        refused = await ask(plane, question, body, 400)
+        refused = await ask(control_plane, question, body, 400)
         assert refused["kind"] == "invalid"
         assert refused["message"].startswith("The question is not valid: ")
 
 
-async def test_there_are_only_these_questions(plane: httpx2.AsyncClient) -> None:
-    assert (await plane.get("/access")).status_code == 404
-    assert (await ask(plane, "other", {}, 404))["kind"] == "not_found"
-    assert (await plane.post("http://plane/plane/v2/access")).status_code == 404
+async def test_there_are_only_these_questions(control_plane: httpx2.AsyncClient) -> None:
+    assert (await control_plane.get("/access")).status_code == 404
+    assert (await ask(control_plane, "other", {}, 404))["kind"] == "not_found"
+    assert (await control_plane.post("http://plane/plane/v2/access")).status_code == 404
 
 
-async def test_a_body_without_end_is_not_kept(plane: httpx2.AsyncClient) -> None:
-    refused = await ask(plane, "report", b" " * (17 * 1024 * 1024), 400)
+async def test_a_body_without_end_is_not_kept(control_plane: httpx2.AsyncClient) -> None:
+    refused = await ask(control_plane, "report", b" " * (17 * 1024 * 1024), 400)
     assert "over" in refused["message"]

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from api.accounts import add_key, letters_to
-from api.callers import Caller, Json, stale_desk
-from api.front import Front
 from bough import clock
-from bough.control.invitations import Invitations, Invitee, by_token, join
+from bough.control.people.invitations import Invitations, Invitee, find_by_token, join
 from bough.domain.api_key import KeyKind
 from bough.domain.invitation import Invitation
 from bough.domain.organization import MemberRole, Organization
 from bough.errors import Denied, NotFound
 from bough.ids import InvitationId
-from bough.store.audit import AuditQuestion
+from bough.store.audit import AuditQuery
+from support.accounts import add_key, list_mails
+from support.api_app import ApiApp
+from support.api_client import Caller, Json, make_stale_context
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 VIEWER = MemberRole.VIEWER
@@ -54,96 +54,98 @@ async def _listed(caller: Caller, organization: Organization) -> list[Json]:
     return listed
 
 
-async def _token(front: Front, email: str) -> str:
+async def _token(front: ApiApp, email: str) -> str:
     """The one in the newest mail to the address."""
-    (found,) = re.findall(r"/invitation\?token=(\S+)", (await letters_to(front.parts, email))[-1][1])
+    (found,) = re.findall(r"/invitation\?token=(\S+)", (await list_mails(front.services, email))[-1][1])
     return str(found)
 
 
-async def _by_token(front: Front, token: str) -> Invitation | None:
-    async with front.parts.store.read() as rows:
-        return await by_token(rows, front.parts.keys, token)
+async def _by_token(front: ApiApp, token: str) -> Invitation | None:
+    async with front.services.store.read() as rows:
+        return await find_by_token(rows, front.services.keys, token)
 
 
-async def _row(front: Front, invitation: Json) -> Invitation:
-    async with front.parts.store.read() as rows:
+async def _row(front: ApiApp, invitation: Json) -> Invitation:
+    async with front.services.store.read() as rows:
         found = await rows.invitations.get(InvitationId(invitation["id"]), clock.now())
     assert found is not None
     return found
 
 
-async def test_one_is_listed_mailed_and_found_by_its_link(front: Front, caller: Caller) -> None:
-    team, email = await caller.founds("Orchard"), _somebody()
+async def test_one_is_listed_mailed_and_found_by_its_link(api_app: ApiApp, caller: Caller) -> None:
+    team, email = await caller.create_organization("Orchard"), _somebody()
     (made,) = await _invited(caller, team, email)
     assert (made["email"], made["role"], made["org_id"]) == (email, "editor", team.id)
     assert made["invited_by"] == caller.user.id
     assert await _listed(caller, team) == [made]
-    ((subject, text),) = await letters_to(front.parts, email)
+    ((subject, text),) = await list_mails(api_app.services, email)
     assert subject == "Invitation to the organization Orchard"
     assert f"{caller.user.email} invites you to the organization Orchard, as editor." in text
-    found = await _by_token(front, await _token(front, email))
+    found = await _by_token(api_app, await _token(api_app, email))
     assert (found is not None and found.id) == made["id"]
 
 
-async def test_the_token_is_in_the_mail_and_nowhere_else(front: Front, caller: Caller) -> None:
-    team, email = await caller.founds(), _somebody()
+async def test_the_token_is_in_the_mail_and_nowhere_else(api_app: ApiApp, caller: Caller) -> None:
+    team, email = await caller.create_organization(), _somebody()
     answer = await caller.client.post(_place(team), json=_asked(email))
-    token = await _token(front, email)
+    token = await _token(api_app, email)
     assert len(token) >= 43
-    row = await _row(front, answer.json()["invitations"][0])
-    async with front.parts.store.read() as rows:
-        (line,) = await rows.audit.page(AuditQuestion(org_id=team.id), 10, None)
-        waiting = [each for each in await rows.letters.due(clock.now(), 1_000_000) if each.recipient == email]
+    row = await _row(api_app, answer.json()["invitations"][0])
+    async with api_app.services.store.read() as rows:
+        (line,) = await rows.audit.page(AuditQuery(org_id=team.id), 10, None)
+        waiting = [
+            each for each in await rows.mail_messages.list_due(clock.now(), 1_000_000) if each.recipient == email
+        ]
     assert (line.action, line.details) == ("create_organization_invitations", {"invited": {email: "editor"}})
     for text in (answer.text, repr(row), repr(line), repr(waiting)):
         assert token not in text
 
 
 async def test_the_answer_is_the_same_whether_or_not_the_address_has_an_account(
-    front: Front, caller: Caller, stranger: Caller
+    api_app: ApiApp, caller: Caller, stranger: Caller
 ) -> None:
-    team, nobody = await caller.founds(), _somebody()
+    team, nobody = await caller.create_organization(), _somebody()
     answers = [await _invited(caller, team, email) for email in (stranger.user.email, nobody)]
     known, unknown = ({**each, "id": "", "email": "", "invited_at": ""} for (each,) in answers)
     assert known == unknown
-    letters = [(await letters_to(front.parts, email))[0] for email in (stranger.user.email, nobody)]
+    letters = [(await list_mails(api_app.services, email))[0] for email in (stranger.user.email, nobody)]
     known_text, unknown_text = (re.sub(r"token=\S+|until .* UTC", "", text) for _, text in letters)
     assert known_text == unknown_text
 
 
 async def test_addresses_are_one_in_any_case(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, f" {stranger.user.email.upper()} ")
     assert made["email"] == stranger.user.email
     assert (await stranger.client.post(_accepted(made))).status_code == 200
 
 
 async def test_inviting_again_takes_the_place_of_the_earlier(
-    front: Front, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    api_app: ApiApp, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    team, email = await caller.founds(), _somebody()
+    team, email = await caller.create_organization(), _somebody()
     (first,) = await _invited(caller, team, email)
-    old, expired = await _token(front, email), (await _row(front, first)).expires_at
+    old, expired = await _token(api_app, email), (await _row(api_app, first)).expires_at
     later = clock.now() + timedelta(hours=1)
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(clock, "now", lambda: later)
         (second,) = await _invited(caller, team, email, role="viewer")
-        new = await _token(front, email)
+        new = await _token(api_app, email)
     assert await _listed(caller, team) == [second]
     assert (second["role"], second["id"] != first["id"], new != old) == ("viewer", True, True)
-    assert await _by_token(front, old) is None
-    found = await _by_token(front, new)
+    assert await _by_token(api_app, old) is None
+    found = await _by_token(api_app, new)
     assert found is not None
-    assert found.expires_at == later + timedelta(days=front.settings.invitation_days) > expired
+    assert found.expires_at == later + timedelta(days=api_app.settings.invitation_days) > expired
 
 
-async def test_all_of_a_call_or_none(front: Front, caller: Caller, stranger: Caller) -> None:
-    team, others = await caller.founds(), [_somebody() for _ in range(99)]
-    await stranger.joins(team, VIEWER)
+async def test_all_of_a_call_or_none(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    team, others = await caller.create_organization(), [_somebody() for _ in range(99)]
+    await stranger.join_organization(team, VIEWER)
     answer = await caller.client.post(_place(team), json=_asked(*others, stranger.user.email))
     assert (answer.status_code, stranger.user.email in answer.json()["message"]) == (409, True)
     assert await _listed(caller, team) == []
-    assert await letters_to(front.parts, others[0]) == []
+    assert await list_mails(api_app.services, others[0]) == []
     made = await _invited(caller, team, *others, _somebody())
     assert [each["email"] for each in made[:99]] == others
     assert len(await _listed(caller, team)) == 100
@@ -166,7 +168,7 @@ async def test_all_of_a_call_or_none(front: Front, caller: Caller, stranger: Cal
     ],
 )
 async def test_addresses_that_will_not_do_are_refused(caller: Caller, emails: list[Any]) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     body = json.dumps(_asked(*emails))
     answer = await caller.client.post(_place(team), content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
@@ -177,7 +179,7 @@ async def test_addresses_that_will_not_do_are_refused(caller: Caller, emails: li
     "body", [None, {}, {"invitations": {}}, {"invitations": [{"email": "a@example.com"}]}, _asked("a@b.c", role="boss")]
 )
 async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     assert (await caller.client.post(_place(team), json=body)).status_code == 400
 
 
@@ -186,19 +188,19 @@ async def test_a_personal_organization_takes_no_members(caller: Caller) -> None:
     assert (answer.status_code, "Create an organization for a team" in answer.json()["message"]) == (422, True)
 
 
-async def test_a_name_cannot_write_headers_into_the_mail(front: Front, caller: Caller) -> None:
-    team, email = await caller.founds("Team\r\nBcc: all@example.com\u2028\x1b[1m"), _somebody()
+async def test_a_name_cannot_write_headers_into_the_mail(api_app: ApiApp, caller: Caller) -> None:
+    team, email = await caller.create_organization("Team\r\nBcc: all@example.com\u2028\x1b[1m"), _somebody()
     await _invited(caller, team, email)
-    ((subject, text),) = await letters_to(front.parts, email)
+    ((subject, text),) = await list_mails(api_app.services, email)
     assert subject == "Invitation to the organization Team Bcc: all@example.com [1m"
     assert "\nBcc" not in text
 
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_who_sees_them_and_who_makes_and_takes_back(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, _somebody())
-    await stranger.joins(team, role)
+    await stranger.join_organization(team, role)
     sees = 403 if role is MemberRole.COLLABORATOR else 200
     manages = 200 if role is MemberRole.ADMIN else 403
     assert (await stranger.client.get(_place(team))).status_code == sees
@@ -206,11 +208,11 @@ async def test_who_sees_them_and_who_makes_and_takes_back(caller: Caller, strang
     assert (await stranger.client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == manages
 
 
-async def test_keys_of_the_organization_see_them_and_make_none(front: Front, caller: Caller) -> None:
-    team = await caller.founds()
+async def test_keys_of_the_organization_see_them_and_make_none(api_app: ApiApp, caller: Caller) -> None:
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, caller.user.email.replace("@", "+2@"))
-    token = await add_key(front.parts, caller.account, KeyKind.ORGANIZATION, org_id=team.id)
-    async with front.client(token) as client:
+    token = await add_key(api_app.services, caller.account, KeyKind.ORGANIZATION, org_id=team.id)
+    async with api_app.client(token) as client:
         assert (await client.get(_place(team))).json()["invitations"] == [made]
         assert (await client.post(_place(team), json=_asked(_somebody()))).status_code == 403
         assert (await client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == 403
@@ -219,7 +221,7 @@ async def test_keys_of_the_organization_see_them_and_make_none(front: Front, cal
 
 
 async def test_strangers_are_told_the_same_as_of_nothing(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, _somebody())
     for method, path, body in (
         ("GET", "/organizations/{}/invitations", None),
@@ -235,11 +237,11 @@ async def test_strangers_are_told_the_same_as_of_nothing(caller: Caller, strange
     assert await _listed(caller, team) == [made]
 
 
-async def test_whoever_is_invited_sees_it_and_accepts_once(front: Front, caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds("Orchard")
+async def test_whoever_is_invited_sees_it_and_accepts_once(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    team = await caller.create_organization("Orchard")
     (made,) = await _invited(caller, team, stranger.user.email, role="viewer")
     (seen,) = (await stranger.client.get("/bough/invitations")).json()["invitations"]
-    expires = (await _row(front, made)).expires_at
+    expires = (await _row(api_app, made)).expires_at
     assert seen == {**made, "org_name": "Orchard", "expires_at": expires.isoformat().replace("+00:00", "Z")}
     assert (await caller.client.get("/bough/invitations")).json()["invitations"] == []
     member = (await stranger.client.post(_accepted(made))).json()
@@ -248,24 +250,24 @@ async def test_whoever_is_invited_sees_it_and_accepts_once(front: Front, caller:
     assert (await stranger.client.post(_accepted(made))).status_code == 404
     assert (await stranger.client.get("/bough/invitations")).json()["invitations"] == []
     assert await _listed(caller, team) == []
-    assert await _by_token(front, await _token(front, stranger.user.email)) is None
-    async with front.parts.store.read() as rows:
-        line, _ = await rows.audit.page(AuditQuestion(org_id=team.id), 10, None)
+    assert await _by_token(api_app, await _token(api_app, stranger.user.email)) is None
+    async with api_app.services.store.read() as rows:
+        line, _ = await rows.audit.page(AuditQuery(org_id=team.id), 10, None)
     assert (line.action, line.user_id) == ("accept_invitation", stranger.user.id)
     assert (line.thing, line.details) == (stranger.user.email, {"role": "viewer"})
 
 
-async def test_of_two_who_accept_at_once_one_gets_in(front: Front, caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+async def test_of_two_who_accept_at_once_one_gets_in(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email)
-    async with front.client(await stranger.gets_key()) as again:
+    async with api_app.client(await stranger.create_key()) as again:
         answers = await asyncio.gather(stranger.client.post(_accepted(made)), again.post(_accepted(made)))
     assert sorted(answer.status_code for answer in answers) == [200, 404]
     assert len((await caller.client.get(f"/organizations/{team.id}/members")).json()["members"]) == 2
 
 
 async def test_of_accepting_and_taking_back_at_once_one_counts(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email)
     accepted, revoked = await asyncio.gather(
         stranger.client.post(_accepted(made)), caller.client.delete(f"/bough{_place(team)}/{made['id']}")
@@ -276,9 +278,9 @@ async def test_of_accepting_and_taking_back_at_once_one_counts(caller: Caller, s
 
 
 async def test_who_is_a_member_already_uses_it_up(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email, role="admin")
-    await stranger.joins(team, VIEWER)
+    await stranger.join_organization(team, VIEWER)
     answer = await stranger.client.post(_accepted(made))
     assert (answer.status_code, "member of this organization already" in answer.json()["message"]) == (409, True)
     assert (await stranger.client.post(_accepted(made))).status_code == 404
@@ -289,32 +291,32 @@ async def test_who_is_a_member_already_uses_it_up(caller: Caller, stranger: Call
 
 
 async def test_an_expired_one_is_gone_for_everybody(
-    front: Front, caller: Caller, stranger: Caller, monkeypatch: pytest.MonkeyPatch
+    api_app: ApiApp, caller: Caller, stranger: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email)
-    token, expires = await _token(front, stranger.user.email), (await _row(front, made)).expires_at
-    assert expires == (await _row(front, made)).invited_at + timedelta(days=front.settings.invitation_days)
+    token, expires = await _token(api_app, stranger.user.email), (await _row(api_app, made)).expires_at
+    assert expires == (await _row(api_app, made)).invited_at + timedelta(days=api_app.settings.invitation_days)
     for moment, there in ((expires - timedelta(microseconds=1), True), (expires, False)):
         with monkeypatch.context() as then:
             then.setattr(clock, "now", lambda moment=moment: moment)
             assert bool(await _listed(caller, team)) is there
             assert bool((await stranger.client.get("/bough/invitations")).json()["invitations"]) is there
-            assert (await _by_token(front, token) is not None) is there
+            assert (await _by_token(api_app, token) is not None) is there
             if not there:
                 assert (await stranger.client.post(_accepted(made))).status_code == 404
                 assert (await caller.client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == 404
 
 
-async def test_one_that_was_taken_back_opens_nothing(front: Front, caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+async def test_one_that_was_taken_back_opens_nothing(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email)
-    other = await caller.founds("other")
+    other = await caller.create_organization("other")
     assert (await caller.client.delete(f"/bough{_place(other)}/{made['id']}")).status_code == 404
     assert (await caller.client.delete(f"/bough{_place(team)}/{made['id']}")).json() == made
     assert (await caller.client.delete(f"/bough{_place(team)}/{made['id']}")).status_code == 404
     assert (await stranger.client.post(_accepted(made))).status_code == 404
-    assert await _by_token(front, await _token(front, stranger.user.email)) is None
+    assert await _by_token(api_app, await _token(api_app, stranger.user.email)) is None
 
 
 @pytest.mark.parametrize("invitation_id", ["7", "x" * 36])
@@ -325,18 +327,18 @@ async def test_an_id_that_is_none(caller: Caller, invitation_id: str) -> None:
 
 
 async def test_whoever_made_it_need_not_be_there_any_more(caller: Caller, stranger: Caller) -> None:
-    team, email = await caller.founds(), _somebody()
-    member = await stranger.joins(team, MemberRole.ADMIN)
+    team, email = await caller.create_organization(), _somebody()
+    member = await stranger.join_organization(team, MemberRole.ADMIN)
     await _invited(stranger, team, email)
     assert (await stranger.client.delete(f"/organizations/{team.id}/members/{member.id}")).status_code == 200
     assert [each["email"] for each in await _listed(caller, team)] == [email]
 
 
 async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, _somebody())
-    member = await stranger.joins(team, MemberRole.ADMIN)
-    desk = await stale_desk(stranger)
+    member = await stranger.join_organization(team, MemberRole.ADMIN)
+    desk = await make_stale_context(stranger)
     await caller.client.patch(f"/organizations/{team.id}/members/{member.id}", json={"role": "viewer"})
     with pytest.raises(Denied):
         await Invitations(desk).create(team, [Invitee(_somebody(), VIEWER)])
@@ -345,14 +347,14 @@ async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Calle
     assert await _listed(caller, team) == [made]
 
 
-async def test_an_account_that_is_made_from_one_joins_once(front: Front, caller: Caller, stranger: Caller) -> None:
+async def test_an_account_that_is_made_from_one_joins_once(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
     """As the pages do it, inside a transaction of their own."""
-    team = await caller.founds()
+    team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email)
-    row = await _row(front, made)
-    async with front.parts.store.transaction() as rows:
+    row = await _row(api_app, made)
+    async with api_app.services.store.transaction() as rows:
         member = await join(rows, row, stranger.user.id, clock.now())
     assert (member.role, await _listed(caller, team)) == (MemberRole.EDITOR, [])
     with pytest.raises(NotFound):
-        async with front.parts.store.transaction() as rows:
+        async with api_app.services.store.transaction() as rows:
             await join(rows, row, caller.user.id, clock.now())

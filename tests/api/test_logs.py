@@ -6,64 +6,64 @@ from typing import Any
 
 import pytest
 
-from api import front as fronts
-from api.callers import Caller, open_account
-from api.front import Front
+from support import api_app as fronts
+from support.api_app import ApiApp
+from support.api_client import Caller, create_caller
 
 
 def _lines(logbook: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in logbook.getvalue().splitlines()]
 
 
-async def test_a_request_is_one_line_with_its_id(caller: Caller, logbook: io.StringIO) -> None:
+async def test_a_request_is_one_line_with_its_id(caller: Caller, log_output: io.StringIO) -> None:
     await caller.client.get("/projects?search=private-words", headers={"X-Request-ID": "my-own-id"})
-    (line,) = _lines(logbook)
+    (line,) = _lines(log_output)
     assert (line["event"], line["request_id"]) == ("request", "my-own-id")
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v2/projects", 200)
     assert line["ms"] >= 0
     assert {"timestamp", "level", "room"} <= line.keys()
-    assert "private-words" not in logbook.getvalue()
+    assert "private-words" not in log_output.getvalue()
 
 
-async def test_a_refusal_is_a_line_too(front: Front, logbook: io.StringIO) -> None:
-    async with front.client("bough_key_" + "s3cret" * 9) as client:
+async def test_a_refusal_is_a_line_too(api_app: ApiApp, log_output: io.StringIO) -> None:
+    async with api_app.client("bough_key_" + "s3cret" * 9) as client:
         answer = await client.get("/projects")
-    (line,) = _lines(logbook)
+    (line,) = _lines(log_output)
     assert (line["status"], line["request_id"]) == (401, answer.headers["x-request-id"])
-    assert "s3cret" not in logbook.getvalue()
+    assert "s3cret" not in log_output.getvalue()
 
 
 async def test_a_crash_is_told_in_full_under_the_requests_id(
-    front: Front, caller: Caller, logbook: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    api_app: ApiApp, caller: Caller, log_output: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError(f"a cause with {caller.token}")
 
-    monkeypatch.setattr(front.parts.limiter, "take", fail)
-    answer = await caller.at(front, crashes=True).get("/auth")
-    crash, request = _lines(logbook)
+    monkeypatch.setattr(api_app.services.rate_limiter, "take", fail)
+    answer = await caller.client_for(api_app, crashes=True).get("/auth")
+    crash, request = _lines(log_output)
     assert (crash["event"], crash["level"]) == ("request_crashed", "error")
     assert "ZeroDivisionError" in crash["exception"]
     assert crash["request_id"] == request["request_id"] == answer.json()["request_id"]
-    assert caller.token not in logbook.getvalue()
+    assert caller.token not in log_output.getvalue()
 
 
-async def test_a_projects_whole_life_leaves_no_secret_in_the_log(logbook: io.StringIO) -> None:
-    async with fronts.front() as front:
-        caller = await open_account(front)
-        made = await caller.creates(name="watched")
+async def test_a_projects_whole_life_leaves_no_secret_in_the_log(log_output: io.StringIO) -> None:
+    async with fronts.open_api_app() as front:
+        caller = await create_caller(front)
+        made = await caller.create_project(name="watched")
         project_id, password = made["project"]["id"], made["roles"][0]["password"]
         key = (await caller.client.post("/api_keys", json={"key_name": "k"})).json()["key"]
-        await front.platform.settle()
+        await front.platform.run_operations()
         query = {"role_name": "neondb_owner", "database_name": "neondb"}
         assert password in (await caller.client.get(f"/projects/{project_id}/connection_uri", params=query)).text
         await caller.client.delete(f"/projects/{project_id}")
-        await front.platform.settle()
-    written = logbook.getvalue()
+        await front.platform.run_operations()
+    written = log_output.getvalue()
     for secret in (password, key, key[22:], caller.token, caller.token[22:], front.platform.key, "SCRAM-SHA-256$4096"):
         assert secret not in written
-    ended = [line for line in _lines(logbook) if line["event"] == "operation_ended"]
+    ended = [line for line in _lines(log_output) if line["event"] == "operation_ended"]
     assert [line["action"] for line in ended] == ["create_timeline", "start_compute", "suspend_compute"]
-    requests = {line["request_id"] for line in _lines(logbook) if line["event"] == "request"}
+    requests = {line["request_id"] for line in _lines(log_output) if line["event"] == "request"}
     assert {line["request_id"] for line in ended} <= requests
     assert all(line["operation_id"] and line["project_id"] == project_id for line in ended)

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from api.accounts import add_account, add_key, add_member
-from api.callers import Caller, Json, open_account, stale_desk
-from api.front import Front
-from bough.control.members import Members
+from bough.control.people.members import Members
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.rights import ProjectRole
 from bough.errors import Denied, NotFound
 from bough.ids import MemberId, ProjectId
-from bough.store.audit import AuditQuestion
-from bough.store.grants import NOTHING, Granted
+from bough.store.audit import AuditQuery
+from bough.store.grants import NO_GRANT, ProjectGrant
+from support.accounts import add_account, add_key, add_member
+from support.api_app import ApiApp
+from support.api_client import Caller, Json, create_caller, make_stale_context
 
 ORDERS = list(product(("email", "role", "joined_at"), ("asc", "desc")))
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -36,20 +36,20 @@ def _one(member: Member) -> str:
 
 
 async def _own(caller: Caller, organization: Organization) -> Member:
-    async with caller.front.parts.store.read() as rows:
-        seen = await rows.members.of_user(organization.id, caller.user.id)
+    async with caller.api_app.services.store.read() as rows:
+        seen = await rows.members.get_by_user(organization.id, caller.user.id)
     assert seen is not None
     return seen.member
 
 
 async def _admins(caller: Caller, organization: Organization) -> int:
-    async with caller.front.parts.store.read() as rows:
+    async with caller.api_app.services.store.read() as rows:
         return await rows.members.count_admins(organization.id)
 
 
 async def _crowd(caller: Caller, size: int) -> Organization:
     """A team of that many besides its admin; in pairs with one role, some of whom joined at the same moment."""
-    team, parts = await caller.founds(), caller.front.parts
+    team, parts = await caller.create_organization(), caller.api_app.services
     began = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(size):
         account = await add_account(parts)
@@ -84,8 +84,8 @@ def _cursor(*parts: Any) -> str:
 
 
 async def test_they_are_listed_with_their_addresses_the_newest_first(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
-    member = await stranger.joins(team, MemberRole.VIEWER)
+    team = await caller.create_organization()
+    member = await stranger.join_organization(team, MemberRole.VIEWER)
     answer = (await caller.client.get(_members(team))).json()
     assert answer["pagination"] == {"sort_by": "joined_at", "sort_order": "desc"}
     newest, first = answer["members"]
@@ -118,7 +118,7 @@ async def test_who_comes_and_goes_between_pages_hides_nobody_and_shows_nobody_tw
     everybody = [row["member"]["id"] for row in (await caller.client.get(_members(team))).json()["members"]]
     pages = _pages(caller, team, limit=3)
     first = [row["member"]["id"] for row in await anext(pages)]
-    await stranger.joins(team)  # the newest, so before the place where the page ended
+    await stranger.join_organization(team)  # the newest, so before the place where the page ended
     assert (await caller.client.delete(f"{_members(team)}/{first[2]}")).status_code == 200
     rest = [row["member"]["id"] async for page in pages for row in page]
     assert first + rest == everybody
@@ -164,8 +164,8 @@ async def test_a_question_out_of_bounds_is_refused(caller: Caller, query: Json) 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_who_sees_whom(caller: Caller, stranger: Caller, role: MemberRole) -> None:
     """Those who were only given single projects see nobody but themselves."""
-    team = await caller.founds()
-    other, own = await _own(caller, team), await stranger.joins(team, role)
+    team = await caller.create_organization()
+    other, own = await _own(caller, team), await stranger.join_organization(team, role)
     inside = role is not MemberRole.COLLABORATOR
     assert (await stranger.client.get(_members(team))).status_code == (200 if inside else 403)
     assert (await stranger.client.get(_one(other))).status_code == (200 if inside else 403)
@@ -173,13 +173,16 @@ async def test_who_sees_whom(caller: Caller, stranger: Caller, role: MemberRole)
     assert (await stranger.client.get(_one(own))).json()["role"] == role
 
 
-async def test_keys_of_the_organization_see_its_members_and_change_none(front: Front, caller: Caller) -> None:
-    team = await caller.founds()
-    project_id = await caller.has(org_id=team.id)
-    own, other = await _own(caller, team), await add_member(front.parts, team, await add_account(front.parts), VIEWER)
+async def test_keys_of_the_organization_see_its_members_and_change_none(api_app: ApiApp, caller: Caller) -> None:
+    team = await caller.create_organization()
+    project_id = await caller.create_ready_project(org_id=team.id)
+    own, other = (
+        await _own(caller, team),
+        await add_member(api_app.services, team, await add_account(api_app.services), VIEWER),
+    )
     for kind, only, sees in ((KeyKind.ORGANIZATION, None, 200), (KeyKind.PROJECT, project_id, 403)):
-        token = await add_key(front.parts, caller.account, kind, org_id=team.id, project_id=only)
-        async with front.client(token) as client:
+        token = await add_key(api_app.services, caller.account, kind, org_id=team.id, project_id=only)
+        async with api_app.client(token) as client:
             assert (await client.get(_members(team))).status_code == sees
             for member in (own, other):  # not even whoever made the key is "oneself" to it
                 assert (await client.get(_one(member))).status_code == sees
@@ -188,9 +191,9 @@ async def test_keys_of_the_organization_see_its_members_and_change_none(front: F
 
 
 async def test_strangers_are_told_the_same_as_of_nothing(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     own = await _own(caller, team)
-    await stranger.founds()
+    await stranger.create_organization()
     for method, body in (("GET", None), ("PATCH", {"role": "viewer"}), ("DELETE", None)):
         answers = [
             await stranger.client.request(method, path, json=body)
@@ -201,7 +204,7 @@ async def test_strangers_are_told_the_same_as_of_nothing(caller: Caller, strange
 
 @pytest.mark.parametrize(("method", "body"), [("GET", None), ("PATCH", {"role": "viewer"}), ("DELETE", None)])
 async def test_a_member_that_is_not_there(caller: Caller, stranger: Caller, method: str, body: Any) -> None:
-    team, elsewhere = await caller.founds(), await _own(stranger, stranger.organization)
+    team, elsewhere = await caller.create_organization(), await _own(stranger, stranger.organization)
     for member_id in (NOBODY, elsewhere.id):
         answer = await caller.client.request(method, f"{_members(team)}/{member_id}", json=body)
         assert (answer.status_code, "requested member" in answer.json()["message"]) == (404, True)
@@ -212,9 +215,9 @@ async def test_a_member_that_is_not_there(caller: Caller, stranger: Caller, meth
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_admins_change_roles(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    team = await caller.founds()
-    member = await stranger.joins(team, role)
-    other = await add_member(caller.front.parts, team, await add_account(caller.front.parts), VIEWER)
+    team = await caller.create_organization()
+    member = await stranger.join_organization(team, role)
+    other = await add_member(caller.api_app.services, team, await add_account(caller.api_app.services), VIEWER)
     answer = await stranger.client.patch(_one(other), json={"role": "editor"})
     may = role is MemberRole.ADMIN
     assert answer.status_code == (200 if may else 403)
@@ -225,8 +228,8 @@ async def test_admins_change_roles(caller: Caller, stranger: Caller, role: Membe
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_every_role_can_be_given_and_counts_at_once(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    team = await caller.founds()
-    member = await stranger.joins(team, VIEWER)
+    team = await caller.create_organization()
+    member = await stranger.join_organization(team, VIEWER)
     changed = (await caller.client.patch(_one(member), json={"role": role})).json()
     assert (changed["id"], changed["role"]) == (member.id, role)
     assert (await caller.client.get(_one(member))).json() == changed
@@ -242,8 +245,8 @@ async def test_a_role_that_is_none_is_refused(caller: Caller, body: Any) -> None
 
 
 async def test_the_last_admin_stays_one(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
-    own, other = await _own(caller, team), await stranger.joins(team)
+    team = await caller.create_organization()
+    own, other = await _own(caller, team), await stranger.join_organization(team)
     assert (await caller.client.patch(_one(own), json={"role": "admin"})).status_code == 200
     for answer in (
         await caller.client.patch(_one(own), json={"role": "member"}),
@@ -260,8 +263,8 @@ async def test_the_last_admin_stays_one(caller: Caller, stranger: Caller) -> Non
 async def test_of_two_admins_who_step_down_at_once_one_remains(
     caller: Caller, stranger: Caller, method: str, body: Any
 ) -> None:
-    team = await caller.founds()
-    own, other = await _own(caller, team), await stranger.joins(team, MemberRole.ADMIN)
+    team = await caller.create_organization()
+    own, other = await _own(caller, team), await stranger.join_organization(team, MemberRole.ADMIN)
     answers = await asyncio.gather(
         caller.client.request(method, _one(own), json=body), stranger.client.request(method, _one(other), json=body)
     )
@@ -273,8 +276,8 @@ async def test_of_two_admins_who_step_down_at_once_one_remains(
 async def test_of_two_admins_who_turn_on_one_another_at_once_one_remains(
     caller: Caller, stranger: Caller, method: str, body: Any
 ) -> None:
-    team = await caller.founds()
-    own, other = await _own(caller, team), await stranger.joins(team, MemberRole.ADMIN)
+    team = await caller.create_organization()
+    own, other = await _own(caller, team), await stranger.join_organization(team, MemberRole.ADMIN)
     answers = await asyncio.gather(
         caller.client.request(method, _one(other), json=body), stranger.client.request(method, _one(own), json=body)
     )
@@ -284,9 +287,9 @@ async def test_of_two_admins_who_turn_on_one_another_at_once_one_remains(
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_admins_remove_others_and_everybody_leaves(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    team = await caller.founds()
-    member = await stranger.joins(team, role)
-    other = await add_member(caller.front.parts, team, await add_account(caller.front.parts), VIEWER)
+    team = await caller.create_organization()
+    member = await stranger.join_organization(team, role)
+    other = await add_member(caller.api_app.services, team, await add_account(caller.api_app.services), VIEWER)
     answer = await stranger.client.delete(_one(other))
     assert answer.status_code == (200 if role is MemberRole.ADMIN else 403)
     assert (await stranger.client.delete(_one(member))).json() == {}
@@ -295,22 +298,22 @@ async def test_admins_remove_others_and_everybody_leaves(caller: Caller, strange
 
 
 async def test_whoever_is_removed_reaches_nothing_of_it_any_more(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
-    project_id, kept = await caller.has(org_id=team.id), await stranger.has()
-    member = await stranger.joins(team, MemberRole.COLLABORATOR)
-    async with caller.front.parts.store.transaction() as rows:
+    team = await caller.create_organization()
+    project_id, kept = await caller.create_ready_project(org_id=team.id), await stranger.create_ready_project()
+    member = await stranger.join_organization(team, MemberRole.COLLABORATOR)
+    async with caller.api_app.services.store.transaction() as rows:
         for each in (project_id, kept):
             await rows.grants.set_role(ProjectId(each), stranger.user.id, ProjectRole.EDITOR)
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
     assert (await caller.client.delete(_one(member))).status_code == 200
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
-    await stranger.joins(team, MemberRole.COLLABORATOR)  # who comes back begins without
+    await stranger.join_organization(team, MemberRole.COLLABORATOR)  # who comes back begins without
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
-    async with caller.front.parts.store.read() as rows:
+    async with caller.api_app.services.store.read() as rows:
         granted = [
-            await rows.grants.of(stranger.user.id, stranger.user.email, ProjectId(each)) for each in (project_id, kept)
+            await rows.grants.get(stranger.user.id, stranger.user.email, ProjectId(each)) for each in (project_id, kept)
         ]
-    assert granted == [NOTHING, Granted(ProjectRole.EDITOR)]
+    assert granted == [NO_GRANT, ProjectGrant(ProjectRole.EDITOR)]
 
 
 async def test_nobody_leaves_their_personal_organization(caller: Caller) -> None:
@@ -322,9 +325,9 @@ async def test_nobody_leaves_their_personal_organization(caller: Caller) -> None
 
 
 async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
-    own, member = await _own(caller, team), await stranger.joins(team, MemberRole.ADMIN)
-    desk = await stale_desk(stranger)
+    team = await caller.create_organization()
+    own, member = await _own(caller, team), await stranger.join_organization(team, MemberRole.ADMIN)
+    desk = await make_stale_context(stranger)
     await caller.client.patch(_one(member), json={"role": "viewer"})
     for change in (Members(desk).set_role(team, own.id, VIEWER), Members(desk).remove(team, own.id)):
         with pytest.raises(Denied):
@@ -336,15 +339,15 @@ async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Calle
     assert await _admins(caller, team) == 1
 
 
-async def test_the_audit_says_who_did_what_to_whom(front: Front, caller: Caller) -> None:
-    team = await caller.founds()
-    guest = await open_account(front)
-    member = await guest.joins(team, VIEWER)
+async def test_the_audit_says_who_did_what_to_whom(api_app: ApiApp, caller: Caller) -> None:
+    team = await caller.create_organization()
+    guest = await create_caller(api_app)
+    member = await guest.join_organization(team, VIEWER)
     await caller.client.patch(_one(member), json={"role": "editor"})
     await guest.client.delete(_one(member))
     await guest.client.aclose()
-    async with front.parts.store.read() as rows:
-        left, changed = await rows.audit.page(AuditQuestion(org_id=team.id), 10, None)
+    async with api_app.services.store.read() as rows:
+        left, changed = await rows.audit.page(AuditQuery(org_id=team.id), 10, None)
     assert (changed.action, changed.user_id) == ("update_organization_member", caller.user.id)
     assert (changed.thing, changed.details) == (guest.user.email, {"role": "editor", "former_role": "viewer"})
     assert (left.action, left.user_id) == ("remove_organization_member", guest.user.id)

@@ -8,31 +8,31 @@ from pathlib import Path
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
-import storages
-import world
-from api import front as fronts
-from api.callers import open_account
-from api.front import Front
 from bough import clock
-from bough.access.metrics_token import metrics_token
-from bough.control.activity import Told
-from bough.control.history_figures import HistoryFigure
+from bough.access.metrics_token import load_metrics_token
+from bough.control.gateway.activity import EndpointReport
+from bough.control.platform.history_measurements import HistoryMeasurement
 from bough.domain.endpoint import EndpointState
-from bough.domain.pooler import PoolNow
-from bough.domain.usage import Moved
+from bough.domain.pooler import PoolStats
+from bough.domain.usage import EndpointTraffic
 from bough.engine.local.images.image import Image
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
-from bough.tasks.keep_computes import KeepComputes
 from bough.tasks.measure_branches import MeasureBranches
+from bough.tasks.reconcile_computes import ReconcileComputes
+from support import api_app as fronts
+from support import storage
+from support.api_app import ApiApp
+from support.api_client import create_caller
+from support.platform import Platform, open_platform_in
 
 MB = 1024**2
 
 Figures = dict[str, dict[tuple[str, ...], float]]
 
 
-async def figures(front: Front) -> Figures:
+async def figures(front: ApiApp) -> Figures:
     """Name → values of its labels, in the order of their names → figure."""
-    async with front.client(metrics_token(front.settings)) as client:
+    async with front.client(load_metrics_token(front.settings)) as client:
         answer = await client.get("http://bough/metrics")
     found: Figures = {}
     for family in text_string_to_metric_families(answer.text):
@@ -42,32 +42,36 @@ async def figures(front: Front) -> Figures:
     return found
 
 
-async def measure(front: Front) -> None:
+async def measure(front: ApiApp) -> None:
     platform = front.platform
-    await MeasureBranches(platform.store, platform.engine, front.parts.figures, platform.parts.activity).run()
+    await MeasureBranches(
+        platform.store, platform.engine, front.services.compute_measurements, platform.services.activity
+    ).run()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
-async def busy() -> AsyncIterator[Front]:
+async def running_api_app() -> AsyncIterator[ApiApp]:
     """A platform of its own, for its work is done here and its computes run."""
-    async with fronts.front() as made:
+    async with fronts.open_api_app() as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def endpoint(busy: Front) -> EndpointId:
+async def endpoint(running_api_app: ApiApp) -> EndpointId:
     """One that runs and was measured."""
-    made = await (await open_account(busy)).creates()
-    await busy.platform.settle()
-    await measure(busy)
+    made = await (await create_caller(running_api_app)).create_project()
+    await running_api_app.platform.run_operations()
+    await measure(running_api_app)
     return EndpointId(made["endpoints"][0]["id"])
 
 
-async def test_a_running_compute_has_its_state_memory_time_and_start(busy: Front, endpoint: EndpointId) -> None:
-    async with busy.platform.connect(endpoint, "neondb_owner", "neondb") as client:
+async def test_a_running_compute_has_its_state_memory_time_and_start(
+    running_api_app: ApiApp, endpoint: EndpointId
+) -> None:
+    async with running_api_app.platform.connect(endpoint, "neondb_owner", "neondb") as client:
         await client.fetchval("select count(*) from generate_series(1, 3000000)")  # else it may have taken no time
-    await measure(busy)
-    seen = await figures(busy)
+    await measure(running_api_app)
+    seen = await figures(running_api_app)
     assert seen["bough_compute_state"][endpoint, "active"] == 1
     assert 5 * MB < seen["bough_compute_memory_bytes"][endpoint,] < 500 * MB
     assert seen["bough_compute_cpu_seconds_total"][endpoint,] > 0
@@ -77,27 +81,27 @@ async def test_a_running_compute_has_its_state_memory_time_and_start(busy: Front
     assert seen["bough_computes"]["active",] >= 1
 
 
-async def test_one_that_stops_takes_its_figures_with_it(busy: Front, endpoint: EndpointId) -> None:
-    await busy.platform.engine.ensure_suspended(endpoint)
-    seen = await figures(busy)
+async def test_one_that_stops_takes_its_figures_with_it(running_api_app: ApiApp, endpoint: EndpointId) -> None:
+    await running_api_app.platform.engine.ensure_suspended(endpoint)
+    seen = await figures(running_api_app)
     assert (endpoint,) not in seen.get("bough_compute_memory_bytes", {})
     assert (endpoint,) not in seen.get("bough_compute_cpu_seconds_total", {})
     assert (endpoint,) not in seen.get("bough_compute_size_cu", {})
     assert (endpoint,) not in seen.get("bough_compute_started_timestamp_seconds", {})
     assert seen["bough_compute_state"][endpoint, "gone"] == 1
-    await measure(busy)
-    assert busy.parts.figures.of(endpoint) is None
+    await measure(running_api_app)
+    assert running_api_app.services.compute_measurements.get(endpoint) is None
 
 
-async def test_one_that_changes_says_what_it_becomes(busy: Front) -> None:
-    made = await (await open_account(busy)).creates()
+async def test_one_that_changes_says_what_it_becomes(running_api_app: ApiApp) -> None:
+    made = await (await create_caller(running_api_app)).create_project()
     waiting = made["endpoints"][0]["id"]
-    assert (await figures(busy))["bough_compute_state"][waiting, "starting"] == 1
-    await busy.platform.settle()
+    assert (await figures(running_api_app))["bough_compute_state"][waiting, "starting"] == 1
+    await running_api_app.platform.run_operations()
 
 
-async def test_one_whose_start_failed_says_so_until_it_starts(busy: Front, endpoint: EndpointId) -> None:
-    platform = busy.platform
+async def test_one_whose_start_failed_says_so_until_it_starts(running_api_app: ApiApp, endpoint: EndpointId) -> None:
+    platform = running_api_app.platform
     await platform.engine.ensure_suspended(endpoint)
     async with platform.store.read() as rows:
         row = await rows.endpoints.get(endpoint)
@@ -108,34 +112,36 @@ async def test_one_whose_start_failed_says_so_until_it_starts(busy: Front, endpo
     whole = control_file.read_bytes()
     control_file.write_bytes(b"")
 
-    await KeepComputes(platform.store, platform.engine, platform.parts.queue, platform.parts.activity).run()
-    await platform.settle()
+    await ReconcileComputes(platform.store, platform.engine, platform.services.queue, platform.services.activity).run()
+    await platform.run_operations()
     control_file.write_bytes(whole)
-    seen = await figures(busy)
+    seen = await figures(running_api_app)
     assert {state for name, state in seen["bough_compute_state"] if name == endpoint} == {"failed"}
     assert seen["bough_computes"]["idle",] >= 1
 
 
-async def test_sleeping_endpoints_have_no_figures_of_their_own(busy: Front, endpoint: EndpointId) -> None:
-    platform = busy.platform
+async def test_sleeping_endpoints_have_no_figures_of_their_own(running_api_app: ApiApp, endpoint: EndpointId) -> None:
+    platform = running_api_app.platform
     async with platform.store.transaction() as rows:
         row = await rows.endpoints.get(endpoint)
         assert row is not None
         await rows.endpoints.save(replace(row, state=EndpointState.IDLE))
     await platform.engine.ensure_suspended(endpoint)
-    seen = await figures(busy)
+    seen = await figures(running_api_app)
     assert endpoint not in {name for name, _state in seen["bough_compute_state"]}
 
 
-async def test_what_gateways_report_and_wakes_are_told(busy: Front, endpoint: EndpointId) -> None:
-    before = await figures(busy)
-    moved = Moved(endpoint_id=endpoint, bytes_in=5, bytes_out=7, opened=2)
+async def test_what_gateways_report_and_wakes_are_told(running_api_app: ApiApp, endpoint: EndpointId) -> None:
+    before = await figures(running_api_app)
+    moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=5, bytes_out=7, connections_opened=2)
     for _ in range(2):  # the second is the first again
-        await busy.parts.activity.report("metrics", 1, [Told(moved=moved, connections=3, is_active=True)])
-    async with busy.platform.working():
-        await busy.platform.engine.ensure_suspended(endpoint)
-        await busy.platform.inner.plane.wakes.wake(endpoint)
-    after = await figures(busy)
+        await running_api_app.services.activity.report(
+            "metrics", 1, [EndpointReport(traffic=moved, connections=3, is_active=True)]
+        )
+    async with running_api_app.platform.background_runner():
+        await running_api_app.platform.engine.ensure_suspended(endpoint)
+        await running_api_app.platform.inner.gateway_api.wakes.wake(endpoint)
+    after = await figures(running_api_app)
     assert after["bough_gateway_connections"][endpoint,] == 3
 
     def grew(name: str, *labels: str) -> float:
@@ -146,14 +152,14 @@ async def test_what_gateways_report_and_wakes_are_told(busy: Front, endpoint: En
     assert grew("bough_wakes_total", "woke") == grew("bough_wake_seconds_count") == 1
 
 
-async def test_pools_are_told_by_endpoint_and_state(busy: Front) -> None:
+async def test_pools_are_told_by_endpoint_and_state(running_api_app: ApiApp) -> None:
     endpoint = EndpointId.new()  # what was waited at one that is gone meanwhile was waited
-    moved = Moved(endpoint_id=endpoint, bytes_in=0, bytes_out=0, opened=0)
-    now = PoolNow(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
-    told = Told(moved=moved, connections=6, is_active=True, pool=now, waits=7, waited_seconds=0.5)
+    moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=0, bytes_out=0, connections_opened=0)
+    now = PoolStats(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
+    told = EndpointReport(traffic=moved, connections=6, is_active=True, pool=now, pool_waits=7, pool_wait_seconds=0.5)
     for _ in range(2):  # the second is the first again
-        await busy.parts.activity.report("pools", 1, [told])
-    seen = await figures(busy)
+        await running_api_app.services.activity.report("pools", 1, [told])
+    seen = await figures(running_api_app)
 
     def by_state(name: str) -> dict[str, float]:
         return {state: figure for (where, state), figure in seen.get(name, {}).items() if where == endpoint}
@@ -162,24 +168,26 @@ async def test_pools_are_told_by_endpoint_and_state(busy: Front) -> None:
     assert by_state("bough_pool_servers") == {"active": 4, "idle": 5}
     assert (seen["bough_pool_waits_total"][endpoint,], seen["bough_pool_wait_seconds_total"][endpoint,]) == (7, 0.5)
 
-    await busy.parts.activity.report("pools", 2, [Told(moved=moved, connections=0, is_active=False)])
-    seen = await figures(busy)
+    await running_api_app.services.activity.report(
+        "pools", 2, [EndpointReport(traffic=moved, connections=0, is_active=False)]
+    )
+    seen = await figures(running_api_app)
     assert by_state("bough_pool_clients") == by_state("bough_pool_servers") == {}
     assert seen["bough_pool_waits_total"][endpoint,] == 7
 
 
-async def test_the_storage_tells_its_room(busy: Front) -> None:
-    seen = await figures(busy)
+async def test_the_storage_tells_its_room(running_api_app: ApiApp) -> None:
+    seen = await figures(running_api_app)
     free, total = seen["bough_storage_free_bytes"][()], seen["bough_storage_total_bytes"][()]
     assert 0 < free <= total
     assert seen["bough_storage_refuses_new"][()] == 0
 
 
 async def test_without_its_storage_the_rest_is_told_all_the_same() -> None:
-    with storages.bare_home() as home:
-        storages.with_image(home)
-        async with world.platform_in(home.parent, **fronts.NO_LIMITS) as platform:
-            front = Front(platform)
+    with storage.create_empty_home() as home:
+        storage.create_home_image(home)
+        async with open_platform_in(home.parent, **fronts.NO_LIMITS) as platform:
+            front = ApiApp(platform)
             _unmount(home / "storage")
             seen = await figures(front)
             assert seen["bough_storage_refuses_new"][()] == 1
@@ -196,24 +204,24 @@ def _unmount(place: Path) -> None:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def _mount_again(platform: world.Platform) -> None:
+def _mount_again(platform: Platform) -> None:
     """What runs at the end looks for computes there."""
-    image = Image.of(platform.settings.home)
+    image = Image.load(platform.settings.home)
     assert image is not None
     image.ensure_mounted()
 
 
-async def test_histories_have_figures_and_those_in_trouble_have_their_own(busy: Front) -> None:
-    seen = await figures(busy)
+async def test_histories_have_figures_and_those_in_trouble_have_their_own(running_api_app: ApiApp) -> None:
+    seen = await figures(running_api_app)
     assert seen["bough_history_troubles"][()] == 0
     assert "bough_history_behind_bytes" not in seen
-    noted = busy.parts.history_figures
-    figure = HistoryFigure(
+    noted = running_api_app.services.history_measurements
+    figure = HistoryMeasurement(
         project_id=ProjectId("cool-sea-1"), branch_id=BranchId("br-a"), history_bytes=7, waiting_bytes=5
     )
-    noted.note(VolumeId("vol-a"), figure)
-    noted.note(VolumeId("vol-b"), replace(figure, trouble="The archive command fails."))
-    seen = await figures(busy)
+    noted.record(VolumeId("vol-a"), figure)
+    noted.record(VolumeId("vol-b"), replace(figure, problem="The archive command fails."))
+    seen = await figures(running_api_app)
     assert seen["bough_history_bytes"][()] == 14
     assert seen["bough_history_waiting_bytes"][()] == 10
     assert seen["bough_history_troubles"][()] == 1

@@ -9,18 +9,18 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from api.callers import Caller
-from api.front import Front
 from bough import clock
 from bough.domain.api_key import KeyKind
-from bough.domain.link import Link, Purpose
+from bough.domain.one_time_link import LinkPurpose, OneTimeLink
 from bough.domain.session import Session
 from bough.ids import UserId
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def operator(front: Front) -> AsyncIterator[httpx2.AsyncClient]:
-    async with front.client(front.platform.key) as client:
+async def operator(api_app: ApiApp) -> AsyncIterator[httpx2.AsyncClient]:
+    async with api_app.client(api_app.platform.key) as client:
         yield client
 
 
@@ -29,14 +29,14 @@ def address_of(caller: Caller) -> str:
     return f"new-{caller.user.id}@example.com"
 
 
-async def link_in(front: Front, link: str) -> Link | None:
+async def link_in(front: ApiApp, link: str) -> OneTimeLink | None:
     token = parse_qs(urlsplit(link).query)["token"][0]
-    async with front.parts.store.read() as rows:
-        return await rows.links.get(front.parts.keys.digest(token), Purpose.RESET, clock.now())
+    async with front.services.store.read() as rows:
+        return await rows.links.get(front.services.keys.digest(token), LinkPurpose.RESET, clock.now())
 
 
 async def test_an_account_has_an_organization_and_a_link_that_sets_its_password(
-    front: Front, caller: Caller, operator: httpx2.AsyncClient
+    api_app: ApiApp, caller: Caller, operator: httpx2.AsyncClient
 ) -> None:
     email = address_of(caller)
     answer = await operator.post("/bough/users", json={"email": f" {email.upper()} ", "name": "Ada"})
@@ -44,11 +44,11 @@ async def test_an_account_has_an_organization_and_a_link_that_sets_its_password(
     user, link = answer.json()["user"], answer.json()["link"]
     assert (user["email"], user["name"], user["plan"], user["can_sign_in"]) == (email, "Ada", "free", False)
     assert link.startswith("http://127.0.0.1:")
-    kept = await link_in(front, link)
+    kept = await link_in(api_app, link)
     assert kept is not None
     assert kept.user_id == user["id"]
-    async with front.parts.store.read() as rows:
-        home = await rows.organizations.personal(UserId(user["id"]))
+    async with api_app.services.store.read() as rows:
+        home = await rows.organizations.get_personal(UserId(user["id"]))
     assert home is not None
     listed = (await operator.get("/bough/users")).json()["users"]
     assert user in listed
@@ -83,10 +83,10 @@ async def test_what_is_no_address_or_name_is_refused(operator: httpx2.AsyncClien
 
 
 async def test_a_reset_ends_sessions_and_links_and_nobody_elses(
-    front: Front, caller: Caller, stranger: Caller, operator: httpx2.AsyncClient
+    api_app: ApiApp, caller: Caller, stranger: Caller, operator: httpx2.AsyncClient
 ) -> None:
     now = clock.now()
-    async with front.parts.store.transaction() as rows:
+    async with api_app.services.store.transaction() as rows:
         for each in (caller, stranger):
             await rows.sessions.add(
                 Session(
@@ -100,11 +100,11 @@ async def test_a_reset_ends_sessions_and_links_and_nobody_elses(
             )
     path = f"/bough/users/{caller.user.id}/reset"
     first, second = [(await operator.post(path)).json()["link"] for _ in range(2)]
-    assert await link_in(front, first) is None
-    assert await link_in(front, second) is not None
-    async with front.parts.store.read() as rows:
-        assert await rows.sessions.of(caller.user.id, now) == []
-        assert len(await rows.sessions.of(stranger.user.id, now)) == 1
+    assert await link_in(api_app, first) is None
+    assert await link_in(api_app, second) is not None
+    async with api_app.services.store.read() as rows:
+        assert await rows.sessions.list_by_user(caller.user.id, now) == []
+        assert len(await rows.sessions.list_by_user(stranger.user.id, now)) == 1
     assert (await caller.client.get("/auth")).status_code == 200, "keys go on working"
 
 
@@ -113,9 +113,9 @@ async def test_who_is_not_there_cannot_be_reset(operator: httpx2.AsyncClient) ->
     assert (await operator.post("/bough/users/ada@example.com/reset")).status_code == 400
 
 
-async def test_accounts_are_the_operators_business(front: Front, caller: Caller) -> None:
-    for token in (caller.token, await caller.gets_key(KeyKind.ORGANIZATION)):
-        async with front.client(token) as client:
+async def test_accounts_are_the_operators_business(api_app: ApiApp, caller: Caller) -> None:
+    for token in (caller.token, await caller.create_key(KeyKind.ORGANIZATION)):
+        async with api_app.client(token) as client:
             answers = [
                 await client.get("/bough/users"),
                 await client.post("/bough/users", json={"email": address_of(caller)}),
@@ -123,5 +123,5 @@ async def test_accounts_are_the_operators_business(front: Front, caller: Caller)
                 await client.post(f"/bough/users/{caller.user.id}/reset"),
             ]
         assert [answer.status_code for answer in answers] == [403] * 4
-    async with front.parts.store.read() as rows:
-        assert await rows.users.with_email(address_of(caller)) is None
+    async with api_app.services.store.read() as rows:
+        assert await rows.users.get_by_email(address_of(caller)) is None

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from api.callers import Caller, Json
-from api.front import Front
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import MemberRole, Organization
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
 
 MAKERS = (MemberRole.MEMBER, MemberRole.EDITOR)
 OTHERS = (MemberRole.VIEWER, MemberRole.COLLABORATOR)
@@ -17,7 +17,7 @@ OTHERS = (MemberRole.VIEWER, MemberRole.COLLABORATOR)
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
     """One whose admin the caller is."""
-    return await caller.founds()
+    return await caller.create_organization()
 
 
 def _path(team: Organization, key: Json | None = None) -> str:
@@ -39,33 +39,36 @@ async def _listed(caller: Caller, team: Organization) -> list[int]:
 
 
 async def test_an_admin_makes_a_key_that_reaches_all_projects_and_only_them(
-    front: Front, caller: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, team: Organization
 ) -> None:
-    inside, outside = await caller.has(org_id=team.id, name="inside"), await caller.has()
+    inside, outside = (
+        await caller.create_ready_project(org_id=team.id, name="inside"),
+        await caller.create_ready_project(),
+    )
     made = await _made(caller, team)
     assert (made["name"], made["created_by"], "project_id" in made) == ("ci", caller.user.id, False)
-    async with front.client(made["key"]) as client:
+    async with api_app.client(made["key"]) as client:
         assert (await client.get("/auth")).json()["account_id"] == team.id
         assert [each["name"] for each in (await client.get("/projects")).json()["projects"]] == ["inside"]
         assert (await client.get(f"/projects/{inside}")).status_code == 200
         assert (await client.get(f"/projects/{outside}")).status_code == 404
 
 
-async def test_a_key_for_one_project_reaches_that_alone(front: Front, caller: Caller, team: Organization) -> None:
-    own, other = await caller.has(org_id=team.id), await caller.has(org_id=team.id)
+async def test_a_key_for_one_project_reaches_that_alone(api_app: ApiApp, caller: Caller, team: Organization) -> None:
+    own, other = await caller.create_ready_project(org_id=team.id), await caller.create_ready_project(org_id=team.id)
     made = await _made(caller, team, own)
     assert made["project_id"] == own
-    async with front.client(made["key"]) as client:
+    async with api_app.client(made["key"]) as client:
         assert (await client.get(f"/projects/{own}")).status_code == 200
         assert (await client.get(f"/projects/{other}")).status_code == 404
         for answer in (await client.get(_path(team)), await client.post(_path(team), json={"key_name": "x"})):
             assert answer.status_code == 403, answer.text
 
 
-async def test_lists_show_everything_but_the_token(front: Front, caller: Caller, team: Organization) -> None:
-    project_id = await caller.has(org_id=team.id)
+async def test_lists_show_everything_but_the_token(api_app: ApiApp, caller: Caller, team: Organization) -> None:
+    project_id = await caller.create_ready_project(org_id=team.id)
     whole, single = await _made(caller, team, name="whole"), await _made(caller, team, project_id, "single")
-    async with front.client(single["key"], address="192.0.2.44") as client:
+    async with api_app.client(single["key"], address="192.0.2.44") as client:
         await client.get("/auth")
     answer = await caller.client.get(_path(team))
     assert isinstance(answer.json(), list)
@@ -85,9 +88,9 @@ async def test_lists_show_everything_but_the_token(front: Front, caller: Caller,
 async def test_those_who_change_projects_make_and_see_their_own_keys_for_one(
     caller: Caller, stranger: Caller, team: Organization, role: MemberRole
 ) -> None:
-    project_id = await caller.has(org_id=team.id)
+    project_id = await caller.create_ready_project(org_id=team.id)
     foreign = [await _made(caller, team), await _made(caller, team, project_id)]
-    await stranger.joins(team, role)
+    await stranger.join_organization(team, role)
     assert (await stranger.client.post(_path(team), json={"key_name": "all"})).status_code == 403
     made = await _made(stranger, team, project_id)
     assert await _listed(stranger, team) == [made["id"]]
@@ -101,9 +104,9 @@ async def test_those_who_change_projects_make_and_see_their_own_keys_for_one(
 async def test_others_make_see_and_revoke_none(
     caller: Caller, stranger: Caller, team: Organization, role: MemberRole
 ) -> None:
-    project_id = await caller.has(org_id=team.id)
+    project_id = await caller.create_ready_project(org_id=team.id)
     made = await _made(caller, team, project_id)
-    member = await stranger.joins(team, role)
+    member = await stranger.join_organization(team, role)
     given = f"/projects/{project_id}/members/{member.id}/role"
     assert (await caller.client.put(given, json={"role": "admin"})).status_code == 200
     body = {"key_name": "mine", "project_id": project_id}
@@ -125,11 +128,11 @@ async def test_strangers_are_told_what_somebody_is_who_mistyped(
 
 
 async def test_a_key_of_the_organization_makes_keys_for_projects_and_no_others(
-    front: Front, caller: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, team: Organization
 ) -> None:
-    project_id = await caller.has(org_id=team.id)
+    project_id = await caller.create_ready_project(org_id=team.id)
     whole = await _made(caller, team)
-    async with front.client(whole["key"]) as client:
+    async with api_app.client(whole["key"]) as client:
         made = (await client.post(_path(team), json={"key_name": "ci", "project_id": project_id})).json()
         assert (made["project_id"], made["created_by"]) == (project_id, caller.user.id)
         assert [key["id"] for key in (await client.get(_path(team))).json()] == [whole["id"], made["id"]]
@@ -141,12 +144,16 @@ async def test_a_key_of_the_organization_makes_keys_for_projects_and_no_others(
 async def test_it_takes_a_living_project_of_the_organization_that_one_may_change(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    own, elsewhere, gone = await caller.has(org_id=team.id), await caller.has(), await caller.has(org_id=team.id)
+    own, elsewhere, gone = (
+        await caller.create_ready_project(org_id=team.id),
+        await caller.create_ready_project(),
+        await caller.create_ready_project(org_id=team.id),
+    )
     await caller.client.delete(f"/projects/{gone}")
-    for project_id in (elsewhere, gone, "no-such-project", await stranger.has()):
+    for project_id in (elsewhere, gone, "no-such-project", await stranger.create_ready_project()):
         answer = await caller.client.post(_path(team), json={"key_name": "ci", "project_id": project_id})
         assert (answer.status_code, "requested project" in answer.json()["message"]) == (404, True)
-    member = await stranger.joins(team, MemberRole.EDITOR)
+    member = await stranger.join_organization(team, MemberRole.EDITOR)
     await caller.client.put(f"/projects/{own}/members/{member.id}/role", json={"role": "viewer"})
     body = {"key_name": "ci", "project_id": own}
     assert (await stranger.client.post(_path(team), json=body)).status_code == 403
@@ -154,10 +161,10 @@ async def test_it_takes_a_living_project_of_the_organization_that_one_may_change
 
 
 async def test_a_revoked_key_stops_at_once_and_leaves_the_list(
-    front: Front, caller: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, team: Organization
 ) -> None:
     made = await _made(caller, team)
-    async with front.client(made["key"]) as client:
+    async with api_app.client(made["key"]) as client:
         assert (await client.get("/auth")).status_code == 200
         revoked = (await caller.client.delete(_path(team, made))).json()
         assert (revoked["id"], revoked["revoked"], revoked["created_by"]) == (made["id"], True, caller.user.id)
@@ -169,7 +176,7 @@ async def test_a_revoked_key_stops_at_once_and_leaves_the_list(
 
 async def test_keys_of_people_and_of_other_organizations_are_not_among_them(caller: Caller, team: Organization) -> None:
     (own,) = (await caller.client.get("/api_keys")).json()
-    other = await caller.founds("other")
+    other = await caller.create_organization("other")
     foreign = await _made(caller, other)
     for key in (own, foreign):
         assert (await caller.client.delete(_path(team, key))).status_code == 404
@@ -177,11 +184,11 @@ async def test_keys_of_people_and_of_other_organizations_are_not_among_them(call
 
 
 async def test_whoever_is_no_admin_any_more_when_it_is_decided_makes_none(
-    front: Front, caller: Caller, stranger: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, stranger: Caller, team: Organization
 ) -> None:
     """The role is taken between the door and the transaction."""
-    member = await stranger.joins(team, MemberRole.ADMIN)
-    async with front.parts.store.transaction() as rows:
+    member = await stranger.join_organization(team, MemberRole.ADMIN)
+    async with api_app.services.store.transaction() as rows:
         await rows.organizations.lock(team.id)
         late = asyncio.create_task(stranger.client.post(_path(team), json={"key_name": "late"}))
         await asyncio.sleep(0.2)
@@ -197,9 +204,9 @@ async def test_a_name_that_will_not_do_is_refused(caller: Caller, team: Organiza
     assert await _listed(caller, team) == []
 
 
-async def test_the_store_has_a_digest_and_no_token(front: Front, caller: Caller, team: Organization) -> None:
+async def test_the_store_has_a_digest_and_no_token(api_app: ApiApp, caller: Caller, team: Organization) -> None:
     made = await _made(caller, team)
-    async with front.platform.store.read() as rows:
-        (kept,) = await rows.api_keys.of_organization(team.id)
+    async with api_app.platform.store.read() as rows:
+        (kept,) = await rows.api_keys.list_in_organization(team.id)
     assert kept.kind is KeyKind.ORGANIZATION
     assert made["key"][22:] not in repr(kept)

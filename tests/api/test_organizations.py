@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from api.accounts import add_key
-from api.callers import Caller, Json, stale_desk
-from api.front import Front
-from bough.control.organizations import Organizations
+from bough.control.people.organizations import Organizations
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import MemberRole, Organization
 from bough.errors import Denied, NotFound
-from bough.store.audit import AuditQuestion
+from bough.store.audit import AuditQuery
+from support.accounts import add_key
+from support.api_app import ApiApp
+from support.api_client import Caller, Json, make_stale_context
 
 
 def _renamed(organization: Organization | Json) -> str:
@@ -44,19 +44,19 @@ async def test_it_is_listed_behind_the_personal_one(caller: Caller) -> None:
 
 async def test_projects_are_created_in_it(caller: Caller) -> None:
     made = await _made(caller)
-    created = await caller.creates(org_id=made["id"])
+    created = await caller.create_project(org_id=made["id"])
     assert created["project"]["org_id"] == made["id"]
 
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_everybody_in_it_sees_it(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    team = await caller.founds()
-    await stranger.joins(team, role)
+    team = await caller.create_organization()
+    await stranger.join_organization(team, role)
     assert (await stranger.client.get(f"/organizations/{team.id}")).json()["id"] == team.id
 
 
 async def test_a_stranger_is_told_the_same_as_of_nothing(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
+    team = await caller.create_organization()
     theirs, absent = [await stranger.client.get(f"/organizations/{each}") for each in (team.id, "org-none")]
     assert (theirs.status_code, theirs.json()["message"]) == (404, absent.json()["message"])
     theirs, absent = [
@@ -66,12 +66,12 @@ async def test_a_stranger_is_told_the_same_as_of_nothing(caller: Caller, strange
     assert (theirs.status_code, theirs.json()["message"]) == (404, absent.json()["message"])
 
 
-async def test_keys_see_their_organization_and_neither_rename_it_nor_make_one(front: Front, caller: Caller) -> None:
-    team = await caller.founds()
-    project_id = await caller.has(org_id=team.id)
+async def test_keys_see_their_organization_and_neither_rename_it_nor_make_one(api_app: ApiApp, caller: Caller) -> None:
+    team = await caller.create_organization()
+    project_id = await caller.create_ready_project(org_id=team.id)
     for kind, only in ((KeyKind.ORGANIZATION, None), (KeyKind.PROJECT, project_id)):
-        token = await add_key(front.parts, caller.account, kind, org_id=team.id, project_id=only)
-        async with front.client(token) as client:
+        token = await add_key(api_app.services, caller.account, kind, org_id=team.id, project_id=only)
+        async with api_app.client(token) as client:
             assert (await client.get(f"/organizations/{team.id}")).status_code == 200
             assert (await client.get(f"/organizations/{caller.organization.id}")).status_code == 404
             assert (await client.patch(_renamed(team), json={"name": "x"})).status_code == 403
@@ -81,8 +81,8 @@ async def test_keys_see_their_organization_and_neither_rename_it_nor_make_one(fr
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_admins_rename_it(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    team = await caller.founds("before")
-    await stranger.joins(team, role)
+    team = await caller.create_organization("before")
+    await stranger.join_organization(team, role)
     answer = await stranger.client.patch(_renamed(team), json={"name": "after"})
     assert answer.status_code == (200 if role is MemberRole.ADMIN else 403)
     shown = (await caller.client.get(f"/organizations/{team.id}")).json()
@@ -110,9 +110,9 @@ async def test_other_names_will(caller: Caller, name: str) -> None:
 
 
 async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Caller, stranger: Caller) -> None:
-    team = await caller.founds()
-    member = await stranger.joins(team, MemberRole.ADMIN)
-    desk = await stale_desk(stranger)
+    team = await caller.create_organization()
+    member = await stranger.join_organization(team, MemberRole.ADMIN)
+    desk = await make_stale_context(stranger)
     await caller.client.patch(f"/organizations/{team.id}/members/{member.id}", json={"role": "viewer"})
     with pytest.raises(Denied):
         await Organizations(desk).rename(team, "mine")
@@ -122,11 +122,11 @@ async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Calle
     assert (await caller.client.get(f"/organizations/{team.id}")).json()["name"] == team.name
 
 
-async def test_the_audit_has_its_names(front: Front, caller: Caller) -> None:
+async def test_the_audit_has_its_names(api_app: ApiApp, caller: Caller) -> None:
     made = await _made(caller, "before")
     await caller.client.patch(_renamed(made), json={"name": "after"})
-    async with front.parts.store.read() as rows:
-        renamed, created = await rows.audit.page(AuditQuestion(org_id=made["id"]), 10, None)
+    async with api_app.services.store.read() as rows:
+        renamed, created = await rows.audit.page(AuditQuery(org_id=made["id"]), 10, None)
     assert (created.action, created.thing, created.user_id) == ("create_organization", "before", caller.user.id)
     assert (renamed.action, renamed.thing, renamed.details) == (
         "update_organization",

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller
 from bough import clock
 from bough.domain.operation import OperationAction
 from bough.ids import ProjectId
-from bough.operations.action import Wish
+from bough.operations.action import NewOperation
+from support.api_client import Caller
 
 
 async def _page(caller: Caller, path: str = "/projects", **query: Any) -> tuple[list[str], str | None]:
@@ -31,7 +31,7 @@ async def _all(caller: Caller, path: str = "/projects", **query: Any) -> list[st
 
 
 async def test_pages_are_newest_first_and_end_without_a_cursor(caller: Caller) -> None:
-    made = [await caller.has(name=f"p{number}") for number in range(7)]
+    made = [await caller.create_ready_project(name=f"p{number}") for number in range(7)]
     newest_first = made[::-1]
     assert await _all(caller, limit=3) == newest_first
     assert await _all(caller, limit=1) == newest_first
@@ -46,16 +46,16 @@ async def test_an_empty_account_has_an_empty_page(caller: Caller) -> None:
 
 
 async def test_ten_rows_are_a_page_unless_asked_otherwise(caller: Caller) -> None:
-    made = [await caller.has() for _ in range(11)]
+    made = [await caller.create_ready_project() for _ in range(11)]
     ids, cursor = await _page(caller)
     assert ids == made[:0:-1]
     assert await _page(caller, cursor=cursor) == ([made[0]], None)
 
 
 async def test_rows_that_come_and_go_disturb_no_page(caller: Caller) -> None:
-    made = [await caller.has() for _ in range(9)]
+    made = [await caller.create_ready_project() for _ in range(9)]
     seen, cursor = await _page(caller, limit=3)
-    await caller.has(name="newcomer")
+    await caller.create_ready_project(name="newcomer")
     for gone in (made[8], made[6], made[5], made[2]):  # shown, the cursor's own row, the next one, a later one
         assert (await caller.client.delete(f"/projects/{gone}")).status_code == 200
     while cursor is not None:
@@ -68,7 +68,7 @@ async def test_rows_of_the_same_moment_are_all_shown(caller: Caller, monkeypatch
     moment = clock.now()
     with monkeypatch.context() as frozen:
         frozen.setattr(clock, "now", lambda: moment)
-        made = [(await caller.creates())["project"]["id"] for _ in range(5)]
+        made = [(await caller.create_project())["project"]["id"] for _ in range(5)]
     assert await _all(caller, limit=2) == sorted(made, reverse=True)
 
 
@@ -108,7 +108,7 @@ BAD_CURSORS = [
 
 @pytest.mark.parametrize("cursor", BAD_CURSORS)
 async def test_a_cursor_that_is_not_ours_is_refused(caller: Caller, cursor: str) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     for path in ("/projects", f"/projects/{project_id}/operations"):
         answer = await caller.client.get(path, params={"cursor": cursor})
         assert answer.status_code == 400, answer.text
@@ -116,12 +116,12 @@ async def test_a_cursor_that_is_not_ours_is_refused(caller: Caller, cursor: str)
 
 
 async def test_operations_have_pages_too(caller: Caller) -> None:
-    made = (await caller.creates())["project"]["id"]
-    platform = caller.front.platform
+    made = (await caller.create_project())["project"]["id"]
+    platform = caller.api_app.platform
     async with platform.store.transaction() as rows:
-        endpoint = (await rows.endpoints.of_project(ProjectId(made)))[0]
-        wish = Wish(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        await platform.parts.queue.enqueue(rows, [wish] * 5, "test")
+        endpoint = (await rows.endpoints.list_in_project(ProjectId(made)))[0]
+        wish = NewOperation(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        await platform.services.queue.enqueue(rows, [wish] * 5, "test")
     path = f"/projects/{made}/operations"
     every, cursor = await _page(caller, path)
     assert (len(every), cursor) == (7, None)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json, open_account
-from api.front import Front
 from bough import clock
-from bough.control import mail
+from bough.control.platform import mail
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import MemberRole
 from bough.domain.rights import ProjectRole
+from support.api_app import ApiApp
+from support.api_client import Caller, Json, create_caller
 
 WHO_ARE_THEY = "nobody-has-this@example.com"
 
@@ -34,17 +34,17 @@ async def _listed(caller: Caller, project_id: str) -> list[Json]:
     return found
 
 
-async def _letters(front: Front, email: str) -> list[tuple[str, str]]:
+async def _letters(front: ApiApp, email: str) -> list[tuple[str, str]]:
     """Subject and text of the mails that wait for the address."""
-    async with front.parts.store.read() as rows:
-        waiting = await rows.letters.due(clock.now(), 10_000)
-    return [(each.subject, mail.text_of(front.parts.vault, each)) for each in waiting if each.recipient == email]
+    async with front.services.store.read() as rows:
+        waiting = await rows.mail_messages.list_due(clock.now(), 10_000)
+    return [(each.subject, mail.open_text(front.services.vault, each)) for each in waiting if each.recipient == email]
 
 
 async def test_whoever_has_the_address_reads_and_changes_the_project_until_it_is_revoked(
     caller: Caller, stranger: Caller
 ) -> None:
-    project_id = await caller.has(name="orchard")
+    project_id = await caller.create_ready_project(name="orchard")
     one = f"/projects/{project_id}"
     assert (await stranger.client.get(one)).status_code == 404
     granted = await _shared(caller, project_id, stranger.user.email)
@@ -64,57 +64,57 @@ async def test_whoever_has_the_address_reads_and_changes_the_project_until_it_is
 
 
 async def test_the_address_gets_one_mail_and_the_same_answer_whether_or_not_it_has_an_account(
-    front: Front, caller: Caller, stranger: Caller
+    api_app: ApiApp, caller: Caller, stranger: Caller
 ) -> None:
-    project_id = await caller.has(name="orchard\u2028Bcc: everybody@example.com")
+    project_id = await caller.create_ready_project(name="orchard\u2028Bcc: everybody@example.com")
     answers, letters = [], []
     for email in (stranger.user.email, WHO_ARE_THEY):
         granted = await _shared(caller, project_id, email)
         again = await _shared(caller, project_id, f" {email.upper()} ")
         assert again == granted
-        ((subject, text),) = await _letters(front, email)
+        ((subject, text),) = await _letters(api_app, email)
         answers.append(sorted(granted))
         letters.append((subject, text.replace(email, "")))
-        assert mail.link(front.settings, "/account") in text
+        assert mail.page_url(api_app.settings, "/account") in text
         assert caller.user.email in text
     assert answers[0] == answers[1]
     assert letters[0] == letters[1]
     assert letters[0][0] == "The project orchard Bcc: everybody@example.com is shared with you"
 
 
-async def test_what_was_revoked_can_be_granted_anew(front: Front, caller: Caller, stranger: Caller) -> None:
-    project_id = await caller.has()
+async def test_what_was_revoked_can_be_granted_anew(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    project_id = await caller.create_ready_project()
     first = await _shared(caller, project_id, stranger.user.email)
     await caller.client.delete(_path(project_id, first))
     second = await _shared(caller, project_id, stranger.user.email)
     assert second["id"] != first["id"]
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
-    assert len(await _letters(front, stranger.user.email)) == 2
+    assert len(await _letters(api_app, stranger.user.email)) == 2
 
 
-async def test_two_at_once_grant_one(front: Front, caller: Caller, stranger: Caller) -> None:
-    project_id = await caller.has()
+async def test_two_at_once_grant_one(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
+    project_id = await caller.create_ready_project()
     first, second = await asyncio.gather(*(_shared(caller, project_id, stranger.user.email) for _ in range(2)))
     assert first == second
     assert await _listed(caller, project_id) == [first]
-    assert len(await _letters(front, stranger.user.email)) == 1
+    assert len(await _letters(api_app, stranger.user.email)) == 1
 
 
 @pytest.mark.parametrize("email", ["", "ada", "@example.com", "ada@", "a b@example.com", "x" * 257, 7, None])
 async def test_what_is_no_address_is_refused(caller: Caller, email: Any) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     assert (await caller.client.post(_path(project_id), json={"email": email})).status_code == 400
     assert await _listed(caller, project_id) == []
 
 
 @pytest.mark.parametrize(("permission_id", "status"), [("00000000-0000-4000-8000-000000000000", 404), ("no-uuid", 400)])
 async def test_a_permission_that_is_not_there(caller: Caller, permission_id: str, status: int) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     assert (await caller.client.delete(f"{_path(project_id)}/{permission_id}")).status_code == status
 
 
 async def test_a_permission_is_revoked_on_its_own_project_only(caller: Caller, stranger: Caller) -> None:
-    one, other = await caller.has(), await stranger.has()
+    one, other = await caller.create_ready_project(), await stranger.create_ready_project()
     granted = await _shared(caller, one, WHO_ARE_THEY)
     assert (await stranger.client.delete(_path(other, granted))).status_code == 404
     assert await _listed(caller, one) == [granted]
@@ -135,9 +135,9 @@ async def test_a_permission_is_revoked_on_its_own_project_only(caller: Caller, s
 async def test_admins_of_the_project_share_it_and_people_inside_see_with_whom(
     caller: Caller, stranger: Caller, role: MemberRole, given: ProjectRole | None, sees: int, shares: int
 ) -> None:
-    team = await caller.founds()
-    project_id = await caller.has(org_id=team.id)
-    member = await stranger.joins(team, role)
+    team = await caller.create_organization()
+    project_id = await caller.create_ready_project(org_id=team.id)
+    member = await stranger.join_organization(team, role)
     if given is not None:
         path = f"/projects/{project_id}/members/{member.id}/role"
         assert (await caller.client.put(path, json={"role": given})).status_code == 200
@@ -150,24 +150,24 @@ async def test_admins_of_the_project_share_it_and_people_inside_see_with_whom(
 
 @pytest.mark.parametrize(("kind", "status"), [(KeyKind.ORGANIZATION, 200), (KeyKind.PROJECT, 403)])
 async def test_a_key_of_the_organization_shares_and_one_of_the_project_does_not(
-    front: Front, caller: Caller, kind: KeyKind, status: int
+    api_app: ApiApp, caller: Caller, kind: KeyKind, status: int
 ) -> None:
-    project_id = await caller.has()
-    async with front.client(await caller.gets_key(kind, project_id if kind is KeyKind.PROJECT else None)) as client:
+    project_id = await caller.create_ready_project()
+    async with api_app.client(await caller.create_key(kind, project_id if kind is KeyKind.PROJECT else None)) as client:
         assert (await client.post(_path(project_id), json={"email": WHO_ARE_THEY})).status_code == status
         assert (await client.get(_path(project_id))).status_code == status
 
 
-async def test_whoever_lost_the_project_while_they_shared_it_shares_nothing(front: Front, caller: Caller) -> None:
+async def test_whoever_lost_the_project_while_they_shared_it_shares_nothing(api_app: ApiApp, caller: Caller) -> None:
     """It goes to another organization between the door and the transaction."""
-    project_id, new = await caller.has(), await open_account(front)
-    async with front.parts.store.transaction() as rows:
-        (project,) = await rows.projects.named([(await caller.project(project_id))["id"]])
+    project_id, new = await caller.create_ready_project(), await create_caller(api_app)
+    async with api_app.services.store.transaction() as rows:
+        (project,) = await rows.projects.list_by_ids([(await caller.get_project(project_id))["id"]])
         await rows.projects.lock(project.id)
         late = asyncio.create_task(caller.client.post(_path(project_id), json={"email": caller.user.email}))
         await asyncio.sleep(0.2)
         assert not late.done()
-        await rows.projects.set_owner([project.id], new.organization.id, project.updated_at)
+        await rows.projects.set_organization([project.id], new.organization.id, project.updated_at)
     assert (await late).status_code == 404
     assert await _listed(new, project_id) == []
     await new.client.aclose()

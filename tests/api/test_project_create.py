@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
-from api.front import Front
-from api.wishes import ENDPOINT_SETTINGS, SETTINGS
+from api.project_settings import ENDPOINT_SETTINGS, SETTINGS
 from bough.ids import BranchId, ProjectId
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
 
 WITHOUT_DOTS = re.compile(r"postgresql://[^:@/?.]+:\w+@ep-[^/]+/[^/?.]+\?channel_binding=require&sslmode=require")
 
 
 async def test_every_field_is_kept_and_shown(caller: Caller) -> None:
-    made = await caller.creates(
+    made = await caller.create_project(
         name="Everything 🌿",
         settings=SETTINGS,
         default_endpoint_settings=ENDPOINT_SETTINGS,
@@ -26,7 +26,7 @@ async def test_every_field_is_kept_and_shown(caller: Caller) -> None:
         history_retention_seconds=3600,
         org_id=caller.organization.id,
     )
-    shown = await caller.project(made["project"]["id"])
+    shown = await caller.get_project(made["project"]["id"])
     for project in (made["project"], shown):
         assert project["name"] == "Everything 🌿"
         assert project["settings"] == SETTINGS
@@ -37,14 +37,14 @@ async def test_every_field_is_kept_and_shown(caller: Caller) -> None:
     assert made["branch"]["name"] == "trunk"
     assert [role["name"] for role in made["roles"]] == ["owner"]
     assert [(each["name"], each["owner_name"]) for each in made["databases"]] == [("shop", "owner")]
-    async with caller.front.platform.store.read() as rows:
+    async with caller.api_app.platform.store.read() as rows:
         branch = await rows.branches.get(ProjectId(shown["id"]), BranchId(made["branch"]["id"]))
     assert branch is not None
     assert branch.annotations == {"ticket": "42"}
 
 
 async def test_the_endpoint_follows_the_projects_defaults(caller: Caller) -> None:
-    (endpoint,) = (await caller.creates(default_endpoint_settings=ENDPOINT_SETTINGS))["endpoints"]
+    (endpoint,) = (await caller.create_project(default_endpoint_settings=ENDPOINT_SETTINGS))["endpoints"]
     assert (endpoint["autoscaling_limit_min_cu"], endpoint["autoscaling_limit_max_cu"]) == (0.5, 2)
     assert endpoint["suspend_timeout_seconds"] == 600
     assert endpoint["settings"] == {
@@ -54,16 +54,16 @@ async def test_the_endpoint_follows_the_projects_defaults(caller: Caller) -> Non
 
 
 async def test_the_older_way_to_give_sizes_works_too(caller: Caller) -> None:
-    made = await caller.creates(autoscaling_limit_min_cu=1, autoscaling_limit_max_cu=4)
+    made = await caller.create_project(autoscaling_limit_min_cu=1, autoscaling_limit_max_cu=4)
     assert made["endpoints"][0]["autoscaling_limit_min_cu"] == 1
     assert made["project"]["default_endpoint_settings"]["autoscaling_limit_max_cu"] == 4
-    only_max = await caller.creates(autoscaling_limit_max_cu=2)
+    only_max = await caller.create_project(autoscaling_limit_max_cu=2)
     assert only_max["endpoints"][0]["autoscaling_limit_min_cu"] == 0.25
 
 
 @pytest.mark.parametrize("extra", [{}, {"unknown": 1, "branch": {"also_unknown": [2]}}])
 async def test_what_was_not_said_has_a_default(caller: Caller, extra: Json) -> None:
-    made = await caller.creates(**extra)
+    made = await caller.create_project(**extra)
     project = made["project"]
     assert project["name"] == project["id"]
     assert (project["pg_version"], project["region_id"]) == (17, "aws-us-east-2")
@@ -76,7 +76,7 @@ async def test_what_was_not_said_has_a_default(caller: Caller, extra: Json) -> N
 
 
 async def test_the_answer_belongs_together(caller: Caller) -> None:
-    made = await caller.creates()
+    made = await caller.create_project()
     project_id, branch_id = made["project"]["id"], made["branch"]["id"]
     (endpoint,), (role,), (database,) = made["endpoints"], made["roles"], made["databases"]
     (details,) = made["connection_uris"]
@@ -89,7 +89,7 @@ async def test_the_answer_belongs_together(caller: Caller) -> None:
 
 
 async def test_two_operations_are_under_way(caller: Caller) -> None:
-    made = await caller.creates()
+    made = await caller.create_project()
     first, second = made["operations"]
     assert (first["action"], first["status"]) == ("create_timeline", "running")
     assert (second["action"], second["status"]) == ("start_compute", "scheduling")
@@ -100,7 +100,7 @@ async def test_two_operations_are_under_way(caller: Caller) -> None:
 
 
 async def test_no_two_projects_share_an_id_a_host_or_a_password(caller: Caller) -> None:
-    made = [await caller.creates(name="same") for _ in range(5)]
+    made = [await caller.create_project(name="same") for _ in range(5)]
     for unique in (
         {each["project"]["id"] for each in made},
         {each["endpoints"][0]["host"] for each in made},
@@ -112,7 +112,7 @@ async def test_no_two_projects_share_an_id_a_host_or_a_password(caller: Caller) 
 async def test_names_that_databases_allow_are_allowed(caller: Caller) -> None:
     odd: list[Any] = ["Ünïcode", "with space", "semi;colon", 'quo"te', "a" * 63, "1st", "select", "dot.ted", "sl/ash"]
     for name in odd:
-        made = await caller.creates(branch={"role_name": name, "database_name": name})
+        made = await caller.create_project(branch={"role_name": name, "database_name": name})
         uri = made["connection_uris"][0]["connection_uri"]
         assert re.fullmatch(
             r"postgresql://[^:@/?.]+:\w+@ep-[^/]+/[^/?.]+\?channel_binding=require&sslmode=require", uri
@@ -120,7 +120,9 @@ async def test_names_that_databases_allow_are_allowed(caller: Caller) -> None:
 
 
 async def test_a_project_is_made_in_the_organization_that_is_named(
-    front: Front, caller: Caller, stranger: Caller
+    api_app: ApiApp, caller: Caller, stranger: Caller
 ) -> None:
-    assert (await caller.refused(404, org_id=stranger.organization.id)).startswith("The requested organization")
-    assert (await caller.creates(org_id=caller.organization.id))["project"]["org_id"] == caller.organization.id
+    assert (await caller.expect_project_error(404, org_id=stranger.organization.id)).startswith(
+        "The requested organization"
+    )
+    assert (await caller.create_project(org_id=caller.organization.id))["project"]["org_id"] == caller.organization.id

@@ -5,24 +5,24 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from api.callers import Caller
-from api.front import Front
 from bough import clock
 from bough.ids import ProjectId
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 
 async def _deleted(caller: Caller, name: str = "gone") -> str:
-    project_id = await caller.has(name=name)
+    project_id = await caller.create_ready_project(name=name)
     answer = await caller.client.delete(f"/projects/{project_id}")
     assert answer.status_code == 200, answer.text
     assert answer.json()["project"]["id"] == project_id
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     return project_id
 
 
 async def test_a_deleted_project_is_gone_from_everywhere(caller: Caller) -> None:
     project_id = await _deleted(caller)
-    assert await caller.names() == []
+    assert await caller.list_project_names() == []
     for method, rest in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/operations")):
         answer = await caller.client.request(method, f"/projects/{project_id}{rest}", json={"project": {}})
         assert answer.status_code == 404, answer.text
@@ -30,31 +30,31 @@ async def test_a_deleted_project_is_gone_from_everywhere(caller: Caller) -> None
 
 async def test_deletion_stops_the_computes_and_keeps_the_data(caller: Caller) -> None:
     project_id = await _deleted(caller)
-    operations = await caller.front.platform.operations(project_id)
+    operations = await caller.api_app.platform.list_operations(project_id)
     assert [each.action for each in operations] == ["create_timeline", "start_compute", "suspend_compute"]
 
 
 async def test_recovery_brings_all_of_it_back(caller: Caller) -> None:
-    made = await caller.creates(name="precious", history_retention_seconds=77)
+    made = await caller.create_project(name="precious", history_retention_seconds=77)
     project_id = made["project"]["id"]
-    await caller.sees_work_end(project_id)
-    before = await caller.project(project_id)
+    await caller.finish_operations(project_id)
+    before = await caller.get_project(project_id)
     branches = (await caller.client.get(f"/projects/{project_id}/branches")).json()["branches"]
     assert branches[0]["created_by"] == made["branch"]["created_by"]
     await caller.client.delete(f"/projects/{project_id}")
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     answer = await caller.client.post(f"/projects/{project_id}/recover")
     assert answer.status_code == 200, answer.text
     assert answer.json()["branches"] == branches
-    after = await caller.project(project_id)
+    after = await caller.get_project(project_id)
     assert {**after, "updated_at": None} == {**before, "updated_at": None}
-    assert await caller.names() == ["precious"]
-    assert await caller.names(recoverable=True) == []
-    assert [each.action for each in await caller.front.platform.operations(project_id)][-1] == "start_compute"
+    assert await caller.list_project_names() == ["precious"]
+    assert await caller.list_project_names(recoverable=True) == []
+    assert [each.action for each in await caller.api_app.platform.list_operations(project_id)][-1] == "start_compute"
 
 
 async def test_a_living_project_has_nothing_to_recover(caller: Caller) -> None:
-    project_id = await caller.has(name="living")
+    project_id = await caller.create_ready_project(name="living")
     answer = await caller.client.post(f"/projects/{project_id}/recover")
     assert answer.status_code == 400
     assert "not deleted" in answer.json()["message"]
@@ -64,9 +64,9 @@ async def test_a_project_can_be_deleted_and_recovered_again(caller: Caller) -> N
     project_id = await _deleted(caller)
     for _ in range(2):
         assert (await caller.client.post(f"/projects/{project_id}/recover")).status_code == 200
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
         assert (await caller.client.delete(f"/projects/{project_id}")).status_code == 200
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
 
 
 async def test_after_seven_days_it_is_too_late(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,34 +79,34 @@ async def test_after_seven_days_it_is_too_late(caller: Caller, monkeypatch: pyte
     late = await caller.client.post(f"/projects/{project_id}/recover")
     absent = await caller.client.post("/projects/no-such-project/recover")
     assert (late.status_code, late.json()["message"]) == (404, absent.json()["message"])
-    assert await caller.names(recoverable=True) == []
+    assert await caller.list_project_names(recoverable=True) == []
     monkeypatch.setattr(clock, "now", lambda: until - timedelta(seconds=1))
-    assert await caller.names(recoverable=True) == ["gone"]
+    assert await caller.list_project_names(recoverable=True) == ["gone"]
     assert (await caller.client.post(f"/projects/{project_id}/recover")).status_code == 200
 
 
-async def test_the_window_is_a_setting(front: Front, caller: Caller) -> None:
-    project_id = await caller.has()
-    async with caller.at(Front(front.platform, recoverable_seconds=0)) as client:
+async def test_the_window_is_a_setting(api_app: ApiApp, caller: Caller) -> None:
+    project_id = await caller.create_ready_project()
+    async with caller.client_for(ApiApp(api_app.platform, recoverable_seconds=0)) as client:
         assert (await client.delete(f"/projects/{project_id}")).status_code == 200
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
         assert (await client.post(f"/projects/{project_id}/recover")).status_code == 404
 
 
 async def test_a_protected_branch_keeps_its_project(caller: Caller) -> None:
-    project_id = await caller.has(name="kept")
-    async with caller.front.platform.store.transaction() as rows:
-        (branch,) = await rows.branches.of_project(ProjectId(project_id))
+    project_id = await caller.create_ready_project(name="kept")
+    async with caller.api_app.platform.store.transaction() as rows:
+        (branch,) = await rows.branches.list_in_project(ProjectId(project_id))
         await rows.branches.save(replace(branch, is_protected=True))
     answer = await caller.client.delete(f"/projects/{project_id}")
     assert answer.status_code == 422
     assert "protected branch" in answer.json()["message"]
-    assert await caller.names() == ["kept"]
+    assert await caller.list_project_names() == ["kept"]
 
 
 async def test_nobody_else_deletes_or_recovers_it(caller: Caller, stranger: Caller) -> None:
-    living, gone = await caller.has(name="living"), await _deleted(caller)
+    living, gone = await caller.create_ready_project(name="living"), await _deleted(caller)
     assert (await stranger.client.delete(f"/projects/{living}")).status_code == 404
     assert (await stranger.client.post(f"/projects/{gone}/recover")).status_code == 404
-    assert await stranger.names(recoverable=True) == []
-    assert await caller.names() == ["living"]
+    assert await stranger.list_project_names(recoverable=True) == []
+    assert await caller.list_project_names() == ["living"]

@@ -6,25 +6,25 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from api.accounts import add_account, add_key
-from api.callers import Caller, Json
-from api.front import Front
 from bough import clock
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.rights import ProjectRole
 from bough.ids import MemberId
+from support.accounts import add_account, add_key
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
     """One whose admin the caller is."""
-    return await caller.founds()
+    return await caller.create_organization()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def project_id(caller: Caller, team: Organization) -> str:
-    return await caller.has(org_id=team.id)
+    return await caller.create_ready_project(org_id=team.id)
 
 
 def _role(project_id: str, member_id: str) -> str:
@@ -51,8 +51,8 @@ async def _sets(caller: Caller, project_id: str, member: Member, role: ProjectRo
 
 
 async def _own(caller: Caller, team: Organization) -> Member:
-    async with caller.front.parts.store.read() as rows:
-        seen = await rows.members.of_user(team.id, caller.user.id)
+    async with caller.api_app.services.store.read() as rows:
+        seen = await rows.members.get_by_user(team.id, caller.user.id)
     assert seen is not None
     return seen.member
 
@@ -86,7 +86,7 @@ async def test_what_a_member_may_is_told_with_where_it_comes_from(
     effective: str | None,
     source: str,
 ) -> None:
-    member = await stranger.joins(team, role)
+    member = await stranger.join_organization(team, role)
     if shared:
         await caller.client.post(f"/projects/{project_id}/permissions", json={"email": stranger.user.email})
     if given:
@@ -109,8 +109,8 @@ async def test_what_a_member_may_is_told_with_where_it_comes_from(
 async def test_a_role_counts_at_once_and_until_it_is_taken(
     caller: Caller, stranger: Caller, team: Organization, project_id: str
 ) -> None:
-    member = await stranger.joins(team, MemberRole.COLLABORATOR)
-    other = await caller.has(org_id=team.id)
+    member = await stranger.join_organization(team, MemberRole.COLLABORATOR)
+    other = await caller.create_ready_project(org_id=team.id)
     changed = await _sets(caller, project_id, member, ProjectRole.VIEWER)
     assert (changed["project_id"], changed["member_id"], changed["email"]) == (
         project_id,
@@ -148,7 +148,7 @@ async def test_new_passwords_are_recommended_when_somebody_knows_them_who_may_no
     after: ProjectRole | None,
     recommended: bool,
 ) -> None:
-    member = await stranger.joins(team, role)
+    member = await stranger.join_organization(team, role)
     if before:
         await _sets(caller, project_id, member, before)
     if after:
@@ -161,7 +161,7 @@ async def test_new_passwords_are_recommended_when_somebody_knows_them_who_may_no
 async def test_nobody_takes_rights_from_themselves_by_mistake(
     caller: Caller, stranger: Caller, team: Organization, project_id: str
 ) -> None:
-    member = await stranger.joins(team, MemberRole.VIEWER)
+    member = await stranger.join_organization(team, MemberRole.VIEWER)
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
     path, client = _role(project_id, member.id), stranger.client
     for answer in (await client.put(path, json={"role": "editor"}), await client.delete(path)):
@@ -190,13 +190,13 @@ async def test_an_admin_of_the_organization_loses_nothing_by_a_lower_role(
 
 @pytest.mark.parametrize("kind", [KeyKind.ORGANIZATION, KeyKind.PROJECT])
 async def test_a_key_of_the_organization_gives_roles_and_one_of_the_project_does_not(
-    front: Front, caller: Caller, stranger: Caller, kind: KeyKind
+    api_app: ApiApp, caller: Caller, stranger: Caller, kind: KeyKind
 ) -> None:
     """The personal organization's, whose one member is who made the keys; a key is nobody, so nothing is confirmed."""
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     own = await _own(caller, caller.organization)
-    key = await caller.gets_key(kind, project_id if kind is KeyKind.PROJECT else None)
-    async with front.client(key) as client:
+    key = await caller.create_key(kind, project_id if kind is KeyKind.PROJECT else None)
+    async with api_app.client(key) as client:
         answers = [
             await client.get(f"/projects/{project_id}/members"),
             await client.put(_role(project_id, own.id), json={"role": "viewer"}),
@@ -206,12 +206,12 @@ async def test_a_key_of_the_organization_gives_roles_and_one_of_the_project_does
 
 
 async def test_a_key_takes_rights_from_who_made_it_without_asking_twice(
-    front: Front, caller: Caller, stranger: Caller, team: Organization, project_id: str
+    api_app: ApiApp, caller: Caller, stranger: Caller, team: Organization, project_id: str
 ) -> None:
-    member = await stranger.joins(team, MemberRole.VIEWER)
+    member = await stranger.join_organization(team, MemberRole.VIEWER)
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
-    key = await add_key(front.parts, stranger.account, KeyKind.ORGANIZATION, org_id=team.id)
-    async with front.client(key) as client:
+    key = await add_key(api_app.services, stranger.account, KeyKind.ORGANIZATION, org_id=team.id)
+    async with api_app.client(key) as client:
         answer = await client.delete(_role(project_id, member.id))
     assert (answer.status_code, answer.json()["effective_project_permission"]) == (200, "VIEWER")
 
@@ -223,7 +223,7 @@ async def test_a_key_takes_rights_from_who_made_it_without_asking_twice(
 async def test_people_inside_see_who_may_and_only_admins_change_it(
     caller: Caller, stranger: Caller, team: Organization, project_id: str, role: MemberRole, sees: int
 ) -> None:
-    member = await stranger.joins(team, role)
+    member = await stranger.join_organization(team, role)
     assert (await stranger.client.get(f"/projects/{project_id}/members")).status_code == sees
     refused = 404 if sees == 404 else 403
     path = _role(project_id, member.id)
@@ -261,11 +261,11 @@ async def test_a_role_that_is_none(caller: Caller, team: Organization, project_i
 
 
 async def test_pages_follow_each_other_while_members_come_and_go(
-    front: Front, caller: Caller, team: Organization, project_id: str
+    api_app: ApiApp, caller: Caller, team: Organization, project_id: str
 ) -> None:
-    now, later = clock.now(), [await add_account(front.parts) for _ in range(4)]
+    now, later = clock.now(), [await add_account(api_app.services) for _ in range(4)]
     joined = []
-    async with front.parts.store.transaction() as rows:
+    async with api_app.services.store.transaction() as rows:
         for minute, account in enumerate(later, 1):
             joined.append(
                 Member(
@@ -280,7 +280,7 @@ async def test_pages_follow_each_other_while_members_come_and_go(
     own = await _own(caller, team)
     first = await _page(caller, project_id, limit=2)
     assert [each["member_id"] for each in first["project_members"]] == [own.id, joined[0].id]
-    async with front.parts.store.transaction() as rows:
+    async with api_app.services.store.transaction() as rows:
         await rows.members.remove(joined[0])
     second = await _page(caller, project_id, limit=2, cursor=first["pagination"]["next"])
     assert [each["member_id"] for each in second["project_members"]] == [joined[1].id, joined[2].id]

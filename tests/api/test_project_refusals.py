@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.callers import Caller, Json, open_account
-from api.front import Front
+from support.api_app import ApiApp
+from support.api_client import Caller, Json, create_caller
 
 SENTENCES: list[tuple[Json, str]] = [
     ({"region_id": "moon-far-side"}, "no region 'moon-far-side' here. Regions: aws-us-east-2"),
@@ -47,54 +47,54 @@ SENTENCES: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("fields", "sentence"), SENTENCES)
 async def test_a_bad_wish_is_refused_with_a_reason(caller: Caller, fields: Json, sentence: str) -> None:
-    assert sentence in await caller.refused(**fields)
-    assert await caller.names() == []
+    assert sentence in await caller.expect_project_error(**fields)
+    assert await caller.list_project_names() == []
 
 
 @pytest.mark.parametrize("name", ["postgres", "public", "none", "pg_monitor", "bough_admin", "Postgres", "PG_x"])
 async def test_role_names_of_ours_and_of_postgres_are_reserved(caller: Caller, name: str) -> None:
-    assert "is reserved" in await caller.refused(branch={"role_name": name})
+    assert "is reserved" in await caller.expect_project_error(branch={"role_name": name})
 
 
 @pytest.mark.parametrize("name", ["postgres", "template0", "template1", "pg_x", "bough_x", "TEMPLATE1", "replication"])
 async def test_database_names_of_ours_and_of_postgres_are_reserved(caller: Caller, name: str) -> None:
-    assert "is reserved" in await caller.refused(branch={"database_name": name})
+    assert "is reserved" in await caller.expect_project_error(branch={"database_name": name})
 
 
-async def test_a_version_that_is_not_installed_is_refused(front: Front, caller: Caller) -> None:
-    installed = front.parts.engine.capabilities().installs
+async def test_a_version_that_is_not_installed_is_refused(api_app: ApiApp, caller: Caller) -> None:
+    installed = api_app.services.engine.capabilities().installs
     absent = next(version for version in range(14, 19) if version not in installed)
-    sentence = await caller.refused(pg_version=absent)
+    sentence = await caller.expect_project_error(pg_version=absent)
     assert f"Postgres {absent} is not installed here; available: " in sentence
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, 60, 604800])
 async def test_the_bounds_of_the_suspend_timeout_are_fine(caller: Caller, timeout: int) -> None:
-    made = await caller.creates(default_endpoint_settings={"suspend_timeout_seconds": timeout})
+    made = await caller.create_project(default_endpoint_settings={"suspend_timeout_seconds": timeout})
     assert made["endpoints"][0]["suspend_timeout_seconds"] == timeout
 
 
 async def test_the_plan_limits_history_and_size(caller: Caller, stranger: Caller) -> None:
-    assert (await caller.creates(history_retention_seconds=2_592_000))["project"][
+    assert (await caller.create_project(history_retention_seconds=2_592_000))["project"][
         "history_retention_seconds"
     ] == 2592000
-    sentence = await stranger.refused(422, history_retention_seconds=7 * 86400 + 1)
+    sentence = await stranger.expect_project_error(422, history_retention_seconds=7 * 86400 + 1)
     assert "the plan allows up to 604800" in sentence
-    assert "8 CU that the plan allows" in await stranger.refused(autoscaling_limit_max_cu=8.25)
+    assert "8 CU that the plan allows" in await stranger.expect_project_error(autoscaling_limit_max_cu=8.25)
 
 
-async def test_the_plan_limits_the_number_of_projects(front: Front) -> None:
-    plans = {**front.settings.model_dump()["plans"], "free": {"projects": 2}}
-    caller = await open_account(Front(front.platform, plans=plans), plan="free")
+async def test_the_plan_limits_the_number_of_projects(api_app: ApiApp) -> None:
+    plans = {**api_app.settings.model_dump()["plans"], "free": {"projects": 2}}
+    caller = await create_caller(ApiApp(api_app.platform, plans=plans), plan="free")
     for _ in range(2):
-        await caller.creates()
+        await caller.create_project()
     answer = await caller.client.post("/projects", json={"project": {}})
     assert (answer.status_code, answer.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")
     assert "2 projects" in answer.json()["message"]
     gone = (await caller.client.get("/projects")).json()["projects"][0]["id"]
-    await caller.sees_work_end(gone)
+    await caller.finish_operations(gone)
     await caller.client.delete(f"/projects/{gone}")
-    await caller.creates()
-    await caller.sees_work_end(gone)
+    await caller.create_project()
+    await caller.finish_operations(gone)
     recovery = await caller.client.post(f"/projects/{gone}/recover")
     assert (recovery.status_code, recovery.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")

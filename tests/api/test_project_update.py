@@ -6,11 +6,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.callers import Caller, Json
-from api.wishes import ENDPOINT_SETTINGS, SETTINGS
+from api.project_settings import ENDPOINT_SETTINGS, SETTINGS
 from bough import clock
-from bough.domain.endpoint import EndpointState, moved
+from bough.domain.endpoint import EndpointState, transition_endpoint
 from bough.ids import ProjectId
+from support.api_client import Caller, Json
 
 
 async def _patch(caller: Caller, project_id: str, **fields: Any) -> httpx2.Response:
@@ -21,41 +21,41 @@ async def _changed(caller: Caller, project_id: str, **fields: Any) -> Json:
     answer = await _patch(caller, project_id, **fields)
     assert answer.status_code == 200, answer.text
     shown: Json = answer.json()["project"]
-    assert shown["settings"] == (await caller.project(project_id))["settings"]
+    assert shown["settings"] == (await caller.get_project(project_id))["settings"]
     return shown
 
 
 async def _has_running_endpoint(caller: Caller, project_id: str) -> None:
-    async with caller.front.platform.store.transaction() as rows:
-        for endpoint in await rows.endpoints.of_project(ProjectId(project_id)):
-            await rows.endpoints.save(moved(endpoint, EndpointState.ACTIVE, clock.now()))
+    async with caller.api_app.platform.store.transaction() as rows:
+        for endpoint in await rows.endpoints.list_in_project(ProjectId(project_id)):
+            await rows.endpoints.save(transition_endpoint(endpoint, EndpointState.ACTIVE, clock.now()))
 
 
 async def test_an_empty_change_changes_nothing_but_the_moment(caller: Caller) -> None:
-    project_id = await caller.has(name="same")
-    before = await caller.project(project_id)
+    project_id = await caller.create_ready_project(name="same")
+    before = await caller.get_project(project_id)
     after = await _changed(caller, project_id)
     assert after["updated_at"] > before["updated_at"]
     assert {**after, "updated_at": None} == {**before, "updated_at": None}
 
 
 async def test_a_name_changes_alone(caller: Caller) -> None:
-    project_id = await caller.has(name="old", settings=SETTINGS)
+    project_id = await caller.create_ready_project(name="old", settings=SETTINGS)
     after = await _changed(caller, project_id, name="new 🌱")
     assert after["name"] == "new 🌱"
     assert after["settings"] == SETTINGS
-    assert (await caller.project(project_id))["name"] == "new 🌱"
+    assert (await caller.get_project(project_id))["name"] == "new 🌱"
 
 
 @pytest.mark.parametrize("name", ["", "n" * 257, 7])
 async def test_a_name_that_will_not_do_is_refused(caller: Caller, name: object) -> None:
-    project_id = await caller.has(name="old")
+    project_id = await caller.create_ready_project(name="old")
     assert (await _patch(caller, project_id, name=name)).status_code == 400
-    assert (await caller.project(project_id))["name"] == "old"
+    assert (await caller.get_project(project_id))["name"] == "old"
 
 
 async def test_settings_that_are_named_change_and_the_others_stay(caller: Caller) -> None:
-    project_id = await caller.has(settings=SETTINGS)
+    project_id = await caller.create_ready_project(settings=SETTINGS)
     change = {"quota": {"written_data_bytes": 9}, "hipaa": False}
     after = await _changed(caller, project_id, settings=change)
     assert after["settings"]["quota"]["written_data_bytes"] == 9
@@ -66,13 +66,13 @@ async def test_settings_that_are_named_change_and_the_others_stay(caller: Caller
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 async def test_each_setting_can_be_given_later(caller: Caller, name: str) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     assert (await _changed(caller, project_id, settings={name: SETTINGS[name]}))["settings"][name] == SETTINGS[name]
 
 
 @pytest.mark.parametrize("name", sorted(ENDPOINT_SETTINGS))
 async def test_each_endpoint_default_can_be_given_later(caller: Caller, name: str) -> None:
-    project_id = await caller.has(autoscaling_limit_max_cu=4)
+    project_id = await caller.create_ready_project(autoscaling_limit_max_cu=4)
     change = {name: ENDPOINT_SETTINGS[name]}
     after = (await _changed(caller, project_id, default_endpoint_settings=change))["default_endpoint_settings"]
     assert after[name] == ENDPOINT_SETTINGS[name]
@@ -80,7 +80,7 @@ async def test_each_endpoint_default_can_be_given_later(caller: Caller, name: st
 
 
 async def test_endpoint_defaults_are_checked_as_a_whole(caller: Caller) -> None:
-    project_id = await caller.has(autoscaling_limit_min_cu=1, autoscaling_limit_max_cu=2)
+    project_id = await caller.create_ready_project(autoscaling_limit_min_cu=1, autoscaling_limit_max_cu=2)
     answer = await _patch(caller, project_id, default_endpoint_settings={"autoscaling_limit_min_cu": 3})
     assert answer.status_code == 400
     assert "larger than" in answer.json()["message"]
@@ -90,20 +90,20 @@ async def test_endpoint_defaults_are_checked_as_a_whole(caller: Caller) -> None:
 
 
 async def test_settings_of_the_pooler_are_refused_before_anything_changes(caller: Caller) -> None:
-    project_id = await caller.has(name="old", default_endpoint_settings=ENDPOINT_SETTINGS)
+    project_id = await caller.create_ready_project(name="old", default_endpoint_settings=ENDPOINT_SETTINGS)
     bad = {"pgbouncer_settings": {"default_pool_size": "5", "max_client_conn": "9"}, "suspend_timeout_seconds": 60}
     answer = await _patch(caller, project_id, name="new", default_endpoint_settings=bad)
     assert answer.status_code == 400
     assert "'max_client_conn', which is not honoured here. These are: pool_mode, " in answer.json()["message"]
-    after = await caller.project(project_id)
+    after = await caller.get_project(project_id)
     assert (after["name"], after["default_endpoint_settings"]) == ("old", ENDPOINT_SETTINGS)
 
 
 async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -> None:
     """Rows may hold what was stored before it was checked."""
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     old = {"pgbouncer_settings": {"max_client_conn": "many"}}
-    async with caller.front.platform.store.transaction() as rows:
+    async with caller.api_app.platform.store.transaction() as rows:
         project = await rows.projects.get(ProjectId(project_id))
         assert project is not None
         await rows.projects.save(
@@ -118,46 +118,48 @@ async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -
 
 
 async def test_history_changes_within_the_plan(caller: Caller, stranger: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     for seconds in (0, 99, 2_592_000):
         answer = await _patch(caller, project_id, history_retention_seconds=seconds)
         assert answer.json()["project"]["history_retention_seconds"] == seconds
         (operation,) = answer.json()["operations"]
         assert (operation["action"], operation["status"]) == ("apply_storage_config", "running")
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
     same = await _patch(caller, project_id, name="x", history_retention_seconds=2_592_000)
     assert (same.json()["project"]["history_retention_seconds"], same.json()["operations"]) == (2_592_000, [])
-    theirs = await stranger.has()
+    theirs = await stranger.create_ready_project()
     assert (await _patch(stranger, theirs, history_retention_seconds=2_592_000)).status_code == 422
 
 
 async def test_logical_replication_goes_on_and_stays_on(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     await _has_running_endpoint(caller, project_id)
     answer = await _patch(caller, project_id, settings={"enable_logical_replication": True})
     (operation,) = answer.json()["operations"]
     assert (operation["action"], operation["status"]) == ("apply_config", "running")
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     off = await _patch(caller, project_id, settings={"enable_logical_replication": False})
     assert off.status_code == 400
     assert "cannot be turned off" in off.json()["message"]
 
 
 async def test_a_change_that_no_compute_must_hear_of_has_no_operation(caller: Caller) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     await _has_running_endpoint(caller, project_id)
     assert (await _patch(caller, project_id, name="new")).json()["operations"] == []
 
 
 async def test_what_was_measured_is_still_shown(caller: Caller) -> None:
-    project_id = await caller.has()
-    async with caller.front.platform.store.transaction() as rows:
-        (branch,) = await rows.branches.of_project(ProjectId(project_id))
+    project_id = await caller.create_ready_project()
+    async with caller.api_app.platform.store.transaction() as rows:
+        (branch,) = await rows.branches.list_in_project(ProjectId(project_id))
         await rows.branches.save(replace(branch, logical_size=12345))
     assert (await _changed(caller, project_id, name="big"))["synthetic_storage_size"] == 12345
 
 
 async def test_inside_a_group_what_is_not_named_stays(caller: Caller) -> None:
-    project_id = await caller.has(settings={"allowed_ips": {"ips": ["10.0.0.1"], "protected_branches_only": True}})
+    project_id = await caller.create_ready_project(
+        settings={"allowed_ips": {"ips": ["10.0.0.1"], "protected_branches_only": True}}
+    )
     after = await _changed(caller, project_id, settings={"allowed_ips": {"ips": ["10.0.0.2"]}})
     assert after["settings"]["allowed_ips"] == {"ips": ["10.0.0.2"], "protected_branches_only": True}

@@ -1,7 +1,7 @@
 """Regions: a setting of the installation, shown to whoever may ask."""
 
-from api.callers import Caller
-from api.front import Front
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 ELSEWHERE = [
     {"id": "home-attic", "name": "Under the roof", "latitude": "52.1", "longitude": "4.3"},
@@ -15,8 +15,8 @@ async def test_the_regions_of_the_installation(caller: Caller) -> None:
     assert answer["regions"][0]["default"] is True
 
 
-async def test_an_operator_may_have_others(front: Front, caller: Caller) -> None:
-    async with caller.at(Front(front.platform, regions=ELSEWHERE)) as client:
+async def test_an_operator_may_have_others(api_app: ApiApp, caller: Caller) -> None:
+    async with caller.client_for(ApiApp(api_app.platform, regions=ELSEWHERE)) as client:
         attic, cellar = (await client.get("/regions")).json()["regions"]
         assert (attic["region_id"], attic["default"], attic["geo_lat"]) == ("home-attic", True, "52.1")
         assert (cellar["region_id"], cellar["default"], cellar["geo_long"]) == ("home-cellar", False, "0")

@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller, Json
+from api.project_client import (
+    READ_ONLY,
+    READ_WRITE,
+    ProjectClient,
+    create_project_client,
+    operation_actions,
+    operation_statuses,
+)
 from api.test_branch_points import MINUTE, told, with_history
-from api.trees import READ_ONLY, READ_WRITE, Tree, actions, plant, statuses
 from bough import clock
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
-from bough.domain.history import HEAD, Point, Target
-from bough.domain.operation import ALSO, SOURCE
+from bough.domain.history import HEAD, Point, RecoveryTarget
+from bough.domain.operation import ALSO_LOCKED_KEY, SOURCE_KEY
 from bough.ids import BranchId, EndpointId, OperationId
+from support.api_client import Caller, Json
 
 
 def body(source: str, name: str | None = None, **point: Any) -> Json:
@@ -25,24 +32,24 @@ def a_while_ago() -> str:
     return (clock.now() - MINUTE).isoformat()
 
 
-async def restored(tree: Tree, branch_id: str, asked: Json) -> Json:
-    return await tree.ask("POST", f"{tree.of(branch_id)}/restore", asked)
+async def restored(tree: ProjectClient, branch_id: str, asked: Json) -> Json:
+    return await tree.request("POST", f"{tree.branch_path(branch_id)}/restore", asked)
 
 
-async def refused(tree: Tree, status: int, branch_id: str, asked: Any) -> str:
-    return await tree.refused(status, "POST", f"{tree.of(branch_id)}/restore", asked)
+async def refused(tree: ProjectClient, status: int, branch_id: str, asked: Any) -> str:
+    return await tree.expect_error(status, "POST", f"{tree.branch_path(branch_id)}/restore", asked)
 
 
-async def parameters(tree: Tree, made: Json, which: int = 0) -> Json:
-    async with tree.caller.front.parts.store.read() as rows:
+async def parameters(tree: ProjectClient, made: Json, which: int = 0) -> Json:
+    async with tree.caller.api_app.services.store.read() as rows:
         operation = await rows.operations.get(OperationId(made["operations"][which]["id"]))
     assert operation is not None
     return dict(operation.parameters)
 
 
-async def runs(tree: Tree, *endpoints: str) -> None:
+async def runs(tree: ProjectClient, *endpoints: str) -> None:
     """The rows say that their computes run."""
-    async with tree.caller.front.parts.store.transaction() as rows:
+    async with tree.caller.api_app.services.store.transaction() as rows:
         for endpoint_id in endpoints:
             found = await rows.endpoints.get(EndpointId(endpoint_id))
             assert found is not None
@@ -50,91 +57,99 @@ async def runs(tree: Tree, *endpoints: str) -> None:
 
 
 async def test_to_a_moment_of_its_own_history(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    main = await tree.branch_row(tree.main)
+    main = await tree.get_branch_row(tree.main_branch_id)
     at = clock.now() - MINUTE
-    made = await restored(tree, tree.main, body(tree.main, "before", source_timestamp=at.isoformat()))
-    assert made["branch"]["id"] == tree.main
-    assert actions(made) == ["create_timeline", "start_compute"]  # its compute is on its way up
-    assert await told(tree, made) == Target(volume_id=main.volume_id, point=Point(at=at))
-    listed = (await tree.ask("GET", tree.branches))["branches"]
+    made = await restored(
+        tree, tree.main_branch_id, body(tree.main_branch_id, "before", source_timestamp=at.isoformat())
+    )
+    assert made["branch"]["id"] == tree.main_branch_id
+    assert operation_actions(made) == ["create_timeline", "start_compute"]  # its compute is on its way up
+    assert await told(tree, made) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
+    listed = (await tree.request("GET", tree.branches_path))["branches"]
     kept = next(each for each in listed if each["name"] == "before")
     assert (kept["current_state"], kept["pending_state"]) == ("init", "ready")
-    assert kept["parent_id"] == tree.main
-    assert (await parameters(tree, made))[ALSO] == kept["id"]
-    roles = (await tree.ask("GET", f"{tree.of(kept['id'])}/roles"))["roles"]
+    assert kept["parent_id"] == tree.main_branch_id
+    assert (await parameters(tree, made))[ALSO_LOCKED_KEY] == kept["id"]
+    roles = (await tree.request("GET", f"{tree.branch_path(kept['id'])}/roles"))["roles"]
     assert [role["name"] for role in roles] == ["neondb_owner"]
-    assert (await tree.ask("GET", f"{tree.of(kept['id'])}/endpoints"))["endpoints"] == []
+    assert (await tree.request("GET", f"{tree.branch_path(kept['id'])}/endpoints"))["endpoints"] == []
 
 
 async def test_what_a_child_had_is_kept_beside_it(caller: Caller) -> None:
-    tree = await plant(caller)
-    child = (await tree.grows("child"))["branch"]["id"]
+    tree = await create_project_client(caller)
+    child = (await tree.create_branch("child"))["branch"]["id"]
     await with_history(tree, child)
     await restored(tree, child, body(child, "before", source_timestamp=a_while_ago()))
-    listed = (await tree.ask("GET", tree.branches))["branches"]
-    assert next(each for each in listed if each["name"] == "before")["parent_id"] == tree.main
+    listed = (await tree.request("GET", tree.branches_path))["branches"]
+    assert next(each for each in listed if each["name"] == "before")["parent_id"] == tree.main_branch_id
 
 
 async def test_passwords_of_what_is_kept_are_those_of_the_branch(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    await restored(tree, tree.main, body(tree.main, "before", source_timestamp=a_while_ago()))
-    listed = (await tree.ask("GET", tree.branches))["branches"]
+    await restored(tree, tree.main_branch_id, body(tree.main_branch_id, "before", source_timestamp=a_while_ago()))
+    listed = (await tree.request("GET", tree.branches_path))["branches"]
     kept = next(each["id"] for each in listed if each["name"] == "before")
     passwords = [
-        (await tree.ask("GET", f"{tree.role('neondb_owner', each)}/reveal_password"))["password"]
-        for each in (tree.main, kept)
+        (await tree.request("GET", f"{tree.role_path('neondb_owner', each)}/reveal_password"))["password"]
+        for each in (tree.main_branch_id, kept)
     ]
     assert passwords[0] == passwords[1]
 
 
 async def test_from_another_branch_as_it_is_now(caller: Caller) -> None:
-    tree = await plant(caller)
-    dev = (await tree.grows("dev"))["branch"]["id"]
-    source = await tree.branch_row(tree.main)
-    made = await restored(tree, dev, body(tree.main))
-    assert await told(tree, made) == Target(volume_id=source.volume_id, point=HEAD)
-    assert (await parameters(tree, made))[SOURCE] == tree.main
-    assert ALSO not in await parameters(tree, made)
-    assert await tree.names() == ["dev", "main"]
+    tree = await create_project_client(caller)
+    dev = (await tree.create_branch("dev"))["branch"]["id"]
+    source = await tree.get_branch_row(tree.main_branch_id)
+    made = await restored(tree, dev, body(tree.main_branch_id))
+    assert await told(tree, made) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
+    assert (await parameters(tree, made))[SOURCE_KEY] == tree.main_branch_id
+    assert ALSO_LOCKED_KEY not in await parameters(tree, made)
+    assert await tree.list_branch_names() == ["dev", "main"]
 
 
 async def test_computes_that_run_start_again_after_it_and_those_that_sleep_sleep_on(caller: Caller) -> None:
-    tree = await plant(caller)
-    dev = await tree.grows("dev", endpoints=(READ_ONLY, READ_WRITE, READ_ONLY))
+    tree = await create_project_client(caller)
+    dev = await tree.create_branch("dev", endpoints=(READ_ONLY, READ_WRITE, READ_ONLY))
     follower, writer, _ = (each["id"] for each in dev["endpoints"])
-    async with caller.front.parts.store.transaction() as rows:
-        for each in await rows.endpoints.of_branch(BranchId(dev["branch"]["id"])):
+    async with caller.api_app.services.store.transaction() as rows:
+        for each in await rows.endpoints.list_in_branch(BranchId(dev["branch"]["id"])):
             await rows.endpoints.save(replace(each, state=EndpointState.IDLE, pending_state=None))
     await runs(tree, follower, writer)
-    made = await restored(tree, dev["branch"]["id"], body(tree.main))
-    assert actions(made) == ["create_timeline", "start_compute", "start_compute"]
-    assert statuses(made) == ["running", "scheduling", "scheduling"]
+    made = await restored(tree, dev["branch"]["id"], body(tree.main_branch_id))
+    assert operation_actions(made) == ["create_timeline", "start_compute", "start_compute"]
+    assert operation_statuses(made) == ["running", "scheduling", "scheduling"]
     assert [each.get("endpoint_id") for each in made["operations"]] == [None, writer, follower]
 
 
 async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Caller) -> None:
     """Only who would change the branch itself is told to wait, or who wants what is not there yet."""
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    await runs(tree, tree.endpoint)
-    await restored(tree, tree.main, body(tree.main, "before", source_timestamp=a_while_ago()))
-    kept = next(each for each in (await tree.ask("GET", tree.branches))["branches"] if each["name"] == "before")["id"]
-    await tree.ask("PATCH", f"{tree.path}/endpoints/{tree.endpoint}", {"endpoint": {"pooler_enabled": True}})
-    await tree.ask("POST", f"{tree.path}/endpoints/{tree.endpoint}/restart")
-    await tree.begins("another")
+    await runs(tree, tree.endpoint_id)
+    await restored(tree, tree.main_branch_id, body(tree.main_branch_id, "before", source_timestamp=a_while_ago()))
+    kept = next(
+        each for each in (await tree.request("GET", tree.branches_path))["branches"] if each["name"] == "before"
+    )["id"]
+    await tree.request("PATCH", f"{tree.path}/endpoints/{tree.endpoint_id}", {"endpoint": {"pooler_enabled": True}})
+    await tree.request("POST", f"{tree.path}/endpoints/{tree.endpoint_id}/restart")
+    await tree.begin_branch("another")
     for method, path, asked in [
-        ("POST", f"{tree.of(tree.main)}/restore", body(tree.main, "again", source_timestamp=a_while_ago())),
-        ("POST", f"{tree.of(tree.main)}/roles", {"role": {"name": "app"}}),
+        (
+            "POST",
+            f"{tree.branch_path(tree.main_branch_id)}/restore",
+            body(tree.main_branch_id, "again", source_timestamp=a_while_ago()),
+        ),
+        ("POST", f"{tree.branch_path(tree.main_branch_id)}/roles", {"role": {"name": "app"}}),
         ("POST", f"{tree.path}/endpoints", {"endpoint": {"branch_id": kept, "type": "read_write"}}),
-        ("POST", tree.branches, {"branch": {"parent_id": kept}}),
-        ("PATCH", tree.of(kept), {"branch": {"name": "other"}}),
-        ("DELETE", tree.of(kept), None),
+        ("POST", tree.branches_path, {"branch": {"parent_id": kept}}),
+        ("PATCH", tree.branch_path(kept), {"branch": {"name": "other"}}),
+        ("DELETE", tree.branch_path(kept), None),
         ("DELETE", tree.path, None),
     ]:
-        assert "conflicting operation in progress" in await tree.refused(423, method, path, asked), path
+        assert "conflicting operation in progress" in await tree.expect_error(423, method, path, asked), path
 
 
 @pytest.mark.parametrize(
@@ -153,9 +168,9 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
     ],
 )
 async def test_a_bad_point_is_refused_with_a_reason(caller: Caller, point: Json, sentence: str) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    assert sentence in await refused(tree, 400, tree.main, body(tree.main, "before", **point))
+    assert sentence in await refused(tree, 400, tree.main_branch_id, body(tree.main_branch_id, "before", **point))
 
 
 @pytest.mark.parametrize(
@@ -173,84 +188,87 @@ async def test_a_bad_point_is_refused_with_a_reason(caller: Caller, point: Json,
     ],
 )
 async def test_a_bad_body_is_refused(caller: Caller, asked: Any) -> None:
-    tree = await plant(caller)
-    await refused(tree, 400, tree.main, asked)
+    tree = await create_project_client(caller)
+    await refused(tree, 400, tree.main_branch_id, asked)
 
 
 async def test_both_branches_are_of_the_project(caller: Caller) -> None:
-    tree, other = await plant(caller), await plant(caller)
-    for source in (str(BranchId.new()), other.main):
-        assert "branch could not be found" in await refused(tree, 404, tree.main, body(source))
-    assert "branch could not be found" in await refused(tree, 404, other.main, body(tree.main))
-    gone = (await tree.grows("gone"))["branch"]["id"]
-    await tree.does("DELETE", tree.of(gone))
-    assert "branch could not be found" in await refused(tree, 404, gone, body(tree.main))
-    assert "branch could not be found" in await refused(tree, 404, tree.main, body(gone))
+    tree, other = await create_project_client(caller), await create_project_client(caller)
+    for source in (str(BranchId.new()), other.main_branch_id):
+        assert "branch could not be found" in await refused(tree, 404, tree.main_branch_id, body(source))
+    assert "branch could not be found" in await refused(tree, 404, other.main_branch_id, body(tree.main_branch_id))
+    gone = (await tree.create_branch("gone"))["branch"]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(gone))
+    assert "branch could not be found" in await refused(tree, 404, gone, body(tree.main_branch_id))
+    assert "branch could not be found" in await refused(tree, 404, tree.main_branch_id, body(gone))
 
 
 async def test_to_itself_what_is_there_needs_a_name(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    sentence = await refused(tree, 400, tree.main, body(tree.main, source_timestamp=a_while_ago()))
+    sentence = await refused(tree, 400, tree.main_branch_id, body(tree.main_branch_id, source_timestamp=a_while_ago()))
     assert "give preserve_under_name." in sentence
 
 
 async def test_a_name_that_is_taken_is_refused(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    await tree.grows("dev")
+    await tree.create_branch("dev")
     for name in ("dev", "main"):
-        asked = body(tree.main, name, source_timestamp=a_while_ago())
-        assert f"a branch named {name!r} already. Choose another name." in await refused(tree, 409, tree.main, asked)
+        asked = body(tree.main_branch_id, name, source_timestamp=a_while_ago())
+        assert f"a branch named {name!r} already. Choose another name." in await refused(
+            tree, 409, tree.main_branch_id, asked
+        )
 
 
 async def test_a_protected_branch_is_not_restored(caller: Caller) -> None:
-    tree = await plant(caller)
-    dev = (await tree.grows("dev"))["branch"]["id"]
-    await tree.does("PATCH", tree.of(dev), {"branch": {"protected": True}})
-    assert "is protected" in await refused(tree, 422, dev, body(tree.main))
-    other = (await tree.grows("other"))["branch"]["id"]
+    tree = await create_project_client(caller)
+    dev = (await tree.create_branch("dev"))["branch"]["id"]
+    await tree.request_and_finish("PATCH", tree.branch_path(dev), {"branch": {"protected": True}})
+    assert "is protected" in await refused(tree, 422, dev, body(tree.main_branch_id))
+    other = (await tree.create_branch("other"))["branch"]["id"]
     await restored(tree, other, body(dev))  # its data may be taken; passwords are those of the branch that takes it
 
 
 async def test_a_branch_with_children_needs_a_name_for_what_they_were_made_of(caller: Caller) -> None:
-    tree = await plant(caller)
-    dev = (await tree.grows("dev"))["branch"]["id"]
-    await tree.grows("grandchild", parent_id=dev)
-    sentence = await refused(tree, 422, dev, body(tree.main))
+    tree = await create_project_client(caller)
+    dev = (await tree.create_branch("dev"))["branch"]["id"]
+    await tree.create_branch("grandchild", parent_id=dev)
+    sentence = await refused(tree, 422, dev, body(tree.main_branch_id))
     assert "has child branches" in sentence
     assert "give preserve_under_name" in sentence
-    await restored(tree, dev, body(tree.main, "dev before"))
+    await restored(tree, dev, body(tree.main_branch_id, "dev before"))
 
 
 async def test_archived_branches_come_back_first(caller: Caller) -> None:
-    tree = await plant(caller)
-    one, other = [(await tree.grows(name))["branch"]["id"] for name in ("one", "other")]
-    async with caller.front.parts.store.transaction() as rows:
+    tree = await create_project_client(caller)
+    one, other = [(await tree.create_branch(name))["branch"]["id"] for name in ("one", "other")]
+    async with caller.api_app.services.store.transaction() as rows:
         for each in (one, other):
-            await rows.branches.save(replace(await tree.branch_row(each), state=BranchState.ARCHIVED))
+            await rows.branches.save(replace(await tree.get_branch_row(each), state=BranchState.ARCHIVED))
     made = await restored(tree, one, body(other))
-    assert actions(made) == ["timeline_unarchive", "timeline_unarchive", "create_timeline"]
+    assert operation_actions(made) == ["timeline_unarchive", "timeline_unarchive", "create_timeline"]
     assert {each["branch_id"] for each in made["operations"][:2]} == {one, other}
 
 
 async def test_it_is_written_into_the_audit(caller: Caller) -> None:
-    tree = await plant(caller)
-    dev = (await tree.grows("dev"))["branch"]["id"]
-    await restored(tree, dev, body(tree.main, "dev before"))
+    tree = await create_project_client(caller)
+    dev = (await tree.create_branch("dev"))["branch"]["id"]
+    await restored(tree, dev, body(tree.main_branch_id, "dev before"))
     answer = await caller.client.get("/bough/audit", params={"org_id": caller.organization.id})
     (line,) = [each for each in answer.json()["audit"] if each["action"] == "restore_project_branch"]
     assert line["thing"] == dev
-    assert line["details"]["source"] == tree.main
+    assert line["details"]["source"] == tree.main_branch_id
 
 
 async def test_a_repeated_request_restores_once(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree, age=timedelta(hours=2))
-    asked = body(tree.main, "before", source_timestamp=a_while_ago())
+    asked = body(tree.main_branch_id, "before", source_timestamp=a_while_ago())
     headers = {"Idempotency-Key": "once"}
     first, again = [
-        await caller.client.post(f"{tree.of(tree.main)}/restore", json=asked, headers=headers) for _ in range(2)
+        await caller.client.post(f"{tree.branch_path(tree.main_branch_id)}/restore", json=asked, headers=headers)
+        for _ in range(2)
     ]
     assert (first.status_code, again.status_code) == (200, 200)
     assert first.json() == again.json()

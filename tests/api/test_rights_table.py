@@ -11,56 +11,56 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from api.front import Front
-from api.rights_cases import CASES, ROWS, Case, built_with_cases
-from api.routes import built
-from api.standing import KNOWN, OUTSIDE, WITHOUT, Standing, standing
+from api.rights_cases import CASES, RIGHTS, Case, list_covered_operations
+from api.rights_setup import AUTHENTICATED, NON_MEMBERS, UNAUTHENTICATED, RightsSetup, open_rights_setup
 from bough.domain.organization import MemberRole
+from support.api_app import ApiApp
+from support.routes import list_routes
 
-PLAIN = [case for case in CASES if not case.consumes]
-CONSUMING = [case for case in CASES if case.consumes]
+PLAIN = [case for case in CASES if not case.needs_new_project]
+CONSUMING = [case for case in CASES if case.needs_new_project]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def here(front: Front) -> AsyncIterator[Standing]:
-    async with standing(front) as made:
+async def rights_setup(api_app: ApiApp) -> AsyncIterator[RightsSetup]:
+    async with open_rights_setup(api_app) as made:
         yield made
 
 
 def test_no_route_is_missing_from_the_table() -> None:
-    assert built_with_cases() == built()
+    assert list_covered_operations() == list_routes()
 
 
 def test_the_table_has_a_column_for_every_kind_of_caller() -> None:
-    assert [len(row.split()) for row in ROWS.values()] == [len(KNOWN)] * len(ROWS)
+    assert [len(row.split()) for row in RIGHTS.values()] == [len(AUTHENTICATED)] * len(RIGHTS)
 
 
 @pytest.mark.parametrize("case", PLAIN, ids=str)
-async def test_who_gets_what(here: Standing, case: Case) -> None:
-    for who in (*WITHOUT, *KNOWN):
-        await _try(here, case, who)
+async def test_who_gets_what(rights_setup: RightsSetup, case: Case) -> None:
+    for who in (*UNAUTHENTICATED, *AUTHENTICATED):
+        await _try(rights_setup, case, who)
 
 
 @pytest.mark.parametrize("case", CONSUMING, ids=str)
-async def test_who_gets_what_that_is_gone_afterwards(front: Front, case: Case) -> None:
+async def test_who_gets_what_that_is_gone_afterwards(api_app: ApiApp, case: Case) -> None:
     """Whoever is let in takes the thing away, so the next one finds everything new."""
-    waiting = [*WITHOUT, *KNOWN]
+    waiting = [*UNAUTHENTICATED, *AUTHENTICATED]
     while waiting:
-        async with standing(front) as fresh:
+        async with open_rights_setup(api_app) as fresh:
             while waiting:
                 who = waiting.pop(0)
                 await _try(fresh, case, who)
-                if case.expected(who) == case.status:
+                if case.expected_status(who) == case.status:
                     break
 
 
-async def _try(here: Standing, case: Case, who: str) -> None:
-    path, body = await case.ask(here, who)
+async def _try(here: RightsSetup, case: Case, who: str) -> None:
+    path, body = await case.build_request(here, who)
     answer = await here.clients[who].request(case.operation.method, path, json=body)
-    await here.work_ends()
-    assert answer.status_code == case.expected(who), f"{who}: {case}: {answer.text}"
-    if answer.status_code == 404 and who in (*OUTSIDE, MemberRole.COLLABORATOR) and case.hides:
-        made_up = case.made_up(here, path)
+    await here.finish_operations()
+    assert answer.status_code == case.expected_status(who), f"{who}: {case}: {answer.text}"
+    if answer.status_code == 404 and who in (*NON_MEMBERS, MemberRole.COLLABORATOR) and case.hides_existence:
+        made_up = case.replace_ids(here, path)
         assert made_up != path
         nothing = await here.clients[who].request(case.operation.method, made_up, json=body)
         assert _said(answer) == _said(nothing), f"{who} can tell that it is there"

@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.front import Front
-from api.rights_walk import ON_ORGANIZATIONS, ON_PROJECTS, ORGANIZATIONS, PEOPLE, PROJECTS, ROLES, Walk
+from api.rights_walk import ORGANIZATION_STEPS, ORGANIZATIONS, PEOPLE, PROJECT_STEPS, PROJECTS, ROLES, RightsWalk
+from support.api_app import ApiApp
 
 EVERYDAY = 40  # examples that hypothesis tries in the everyday tier
 WALKS = 5 if settings().max_examples == EVERYDAY else settings().max_examples // 10
@@ -12,8 +12,8 @@ people = st.sampled_from(PEOPLE)
 actors = st.sampled_from(("", "", "", *PEOPLE))  # mostly somebody who may
 roles = st.sampled_from(ROLES)
 steps = st.one_of(
-    st.tuples(st.sampled_from(("invite", *ON_ORGANIZATIONS)), actors, st.sampled_from(ORGANIZATIONS), people, roles),
-    st.tuples(st.sampled_from(ON_PROJECTS), actors, st.sampled_from(PROJECTS), people, roles),
+    st.tuples(st.sampled_from(("invite", *ORGANIZATION_STEPS)), actors, st.sampled_from(ORGANIZATIONS), people, roles),
+    st.tuples(st.sampled_from(PROJECT_STEPS), actors, st.sampled_from(PROJECTS), people, roles),
     st.tuples(st.just("transfer"), actors, st.sampled_from(PROJECTS), st.sampled_from(ORGANIZATIONS), roles),
 )
 # Everything once, and what chance seldom brings together.
@@ -47,23 +47,23 @@ FORESEEN = (
 
 @given(taken=st.lists(steps, min_size=6, max_size=16))
 @settings(max_examples=WALKS, suppress_health_check=list(HealthCheck))
-async def test_everybody_sees_what_the_model_says(front: Front, taken: list[tuple[str, str, str, str, str]]) -> None:
-    walk = await Walk.begin(front)
+async def test_everybody_sees_what_the_model_says(api_app: ApiApp, taken: list[tuple[str, str, str, str, str]]) -> None:
+    walk = await RightsWalk.create(api_app)
     try:
         for step in taken:
-            await walk.take(*step)
+            await walk.run_step(*step)
         await walk.check()
     finally:
-        await walk.end()
+        await walk.close()
 
 
-async def test_a_walk_that_leaves_nothing_to_chance(front: Front) -> None:
-    walk = await Walk.begin(front)
+async def test_a_walk_that_leaves_nothing_to_chance(api_app: ApiApp) -> None:
+    walk = await RightsWalk.create(api_app)
     await walk.check()
     for step in FORESEEN:
-        await walk.take(*step)
+        await walk.run_step(*step)
         await walk.check()
-    assert walk.model.owner == {"one": "x", "two": "x", "three": "home of ann"}
+    assert walk.model.owners == {"one": "x", "two": "x", "three": "home of ann"}
     assert not walk.model.shared
-    assert not any(key.alive for key in walk.model.keys.values())
-    await walk.end()
+    assert not any(key.is_valid for key in walk.model.keys.values())
+    await walk.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.callers import Caller
+from support.api_client import Caller
 
 NAMES = [
     "Blog of Émile",
@@ -35,37 +35,37 @@ FOUND = {
 
 async def test_search_reads_names_without_case_and_without_wildcards(caller: Caller) -> None:
     for name in NAMES:
-        await caller.creates(name=name)
-    found = {search: sorted(await caller.names(search=search, limit=400)) for search in FOUND}
+        await caller.create_project(name=name)
+    found = {search: sorted(await caller.list_project_names(search=search, limit=400)) for search in FOUND}
     assert found == {search: sorted(names) for search, names in FOUND.items()}
 
 
 async def test_search_finds_an_id_or_a_part_of_it(caller: Caller) -> None:
-    made = (await caller.creates(name="wanted"))["project"]["id"]
-    await caller.creates(name="other")
-    assert await caller.names(search=made) == ["wanted"]
-    assert await caller.names(search=made[-8:].upper()) == ["wanted"]
+    made = (await caller.create_project(name="wanted"))["project"]["id"]
+    await caller.create_project(name="other")
+    assert await caller.list_project_names(search=made) == ["wanted"]
+    assert await caller.list_project_names(search=made[-8:].upper()) == ["wanted"]
 
 
 async def test_an_empty_search_finds_all(caller: Caller) -> None:
-    await caller.creates(name="one")
-    assert await caller.names(search="") == ["one"]
+    await caller.create_project(name="one")
+    assert await caller.list_project_names(search="") == ["one"]
     assert (await caller.client.get("/projects", params={"search": "x" * 257})).status_code == 400
 
 
 async def test_a_new_name_is_found_and_the_old_one_is_not(caller: Caller) -> None:
-    project_id = await caller.has(name="before")
+    project_id = await caller.create_ready_project(name="before")
     await caller.client.patch(f"/projects/{project_id}", json={"project": {"name": "after"}})
-    assert await caller.names(search="before") == []
-    assert await caller.names(search="after") == ["after"]
+    assert await caller.list_project_names(search="before") == []
+    assert await caller.list_project_names(search="after") == ["after"]
 
 
 async def test_nobody_sees_the_projects_of_another(caller: Caller, stranger: Caller) -> None:
-    await caller.creates(name="mine")
-    await stranger.creates(name="theirs")
-    assert await caller.names() == ["mine"]
-    assert await caller.names(search="theirs") == []
-    assert await caller.names(org_id=caller.organization.id) == ["mine"]
+    await caller.create_project(name="mine")
+    await stranger.create_project(name="theirs")
+    assert await caller.list_project_names() == ["mine"]
+    assert await caller.list_project_names(search="theirs") == []
+    assert await caller.list_project_names(org_id=caller.organization.id) == ["mine"]
 
 
 @pytest.mark.parametrize("recoverable", [False, True])
@@ -77,19 +77,19 @@ async def test_the_organization_of_another_is_not_found(caller: Caller, stranger
 
 
 async def test_deleted_projects_are_in_the_other_list(caller: Caller) -> None:
-    await caller.has(name="living")
-    gone = await caller.has(name="gone")
+    await caller.create_ready_project(name="living")
+    gone = await caller.create_ready_project(name="gone")
     deleted = (await caller.client.delete(f"/projects/{gone}")).json()["project"]
-    assert await caller.names() == ["living"]
+    assert await caller.list_project_names() == ["living"]
     answer = await caller.client.get("/projects", params={"recoverable": True, "org_id": caller.organization.id})
     (shown,) = answer.json()["projects"]
     assert (shown["name"], shown["id"]) == ("gone", deleted["id"])
     assert shown["recoverable_until"] > shown["deleted_at"]
-    assert await caller.names(recoverable=True, search="living") == []
+    assert await caller.list_project_names(recoverable=True, search="living") == []
 
 
 async def test_the_words_of_a_flag(caller: Caller) -> None:
-    await caller.creates(name="living")
-    assert await caller.names(recoverable="false") == ["living"]
-    assert await caller.names(recoverable="true") == []
+    await caller.create_project(name="living")
+    assert await caller.list_project_names(recoverable="false") == ["living"]
+    assert await caller.list_project_names(recoverable="true") == []
     assert (await caller.client.get("/projects", params={"recoverable": "perhaps"})).status_code == 400

@@ -7,16 +7,24 @@ from typing import Any
 
 import pytest
 
-from api.callers import Caller
-from api.front import Front
-from api.shelf_of_snapshots import names, of_branch, one, refused, restored, row, taken
+from api.project_client import create_project_client, operation_actions, operation_statuses
+from api.snapshot_requests import (
+    branch_snapshot_path,
+    create_snapshot,
+    expect_error,
+    get_snapshot_row,
+    list_snapshot_names,
+    restore_snapshot,
+    snapshot_path,
+)
 from api.test_branch_points import told, with_history
-from api.trees import actions, plant, statuses
 from bough import clock
 from bough.config import DEFAULT_PLANS
 from bough.domain.branch import BranchState
-from bough.domain.history import HEAD, Point, Target
+from bough.domain.history import HEAD, Point, RecoveryTarget
 from bough.ids import SnapshotId
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 MINUTE = timedelta(minutes=1)
 
@@ -26,30 +34,30 @@ def soon(span: timedelta = MINUTE) -> str:
 
 
 async def test_of_what_a_branch_has_now(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = await tree.ask("POST", of_branch(tree))
+    tree = await create_project_client(caller)
+    made = await tree.request("POST", branch_snapshot_path(tree))
     snapshot = made["snapshot"]
     assert snapshot["id"].startswith("snap-")
-    assert (snapshot["source_branch_id"], snapshot["manual"]) == (tree.main, True)
+    assert (snapshot["source_branch_id"], snapshot["manual"]) == (tree.main_branch_id, True)
     assert snapshot["name"].startswith("main 20")
-    assert (actions(made), statuses(made)) == (["create_branch"], ["running"])
+    assert (operation_actions(made), operation_statuses(made)) == (["create_branch"], ["running"])
     assert "branch_id" not in made["operations"][0]
-    main = await tree.branch_row(tree.main)
-    assert await told(tree, made) == Target(volume_id=main.volume_id, point=HEAD)
-    assert await names(tree) == [snapshot["name"]]
-    assert await tree.names() == ["main"], "it is no branch"
+    main = await tree.get_branch_row(tree.main_branch_id)
+    assert await told(tree, made) == RecoveryTarget(volume_id=main.volume_id, point=HEAD)
+    assert await list_snapshot_names(tree) == [snapshot["name"]]
+    assert await tree.list_branch_names() == ["main"], "it is no branch"
 
 
 async def test_at_a_moment_and_at_a_position(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    main = await tree.branch_row(tree.main)
+    main = await tree.get_branch_row(tree.main_branch_id)
     at = clock.now() - MINUTE
-    made = await taken(tree, timestamp=at.isoformat(), name="then")
-    assert await told(tree, made) == Target(volume_id=main.volume_id, point=Point(at=at))
+    made = await create_snapshot(tree, timestamp=at.isoformat(), name="then")
+    assert await told(tree, made) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
     assert datetime.fromisoformat(made["snapshot"]["timestamp"]) == at
-    made = await taken(tree, lsn="0/1a0", name="there")
-    assert await told(tree, made) == Target(volume_id=main.volume_id, point=Point(lsn="0/1A0"))
+    made = await create_snapshot(tree, lsn="0/1a0", name="there")
+    assert await told(tree, made) == RecoveryTarget(volume_id=main.volume_id, point=Point(lsn="0/1A0"))
     assert made["snapshot"]["lsn"] == "0/1A0"
 
 
@@ -76,164 +84,166 @@ async def test_at_a_moment_and_at_a_position(caller: Caller) -> None:
     ],
 )
 async def test_what_cannot_be_asked_for(caller: Caller, query: dict[str, str], sentence: str) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     await with_history(tree)
-    assert sentence in (await refused(tree, 400, "POST", of_branch(tree), **query))["message"]
+    assert sentence in (await expect_error(tree, 400, "POST", branch_snapshot_path(tree), **query))["message"]
 
 
 async def test_a_branch_without_history_has_no_points(caller: Caller) -> None:
-    tree = await plant(caller)
-    answer = await refused(tree, 400, "POST", of_branch(tree), timestamp=(clock.now() - MINUTE).isoformat())
+    tree = await create_project_client(caller)
+    answer = await expect_error(
+        tree, 400, "POST", branch_snapshot_path(tree), timestamp=(clock.now() - MINUTE).isoformat()
+    )
     assert "no history to go back to yet" in answer["message"]
-    tree = await plant(caller, history_retention_seconds=0)
-    answer = await refused(tree, 400, "POST", of_branch(tree), lsn="0/1A0")
+    tree = await create_project_client(caller, history_retention_seconds=0)
+    answer = await expect_error(tree, 400, "POST", branch_snapshot_path(tree), lsn="0/1A0")
     assert "the project keeps no history" in answer["message"]
 
 
 async def test_only_a_root_branch_has_snapshots(caller: Caller) -> None:
-    tree = await plant(caller)
-    child = (await tree.grows("dev"))["branch"]["id"]
-    answer = await refused(tree, 422, "POST", of_branch(tree, child))
+    tree = await create_project_client(caller)
+    child = (await tree.create_branch("dev"))["branch"]["id"]
+    answer = await expect_error(tree, 422, "POST", branch_snapshot_path(tree, child))
     assert "only a root branch can have, and 'dev' has a parent" in answer["message"]
-    await refused(tree, 404, "POST", of_branch(tree, "br-nowhere"))
+    await expect_error(tree, 404, "POST", branch_snapshot_path(tree, "br-nowhere"))
 
 
 async def test_names_are_unique_in_a_project(caller: Caller) -> None:
-    tree = await plant(caller)
-    first = await taken(tree, name="same")
-    answer = await refused(tree, 409, "POST", of_branch(tree), name="same")
+    tree = await create_project_client(caller)
+    first = await create_snapshot(tree, name="same")
+    answer = await expect_error(tree, 409, "POST", branch_snapshot_path(tree), name="same")
     assert answer["message"] == "The project has a snapshot named 'same' already. Choose another name."
-    other = await taken(tree, name="other")
+    other = await create_snapshot(tree, name="other")
     renamed = {"snapshot": {"name": "same"}}
-    await refused(tree, 409, "PATCH", one(tree, other["snapshot"]["id"]), renamed)
-    await tree.does("DELETE", one(tree, first["snapshot"]["id"]), status=202)
-    await tree.ask("PATCH", one(tree, other["snapshot"]["id"]), renamed)
-    usual = [await taken(tree) for _ in range(3)]
+    await expect_error(tree, 409, "PATCH", snapshot_path(tree, other["snapshot"]["id"]), renamed)
+    await tree.request_and_finish("DELETE", snapshot_path(tree, first["snapshot"]["id"]), status=202)
+    await tree.request("PATCH", snapshot_path(tree, other["snapshot"]["id"]), renamed)
+    usual = [await create_snapshot(tree) for _ in range(3)]
     assert len({each["snapshot"]["name"] for each in usual}) == 3
 
 
 async def test_names_and_ends_are_changed(caller: Caller) -> None:
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     end = soon()
-    made = (await taken(tree, name="one", expires_at=end))["snapshot"]
+    made = (await create_snapshot(tree, name="one", expires_at=end))["snapshot"]
     assert datetime.fromisoformat(made["expires_at"]) == datetime.fromisoformat(end)
-    path = one(tree, made["id"])
-    changed = (await tree.ask("PATCH", path, {"snapshot": {"name": "ünïcode \u2603"}}))["snapshot"]
+    path = snapshot_path(tree, made["id"])
+    changed = (await tree.request("PATCH", path, {"snapshot": {"name": "ünïcode \u2603"}}))["snapshot"]
     assert (changed["name"], changed["expires_at"]) == ("ünïcode \u2603", made["expires_at"])
     later = soon(2 * MINUTE)
-    changed = (await tree.ask("PATCH", path, {"snapshot": {"expires_at": later}}))["snapshot"]
+    changed = (await tree.request("PATCH", path, {"snapshot": {"expires_at": later}}))["snapshot"]
     assert datetime.fromisoformat(changed["expires_at"]) == datetime.fromisoformat(later)
-    assert "expires_at" not in (await tree.ask("PATCH", path, {"snapshot": {"expires_at": None}}))["snapshot"]
-    assert (await tree.ask("PATCH", path, {"snapshot": {}}))["snapshot"]["name"] == "ünïcode \u2603"
+    assert "expires_at" not in (await tree.request("PATCH", path, {"snapshot": {"expires_at": None}}))["snapshot"]
+    assert (await tree.request("PATCH", path, {"snapshot": {}}))["snapshot"]["name"] == "ünïcode \u2603"
     for wrong in ({}, {"snapshot": None}, {"snapshot": {"name": ""}}, {"snapshot": {"expires_at": 7}}):
-        await refused(tree, 400, "PATCH", path, wrong)
-    answer = await refused(tree, 400, "PATCH", path, {"snapshot": {"expires_at": "2020-01-01T00:00:00Z"}})
+        await expect_error(tree, 400, "PATCH", path, wrong)
+    answer = await expect_error(tree, 400, "PATCH", path, {"snapshot": {"expires_at": "2020-01-01T00:00:00Z"}})
     assert "is in the past" in answer["message"]
 
 
 async def test_a_snapshot_that_is_deleted_is_gone_at_once(caller: Caller) -> None:
-    tree = await plant(caller)
-    made = (await taken(tree, name="one"))["snapshot"]
-    gone = await tree.ask("DELETE", one(tree, made["id"]), status=202)
-    assert actions(gone) == ["delete_timeline"]
-    assert await names(tree) == []
+    tree = await create_project_client(caller)
+    made = (await create_snapshot(tree, name="one"))["snapshot"]
+    gone = await tree.request("DELETE", snapshot_path(tree, made["id"]), status=202)
+    assert operation_actions(gone) == ["delete_timeline"]
+    assert await list_snapshot_names(tree) == []
     for method, path, body in (
-        ("DELETE", one(tree, made["id"]), None),
-        ("PATCH", one(tree, made["id"]), {"snapshot": {}}),
-        ("POST", f"{one(tree, made['id'])}/restore", None),
+        ("DELETE", snapshot_path(tree, made["id"]), None),
+        ("PATCH", snapshot_path(tree, made["id"]), {"snapshot": {}}),
+        ("POST", f"{snapshot_path(tree, made['id'])}/restore", None),
     ):
-        assert "snapshot could not be found" in (await tree.ask(method, path, body, status=404))["message"]
+        assert "snapshot could not be found" in (await tree.request(method, path, body, status=404))["message"]
 
 
-async def test_what_is_copied_stays_until_it_is_copied(front: Front, caller: Caller) -> None:
+async def test_what_is_copied_stays_until_it_is_copied(api_app: ApiApp, caller: Caller) -> None:
     """A branch is being made of it, or it is being made itself."""
-    tree = await plant(caller)
-    made = await tree.ask("POST", of_branch(tree), name="one")
-    path = one(tree, made["snapshot"]["id"])
-    await refused(tree, 423, "DELETE", path)
-    await refused(tree, 423, "PATCH", path, {"snapshot": {"name": "two"}})
-    await refused(tree, 423, "POST", f"{path}/restore")
-    assert (await tree.answer("DELETE", tree.path)).status_code == 423
-    async with caller.at(Front(front.platform, hold_seconds=60)) as client:
+    tree = await create_project_client(caller)
+    made = await tree.request("POST", branch_snapshot_path(tree), name="one")
+    path = snapshot_path(tree, made["snapshot"]["id"])
+    await expect_error(tree, 423, "DELETE", path)
+    await expect_error(tree, 423, "PATCH", path, {"snapshot": {"name": "two"}})
+    await expect_error(tree, 423, "POST", f"{path}/restore")
+    assert (await tree.send("DELETE", tree.path)).status_code == 423
+    async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
         request = asyncio.create_task(client.post(f"{path}/restore"))
         await asyncio.sleep(0.1)
-        await tree.settles()
+        await tree.finish_operations()
         assert (await request).status_code == 200
-    await refused(tree, 423, "DELETE", path)
-    await tree.settles()
-    await tree.ask("DELETE", path, status=202)
+    await expect_error(tree, 423, "DELETE", path)
+    await tree.finish_operations()
+    await tree.request("DELETE", path, status=202)
 
 
 async def test_a_branch_is_not_changed_while_it_is_copied(caller: Caller) -> None:
-    tree = await plant(caller)
-    await tree.ask("POST", of_branch(tree), name="one")
+    tree = await create_project_client(caller)
+    await tree.request("POST", branch_snapshot_path(tree), name="one")
     role = {"role": {"name": "app"}}
-    assert (await tree.answer("POST", f"{tree.of(tree.main)}/roles", role)).status_code == 423
-    assert (await tree.answer("POST", f"{tree.path}/endpoints/{tree.endpoint}/start")).status_code == 200
+    assert (await tree.send("POST", f"{tree.branch_path(tree.main_branch_id)}/roles", role)).status_code == 423
+    assert (await tree.send("POST", f"{tree.path}/endpoints/{tree.endpoint_id}/start")).status_code == 200
 
 
 async def test_a_snapshot_outlives_its_branch(caller: Caller) -> None:
-    tree = await plant(caller)
-    first = (await taken(tree, name="first"))["snapshot"]["id"]
-    root = (await restored(tree, first))["branch"]["id"]
-    made = (await taken(tree, root, name="second"))["snapshot"]
-    await tree.does("DELETE", tree.of(root))
-    assert await names(tree) == ["second", "first"]
-    assert (await tree.ask("GET", f"{tree.path}/snapshots"))["snapshots"][0]["source_branch_id"] == root
-    again = await restored(tree, made["id"])
+    tree = await create_project_client(caller)
+    first = (await create_snapshot(tree, name="first"))["snapshot"]["id"]
+    root = (await restore_snapshot(tree, first))["branch"]["id"]
+    made = (await create_snapshot(tree, root, name="second"))["snapshot"]
+    await tree.request_and_finish("DELETE", tree.branch_path(root))
+    assert await list_snapshot_names(tree) == ["second", "first"]
+    assert (await tree.request("GET", f"{tree.path}/snapshots"))["snapshots"][0]["source_branch_id"] == root
+    again = await restore_snapshot(tree, made["id"])
     assert "restored_as" not in again["branch"]
 
 
 async def test_one_of_a_branch_that_is_being_made_comes_after_it(caller: Caller) -> None:
-    made = await caller.creates()
+    made = await caller.create_project()
     project_id, branch_id = made["project"]["id"], made["branch"]["id"]
     answer = await caller.client.post(f"/projects/{project_id}/branches/{branch_id}/snapshot")
     assert answer.json()["operations"][0]["status"] == "scheduling"
 
 
 async def test_an_archived_branch_comes_back_first(caller: Caller) -> None:
-    tree = await plant(caller)
-    main = await tree.branch_row(tree.main)
-    async with caller.front.parts.store.transaction() as rows:
+    tree = await create_project_client(caller)
+    main = await tree.get_branch_row(tree.main_branch_id)
+    async with caller.api_app.services.store.transaction() as rows:
         await rows.branches.save(replace(main, state=BranchState.ARCHIVED))
-    made = await tree.ask("POST", of_branch(tree))
-    assert actions(made) == ["timeline_unarchive", "create_branch"]
-    assert statuses(made) == ["running", "scheduling"]
+    made = await tree.request("POST", branch_snapshot_path(tree))
+    assert operation_actions(made) == ["timeline_unarchive", "create_branch"]
+    assert operation_statuses(made) == ["running", "scheduling"]
 
 
-async def test_the_plan_limits_snapshots(front: Front, stranger: Caller) -> None:
+async def test_the_plan_limits_snapshots(api_app: ApiApp, stranger: Caller) -> None:
     plans = {name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}
-    small = Front(front.platform, plans={**plans, "free": {**plans["free"], "snapshots": 2}})
-    tree = await plant(replace(stranger, front=small, client=small.client(stranger.token)))
-    made = [await taken(tree) for _ in range(2)]
-    answer = await refused(tree, 422, "POST", of_branch(tree))
+    small = ApiApp(api_app.platform, plans={**plans, "free": {**plans["free"], "snapshots": 2}})
+    tree = await create_project_client(replace(stranger, api_app=small, client=small.client(stranger.token)))
+    made = [await create_snapshot(tree) for _ in range(2)]
+    answer = await expect_error(tree, 422, "POST", branch_snapshot_path(tree))
     assert answer["code"] == "SNAPSHOTS_LIMIT_EXCEEDED"
     assert "has 2 snapshots, all that its plan allows. Delete one, or change the plan." in answer["message"]
-    await tree.ask("DELETE", one(tree, made[0]["snapshot"]["id"]), status=202)
-    await tree.settles()
-    await taken(tree)
+    await tree.request("DELETE", snapshot_path(tree, made[0]["snapshot"]["id"]), status=202)
+    await tree.finish_operations()
+    await create_snapshot(tree)
     assert [DEFAULT_PLANS[name].snapshots for name in ("free", "unlimited", "unclaimed")] == [10, 100_000, 0]
 
 
 async def test_a_repetition_is_told_apart_by_what_it_asks_for(caller: Caller) -> None:
     """All that a caller says of a snapshot stands in the query."""
-    tree = await plant(caller)
+    tree = await create_project_client(caller)
     once = {"Idempotency-Key": f"once {tree.id}"}
     asked: list[Any] = [
-        await caller.client.post(of_branch(tree), params={"name": name}, headers=once)
+        await caller.client.post(branch_snapshot_path(tree), params={"name": name}, headers=once)
         for name in ("one", "one", "other")
     ]
     assert [answer.status_code for answer in asked] == [200, 200, 422]
     assert asked[0].json() == asked[1].json()
-    assert await names(tree) == ["one"]
+    assert await list_snapshot_names(tree) == ["one"]
 
 
 async def test_nobody_reaches_those_of_another_project(caller: Caller) -> None:
-    tree, other = await plant(caller), await plant(caller)
-    made = (await taken(tree))["snapshot"]["id"]
-    await refused(other, 404, "DELETE", one(other, made))
-    await refused(other, 404, "PATCH", one(other, made), {"snapshot": {}})
-    await refused(other, 404, "POST", f"{one(other, made)}/restore")
-    assert await names(other) == []
-    assert await row(other, made) is None
-    assert await row(tree, SnapshotId(made)) is not None
+    tree, other = await create_project_client(caller), await create_project_client(caller)
+    made = (await create_snapshot(tree))["snapshot"]["id"]
+    await expect_error(other, 404, "DELETE", snapshot_path(other, made))
+    await expect_error(other, 404, "PATCH", snapshot_path(other, made), {"snapshot": {}})
+    await expect_error(other, 404, "POST", f"{snapshot_path(other, made)}/restore")
+    assert await list_snapshot_names(other) == []
+    assert await get_snapshot_row(other, made) is None
+    assert await get_snapshot_row(tree, SnapshotId(made)) is not None

@@ -10,19 +10,19 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from api.accounts import add_account, add_organization
-from api.callers import Caller, Json
-from api.front import Front
 from bough import clock
 from bough.config import DEFAULT_PLANS, Plan
 from bough.domain.api_key import KeyKind
-from bough.domain.audit import AuditLine
+from bough.domain.audit import AuditEntry
 from bough.domain.organization import MemberRole, Organization
+from bough.domain.project_transfer import MAX_TTL_SECONDS
 from bough.domain.rights import ProjectRole
-from bough.domain.transfer import LONGEST_SECONDS
 from bough.ids import ProjectId
-from bough.store.audit import AuditQuestion
-from stores import a_project
+from bough.store.audit import AuditQuery
+from support.accounts import add_account, add_organization
+from support.api_app import ApiApp
+from support.api_client import Caller, Json
+from support.stores import make_project
 
 FROM_USER = "/users/me/projects/transfer"
 ANY_UUID = "00000000-0000-4000-8000-000000000000"
@@ -49,50 +49,55 @@ async def _offered(caller: Caller, project_id: str, **body: Any) -> str:
 
 
 async def _listed(caller: Caller, organization: Organization) -> list[str]:
-    return await caller.names(org_id=organization.id)
+    return await caller.list_project_names(org_id=organization.id)
 
 
-async def _lines(front: Front, **asked: Any) -> list[AuditLine]:
-    async with front.parts.store.read() as rows:
-        return await rows.audit.page(AuditQuestion(**asked), 1000, None)
+async def _lines(front: ApiApp, **asked: Any) -> list[AuditEntry]:
+    async with front.services.store.read() as rows:
+        return await rows.audit.page(AuditQuery(**asked), 1000, None)
 
 
-def _small(front: Front, caller: Caller, **limits: int) -> Caller:
+def _small(front: ApiApp, caller: Caller, **limits: int) -> Caller:
     """The same caller where the plan `free` allows so much."""
     plans = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(**limits).model_dump()}
-    small = Front(front.platform, plans=plans)
-    return replace(caller, front=small, client=small.client(caller.token))
+    small = ApiApp(front.platform, plans=plans)
+    return replace(caller, api_app=small, client=small.client(caller.token))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
     """One whose admin the caller is."""
-    return await caller.founds()
+    return await caller.create_organization()
 
 
-async def test_projects_go_from_one_organization_to_another(front: Front, caller: Caller, team: Organization) -> None:
-    one, two = await caller.has(org_id=team.id, name="one"), await caller.has(org_id=team.id, name="two")
-    stays = await caller.has(org_id=team.id, name="stays")
-    other = await caller.founds("other")
-    before = await caller.project(one)
+async def test_projects_go_from_one_organization_to_another(
+    api_app: ApiApp, caller: Caller, team: Organization
+) -> None:
+    one, two = (
+        await caller.create_ready_project(org_id=team.id, name="one"),
+        await caller.create_ready_project(org_id=team.id, name="two"),
+    )
+    stays = await caller.create_ready_project(org_id=team.id, name="stays")
+    other = await caller.create_organization("other")
+    before = await caller.get_project(one)
     answer = await _gives(caller, team, other, one, two, one)
     assert (answer.status_code, answer.json()) == (200, {})
     assert await _listed(caller, team) == ["stays"]
     assert await _listed(caller, other) == ["two", "one"]
-    after = await caller.project(one)
+    after = await caller.get_project(one)
     assert (before["org_id"], after["org_id"]) == (team.id, other.id)
     assert after["updated_at"] > before["updated_at"]
     assert {name for name in after if after[name] != before[name]} == {"org_id", "owner_id", "owner", "updated_at"}
     for organization in (team, other):
-        told = await _lines(front, org_id=organization.id, action="transfer_projects_from_org_to_org")
+        told = await _lines(api_app, org_id=organization.id, action="transfer_projects_from_org_to_org")
         assert sorted(line.project_id or "" for line in told) == sorted([one, two])
         assert {line.user_id for line in told} == {caller.user.id}
         assert told[0].details == {"source_org_id": team.id, "destination_org_id": other.id}
-    assert not await _lines(front, project_id=ProjectId(stays), action="transfer_projects_from_org_to_org")
+    assert not await _lines(api_app, project_id=ProjectId(stays), action="transfer_projects_from_org_to_org")
 
 
 async def test_projects_go_out_of_the_personal_organization(caller: Caller, team: Organization) -> None:
-    project_id = await caller.has(name="mine")
+    project_id = await caller.create_ready_project(name="mine")
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
     answer = await caller.client.post(FROM_USER, json=body)
     assert (answer.status_code, answer.json()) == (200, {})
@@ -102,20 +107,20 @@ async def test_projects_go_out_of_the_personal_organization(caller: Caller, team
 
 
 async def test_what_people_and_keys_had_by_the_old_organization_ends(
-    front: Front, caller: Caller, stranger: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    project_id = await caller.has(org_id=team.id)
+    project_id = await caller.create_ready_project(org_id=team.id)
     one = f"/projects/{project_id}"
     keys = f"/organizations/{team.id}/api_keys"
     whole = (await caller.client.post(keys, json={"key_name": "all"})).json()["key"]
     single = (await caller.client.post(keys, json={"key_name": "one", "project_id": project_id})).json()["key"]
-    guest, colleague = await add_account(front.parts), stranger
+    guest, colleague = await add_account(api_app.services), stranger
     await caller.client.post(f"{one}/permissions", json={"email": guest.user.email})
-    member = await colleague.joins(team, MemberRole.COLLABORATOR)
+    member = await colleague.join_organization(team, MemberRole.COLLABORATOR)
     await caller.client.put(f"{one}/members/{member.id}/role", json={"role": ProjectRole.ADMIN})
     offered = await _offered(caller, project_id)
-    other = await caller.founds("other")
-    async with front.client(whole) as by_organization, front.client(single) as by_project:
+    other = await caller.create_organization("other")
+    async with api_app.client(whole) as by_organization, api_app.client(single) as by_project:
         for client in (by_organization, by_project, colleague.client):
             assert (await client.get(one)).status_code == 200
         assert (await _gives(caller, team, other, project_id)).status_code == 200
@@ -125,9 +130,9 @@ async def test_what_people_and_keys_had_by_the_old_organization_ends(
     assert (await caller.client.get(f"{one}/permissions")).json() == {"project_permissions": []}
     assert [key["name"] for key in (await caller.client.get(keys)).json()] == ["all"]
     assert (await colleague.client.put(offered)).status_code == 404
-    await colleague.joins(other, MemberRole.COLLABORATOR)
+    await colleague.join_organization(other, MemberRole.COLLABORATOR)
     assert (await colleague.client.get(one)).status_code == 404  # the old role does not come back
-    async with front.parts.store.read() as rows:
+    async with api_app.services.store.read() as rows:
         project = await rows.projects.get(ProjectId(project_id))
     assert project
     assert project.created_by == caller.user.id
@@ -135,32 +140,35 @@ async def test_what_people_and_keys_had_by_the_old_organization_ends(
 
 @pytest.mark.parametrize("wrong", ["elsewhere", "gone", "no-such-project"])
 async def test_one_project_that_is_not_there_keeps_all_where_they_are(
-    front: Front, caller: Caller, team: Organization, wrong: str
+    api_app: ApiApp, caller: Caller, team: Organization, wrong: str
 ) -> None:
-    good, gone = await caller.has(org_id=team.id, name="good"), await caller.has(org_id=team.id)
+    good, gone = (
+        await caller.create_ready_project(org_id=team.id, name="good"),
+        await caller.create_ready_project(org_id=team.id),
+    )
     await caller.client.delete(f"/projects/{gone}")
-    ids = {"elsewhere": await caller.has(), "gone": gone}
+    ids = {"elsewhere": await caller.create_ready_project(), "gone": gone}
     answer = await _gives(caller, team, caller.organization, good, ids.get(wrong, wrong))
     assert (answer.status_code, "requested project" in answer.json()["message"]) == (404, True)
     assert await _listed(caller, team) == ["good"]
-    assert not await _lines(front, project_id=ProjectId(good), action="transfer_projects_from_org_to_org")
+    assert not await _lines(api_app, project_id=ProjectId(good), action="transfer_projects_from_org_to_org")
 
 
 async def test_a_strangers_project_is_not_there_even_while_it_is_at_work(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    busy = (await stranger.creates())["project"]["id"]
+    busy = (await stranger.create_project())["project"]["id"]
     answer = await _gives(caller, team, caller.organization, busy)
     absent = await _gives(caller, team, caller.organization, "no-such-project")
     assert (answer.status_code, answer.json()["message"]) == (404, absent.json()["message"])
 
 
 async def test_a_project_at_work_is_waited_for_and_all_stay(caller: Caller, team: Organization) -> None:
-    rests = await caller.has(org_id=team.id, name="rests")
-    works = (await caller.creates(org_id=team.id, name="works"))["project"]["id"]
+    rests = await caller.create_ready_project(org_id=team.id, name="rests")
+    works = (await caller.create_project(org_id=team.id, name="works"))["project"]["id"]
     assert (await _gives(caller, team, caller.organization, rests, works)).status_code == 423
     assert await _listed(caller, team) == ["works", "rests"]
-    await caller.sees_work_end(works)
+    await caller.finish_operations(works)
     assert (await _gives(caller, team, caller.organization, rests, works)).status_code == 200
 
 
@@ -168,10 +176,10 @@ async def test_a_project_at_work_is_waited_for_and_all_stay(caller: Caller, team
 async def test_only_admins_give_projects_away_and_it_takes_the_right_to_create_some_there(
     caller: Caller, stranger: Caller, team: Organization, role: MemberRole
 ) -> None:
-    theirs, mine = await caller.has(org_id=team.id), await stranger.has()
+    theirs, mine = await caller.create_ready_project(org_id=team.id), await stranger.create_ready_project()
     assert (await _gives(stranger, team, stranger.organization, theirs)).status_code == 404
     assert (await _gives(stranger, stranger.organization, team, mine)).status_code == 404
-    await stranger.joins(team, role)
+    await stranger.join_organization(team, role)
     away = await _gives(stranger, team, stranger.organization, theirs)
     assert away.status_code == (200 if role is MemberRole.ADMIN else 403)
     into = await _gives(stranger, stranger.organization, team, mine)
@@ -180,14 +188,14 @@ async def test_only_admins_give_projects_away_and_it_takes_the_right_to_create_s
 
 @pytest.mark.parametrize("kind", [KeyKind.ORGANIZATION, KeyKind.PROJECT])
 @pytest.mark.parametrize("path", ["own", FROM_USER])
-async def test_it_takes_a_person(front: Front, caller: Caller, team: Organization, kind: KeyKind, path: str) -> None:
-    project_id = await caller.has()
-    key = await caller.gets_key(kind, project_id if kind is KeyKind.PROJECT else None)
+async def test_it_takes_a_person(api_app: ApiApp, caller: Caller, team: Organization, kind: KeyKind, path: str) -> None:
+    project_id = await caller.create_ready_project()
+    key = await caller.create_key(kind, project_id if kind is KeyKind.PROJECT else None)
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
-    async with front.client(key) as client:
+    async with api_app.client(key) as client:
         answer = await client.post(_from(caller.organization) if path == "own" else path, json=body)
     assert answer.status_code == 403, answer.text
-    assert (await caller.project(project_id))["org_id"] == caller.organization.id
+    assert (await caller.get_project(project_id))["org_id"] == caller.organization.id
 
 
 @pytest.mark.parametrize(
@@ -209,34 +217,34 @@ async def test_a_body_that_will_not_do(caller: Caller, team: Organization, chang
 
 
 async def test_it_takes_another_organization(caller: Caller, team: Organization) -> None:
-    project_id = await caller.has(org_id=team.id)
+    project_id = await caller.create_ready_project(org_id=team.id)
     answer = await _gives(caller, team, team, project_id)
     assert (answer.status_code, "Name another" in answer.json()["message"]) == (400, True)
 
 
-async def test_four_hundred_go_at_once(front: Front, caller: Caller, team: Organization) -> None:
-    projects = [a_project(minute, org_id=team.id, created_by=caller.user.id) for minute in range(400)]
-    async with front.parts.store.transaction() as rows:
+async def test_four_hundred_go_at_once(api_app: ApiApp, caller: Caller, team: Organization) -> None:
+    projects = [make_project(minute, org_id=team.id, created_by=caller.user.id) for minute in range(400)]
+    async with api_app.services.store.transaction() as rows:
         for project in projects:
             await rows.projects.add(project)
     answer = await _gives(caller, team, caller.organization, *(project.id for project in projects))
     assert answer.status_code == 200, answer.text
-    async with front.parts.store.read() as rows:
-        assert await rows.projects.count_in(team.id) == 0
-        assert await rows.projects.count_in(caller.organization.id) == 400
-    assert len(await _lines(front, org_id=team.id, action="transfer_projects_from_org_to_org")) == 400
+    async with api_app.services.store.read() as rows:
+        assert await rows.projects.count_in_organization(team.id) == 0
+        assert await rows.projects.count_in_organization(caller.organization.id) == 400
+    assert len(await _lines(api_app, org_id=team.id, action="transfer_projects_from_org_to_org")) == 400
 
 
 async def test_a_plan_without_room_refuses_all_and_names_each_limit(
-    front: Front, caller: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, team: Organization
 ) -> None:
-    one = await caller.has(org_id=team.id, history_retention_seconds=3600)
-    two = await caller.has(org_id=team.id, history_retention_seconds=7200)
+    one = await caller.create_ready_project(org_id=team.id, history_retention_seconds=3600)
+    two = await caller.create_ready_project(org_id=team.id, history_retention_seconds=7200)
     made = await caller.client.post(f"/projects/{two}/branches", json={})
     assert made.status_code == 201
-    await caller.sees_work_end(two)
-    narrow = await add_organization(front.parts, caller.account, plan="free")
-    small = _small(front, caller, projects=1, branches=1, history_seconds=3600)
+    await caller.finish_operations(two)
+    narrow = await add_organization(api_app.services, caller.account, plan="free")
+    small = _small(api_app, caller, projects=1, branches=1, history_seconds=3600)
     async with small.client:
         refused = await _gives(small, team, narrow, one, two)
         assert refused.status_code == 406, refused.text
@@ -253,11 +261,11 @@ async def test_a_plan_without_room_refuses_all_and_names_each_limit(
 
 
 async def test_of_a_transfer_and_a_new_project_one_gets_the_last_place(
-    front: Front, caller: Caller, team: Organization
+    api_app: ApiApp, caller: Caller, team: Organization
 ) -> None:
-    project_id = await caller.has(org_id=team.id)
-    narrow = await add_organization(front.parts, caller.account, plan="free")
-    small = _small(front, caller, projects=1)
+    project_id = await caller.create_ready_project(org_id=team.id)
+    narrow = await add_organization(api_app.services, caller.account, plan="free")
+    small = _small(api_app, caller, projects=1)
     async with small.client:
         moved, made = await asyncio.gather(
             _gives(small, team, narrow, project_id),
@@ -268,9 +276,9 @@ async def test_of_a_transfer_and_a_new_project_one_gets_the_last_place(
 
 
 async def test_whoever_is_told_of_an_offer_takes_the_project_over_once(
-    front: Front, caller: Caller, stranger: Caller, logbook: io.StringIO
+    api_app: ApiApp, caller: Caller, stranger: Caller, log_output: io.StringIO
 ) -> None:
-    project_id = await caller.has(name="offered")
+    project_id = await caller.create_ready_project(name="offered")
     answer = await caller.client.post(f"/projects/{project_id}/transfer_requests")
     made = answer.json()
     assert (answer.status_code, made["project_id"]) == (201, project_id)
@@ -278,38 +286,38 @@ async def test_whoever_is_told_of_an_offer_takes_the_project_over_once(
     path = f"/projects/{project_id}/transfer_requests/{made['id']}"
     taken = await stranger.client.put(path)
     assert (taken.status_code, taken.content) == (204, b"")
-    assert (await stranger.project(project_id))["org_id"] == stranger.organization.id
+    assert (await stranger.get_project(project_id))["org_id"] == stranger.organization.id
     assert (await caller.client.get(f"/projects/{project_id}")).status_code == 404
     assert (await stranger.client.put(path)).status_code == 404
     for organization in (caller.organization, stranger.organization):
-        (line,) = await _lines(front, org_id=organization.id, action="accept_project_transfer_request")
+        (line,) = await _lines(api_app, org_id=organization.id, action="accept_project_transfer_request")
         assert (line.project_id, line.user_id, line.thing) == (project_id, stranger.user.id, "offered")
-    everything = repr(await _lines(front, project_id=ProjectId(project_id)))
+    everything = repr(await _lines(api_app, project_id=ProjectId(project_id)))
     assert made["id"] not in everything
-    assert made["id"] not in logbook.getvalue()
-    assert f"/projects/{project_id}/transfer_requests/" in logbook.getvalue()
+    assert made["id"] not in log_output.getvalue()
+    assert f"/projects/{project_id}/transfer_requests/" in log_output.getvalue()
 
 
 async def test_an_offer_lives_for_a_day_or_as_long_as_it_says(caller: Caller) -> None:
-    path = f"/projects/{await caller.has()}/transfer_requests"
+    path = f"/projects/{await caller.create_ready_project()}/transfer_requests"
     for body, seconds in ((None, 86_400), ({}, 86_400), ({"ttl_seconds": 60}, 60)):
         made = (await caller.client.post(path, json=body)).json()
         created, expires = (datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at"))
         assert expires - created == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, LONGEST_SECONDS + 1, 2**63, 1.5, "60", True])
+@pytest.mark.parametrize("seconds", [0, -1, MAX_TTL_SECONDS + 1, 2**63, 1.5, "60", True])
 async def test_an_offer_of_a_time_that_is_none(caller: Caller, seconds: Any) -> None:
-    project_id = await caller.has()
+    project_id = await caller.create_ready_project()
     answer = await caller.client.post(f"/projects/{project_id}/transfer_requests", json={"ttl_seconds": seconds})
     assert answer.status_code == 400, answer.text
 
 
-async def test_the_store_knows_an_offer_by_its_digest_only(front: Front, caller: Caller) -> None:
-    path = await _offered(caller, await caller.has())
+async def test_the_store_knows_an_offer_by_its_digest_only(api_app: ApiApp, caller: Caller) -> None:
+    path = await _offered(caller, await caller.create_ready_project())
     secret = path.rsplit("/", 1)[1]
-    async with front.parts.store.read() as rows:
-        kept = await rows.transfer_requests.get(front.parts.keys.digest(secret), clock.now())
+    async with api_app.services.store.read() as rows:
+        kept = await rows.transfer_requests.get(api_app.services.keys.digest(secret), clock.now())
     assert kept
     assert secret not in repr(kept)
 
@@ -317,7 +325,11 @@ async def test_the_store_knows_an_offer_by_its_digest_only(front: Front, caller:
 async def test_an_offer_that_does_not_stand_is_always_the_same_not_found(
     caller: Caller, stranger: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project_id, other, gone = await caller.has(), await caller.has(), await caller.has()
+    project_id, other, gone = (
+        await caller.create_ready_project(),
+        await caller.create_ready_project(),
+        await caller.create_ready_project(),
+    )
     path, deleted = await _offered(caller, project_id), await _offered(caller, gone)
     await caller.client.delete(f"/projects/{gone}")
     paths = [
@@ -340,7 +352,7 @@ async def test_an_offer_that_does_not_stand_is_always_the_same_not_found(
 
 
 async def test_of_two_who_accept_at_once_one_gets_it(caller: Caller, stranger: Caller, team: Organization) -> None:
-    path = await _offered(caller, await caller.has(org_id=team.id, name="one"))
+    path = await _offered(caller, await caller.create_ready_project(org_id=team.id, name="one"))
     answers = await asyncio.gather(stranger.client.put(path), caller.client.put(path))
     assert sorted(answer.status_code for answer in answers) == [204, 404]
     taken = [*await _listed(caller, caller.organization), *await _listed(stranger, stranger.organization)]
@@ -350,10 +362,10 @@ async def test_of_two_who_accept_at_once_one_gets_it(caller: Caller, stranger: C
 async def test_an_offer_is_taken_into_the_organization_that_is_named(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    path = await _offered(caller, await caller.has(name="one"))
+    path = await _offered(caller, await caller.create_ready_project(name="one"))
     body = {"org_id": team.id}
     assert (await stranger.client.put(path, json=body)).status_code == 404
-    await stranger.joins(team, MemberRole.EDITOR)
+    await stranger.join_organization(team, MemberRole.EDITOR)
     assert (await stranger.client.put(path, json=body)).status_code == 403
     assert (await caller.client.put(path, json={"org_id": "not an id"})).status_code == 400
     assert (await caller.client.put(path)).status_code == 409
@@ -362,23 +374,23 @@ async def test_an_offer_is_taken_into_the_organization_that_is_named(
 
 
 async def test_a_key_of_an_organization_takes_over_and_one_of_a_project_does_not(
-    front: Front, caller: Caller, stranger: Caller
+    api_app: ApiApp, caller: Caller, stranger: Caller
 ) -> None:
-    path = await _offered(caller, await caller.has(name="one"))
-    own = await stranger.has(name="own")
-    async with front.client(await stranger.gets_key(KeyKind.PROJECT, own)) as client:
+    path = await _offered(caller, await caller.create_ready_project(name="one"))
+    own = await stranger.create_ready_project(name="own")
+    async with api_app.client(await stranger.create_key(KeyKind.PROJECT, own)) as client:
         for body in (None, {"org_id": caller.organization.id}):
             assert (await client.put(path, json=body)).status_code == 403
-    async with front.client(await stranger.gets_key(KeyKind.ORGANIZATION)) as client:
+    async with api_app.client(await stranger.create_key(KeyKind.ORGANIZATION)) as client:
         assert (await client.put(path)).status_code == 204
     assert sorted(await _listed(stranger, stranger.organization)) == ["one", "own"]
 
 
 async def test_an_offer_into_a_plan_without_room_is_refused_with_reasons_and_stands(
-    front: Front, caller: Caller, stranger: Caller
+    api_app: ApiApp, caller: Caller, stranger: Caller
 ) -> None:
-    path = await _offered(caller, await caller.has())
-    small = _small(front, stranger, projects=0, history_seconds=0)
+    path = await _offered(caller, await caller.create_ready_project())
+    small = _small(api_app, stranger, projects=0, history_seconds=0)
     async with small.client:
         refused = await small.client.put(path)
     assert refused.status_code == 406, refused.text
@@ -395,13 +407,13 @@ async def test_an_offer_into_a_plan_without_room_is_refused_with_reasons_and_sta
 async def test_only_admins_of_the_organization_offer_its_projects(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    project_id = await caller.has(org_id=team.id)
+    project_id = await caller.create_ready_project(org_id=team.id)
     place = f"/projects/{project_id}/transfer_requests"
     assert (await stranger.client.post(place)).status_code == 404
-    member = await stranger.joins(team, MemberRole.MEMBER)
+    member = await stranger.join_organization(team, MemberRole.MEMBER)
     await caller.client.put(f"/projects/{project_id}/members/{member.id}/role", json={"role": "admin"})
     assert (await stranger.client.post(place)).status_code == 403
-    async with caller.front.parts.store.transaction() as rows:
+    async with caller.api_app.services.store.transaction() as rows:
         await rows.members.set_role(member, MemberRole.ADMIN)
     assert (await stranger.client.post(place)).status_code == 201
 
@@ -409,9 +421,9 @@ async def test_only_admins_of_the_organization_offer_its_projects(
 async def test_an_offer_of_who_is_no_admin_any_more_stands(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    member = await stranger.joins(team, MemberRole.ADMIN)
-    path = await _offered(stranger, await caller.has(org_id=team.id, name="one"))
-    async with caller.front.parts.store.transaction() as rows:
+    member = await stranger.join_organization(team, MemberRole.ADMIN)
+    path = await _offered(stranger, await caller.create_ready_project(org_id=team.id, name="one"))
+    async with caller.api_app.services.store.transaction() as rows:
         await rows.members.set_role(member, MemberRole.VIEWER)
     assert (await stranger.client.put(path)).status_code == 204
     assert await _listed(stranger, stranger.organization) == ["one"]

@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
-from api.callers import Caller
-from api.front import Front
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import Member, MemberRole
 from bough.ids import MemberId
+from support.api_app import ApiApp
+from support.api_client import Caller
 
 
-async def test_auth_tells_which_kind_of_key_it_is(front: Front, caller: Caller) -> None:
+async def test_auth_tells_which_kind_of_key_it_is(api_app: ApiApp, caller: Caller) -> None:
     answer = (await caller.client.get("/auth")).json()
     (own,) = (await caller.client.get("/api_keys")).json()
     assert answer == {
@@ -17,8 +17,8 @@ async def test_auth_tells_which_kind_of_key_it_is(front: Front, caller: Caller) 
         "auth_method": "api_key_user",
         "auth_data": str(own["id"]),
     }
-    project_id = await caller.has()
-    async with front.client(await caller.gets_key(KeyKind.PROJECT, project_id)) as client:
+    project_id = await caller.create_ready_project()
+    async with api_app.client(await caller.create_key(KeyKind.PROJECT, project_id)) as client:
         assert (await client.get("/auth")).json()["auth_method"] == "api_key_org"
 
 
@@ -37,14 +37,14 @@ async def test_me_has_a_billing_account_that_old_clients_can_read(caller: Caller
         billing = (await asking.client.get("/users/me")).json()["billing_account"]
         assert billing["subscription_type"] == subscription
         assert (billing["state"], billing["payment_method"]) == ("active", "none")
-        assert (await asking.creates())["project"]["owner"]["subscription_type"] == subscription
+        assert (await asking.create_project())["project"]["owner"]["subscription_type"] == subscription
 
 
 async def test_the_accounts_period_is_the_month(caller: Caller) -> None:
     began = datetime.fromisoformat(
         (await caller.client.get("/users/me")).json()["billing_account"]["quota_reset_at_last"]
     )
-    project = (await caller.creates())["project"]
+    project = (await caller.create_project())["project"]
     assert (began.day, began.hour, began.utcoffset()) == (1, 0, began.utcoffset())
     assert datetime.fromisoformat(project["consumption_period_start"]) == began
     assert datetime.fromisoformat(project["consumption_period_end"]) > began
@@ -57,7 +57,7 @@ async def test_the_personal_organization_is_listed(caller: Caller) -> None:
 
 
 async def test_a_member_reaches_the_organizations_projects(caller: Caller, stranger: Caller) -> None:
-    project_id = await caller.has(name="shared")
+    project_id = await caller.create_ready_project(name="shared")
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     joined = Member(
         id=MemberId.new(),
@@ -66,18 +66,18 @@ async def test_a_member_reaches_the_organizations_projects(caller: Caller, stran
         role=MemberRole.MEMBER,
         joined_at=caller.user.created_at,
     )
-    async with caller.front.platform.store.transaction() as rows:
+    async with caller.api_app.platform.store.transaction() as rows:
         await rows.members.add(joined)
-    assert (await stranger.project(project_id))["org_id"] == caller.organization.id
-    assert await stranger.names() == ["shared"]
-    assert await stranger.names(org_id=stranger.organization.id) == []
+    assert (await stranger.get_project(project_id))["org_id"] == caller.organization.id
+    assert await stranger.list_project_names() == ["shared"]
+    assert await stranger.list_project_names(org_id=stranger.organization.id) == []
     listed = (await stranger.client.get("/users/me/organizations")).json()["organizations"]
     assert {each["id"] for each in listed} == {caller.organization.id, stranger.organization.id}
-    assert (await stranger.creates())["project"]["org_id"] == stranger.organization.id
+    assert (await stranger.create_project())["project"]["org_id"] == stranger.organization.id
 
 
-async def test_the_operator_is_a_user_like_others(front: Front) -> None:
-    async with front.client(front.platform.key) as operator:
+async def test_the_operator_is_a_user_like_others(api_app: ApiApp) -> None:
+    async with api_app.client(api_app.platform.key) as operator:
         me = (await operator.get("/users/me")).json()
         assert me["plan"] == "unlimited"
         assert (await operator.get("/auth")).json()["account_id"] == me["id"]

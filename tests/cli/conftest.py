@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import ONE_WORKER, TWO_WORKERS, Program
-from world import short_folder
+from support.platform import temporary_folder
+from support.program import ONE_WORKER, TWO_WORKERS, Program
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """An empty folder that every user may pass, as computes must; pytest's own are closed."""
-    with short_folder(0o755) as path:
+    with temporary_folder(0o755) as path:
         yield path
 
 
@@ -24,9 +24,9 @@ def bough(folder: Path) -> Iterator[Program]:
 
 
 @pytest.fixture(scope="session")
-def looked_at() -> Iterator[Program]:
+def shared_bough() -> Iterator[Program]:
     """A platform that runs, for tests that change nothing about it; instant databases come and go."""
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home", TWO_WORKERS)
         try:
             program.up()

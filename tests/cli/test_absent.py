@@ -2,7 +2,7 @@
 
 import json
 
-from cli.program import Program
+from support.program import Program
 
 
 def test_status_exits_with_3(bough: Program) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.cli.admin import welcome
-from bough.cli.admin.ports import Ports
+from bough.cli import startup_message
 from bough.config import Settings
-from cli.program import Program, Result
-from world import short_folder
+from bough.supervisor.ports import Ports
+from support.platform import temporary_folder
+from support.program import Program, Result
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home")
         try:
             yield Running(program, program.up())
@@ -133,14 +133,14 @@ def test_the_operators_first_link_is_printed_until_it_is_used(
 
     settings = Settings(home=running.bough.home, hosts_file=None)
     ports = Ports(api_port=int(root.rsplit(":", 1)[1]), gateway_port=running.said["gateway_port"])
-    welcome.show(settings, ports, json=False, detached=True)
+    startup_message.show(settings, ports, json=False, detached=True)
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["Sign", "in", running.said["sign_in_url"]] in shown
 
     used = Settings(home=tmp_path, hosts_file=None)
     used.keys.mkdir()
     (used.keys / "operator").write_text(running.said["api_key"])
-    welcome.show(used, ports, json=False, detached=True)
+    startup_message.show(used, ports, json=False, detached=True)
     assert "Sign in" not in capsys.readouterr().out
-    welcome.show(used, ports, json=True, detached=True)
+    startup_message.show(used, ports, json=True, detached=True)
     assert json.loads(capsys.readouterr().out)["sign_in_url"] is None

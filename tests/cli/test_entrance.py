@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from bough import clock
-from bough.cli.admin import entrance
-from bough.cli.admin.finding import Verdict
-from bough.config import Settings, load
-from bough.control import certificates, names
-from bough.control.tls_files import TlsFiles
-from bough.errors import SettingRefused
-from cli.program import Program, until
+from bough.cli.doctor import connectivity
+from bough.cli.doctor.finding import Verdict
+from bough.config import Settings, load_settings
+from bough.control.platform import certificates, hostnames
+from bough.control.platform.tls_files import TlsFiles
+from bough.errors import InvalidSetting
 from cli.test_psql import create
+from support.program import Program, wait_until
 
 NOW = datetime.now(UTC)
 WILDCARD = "*.us-east-2.aws.localhost"
@@ -26,10 +26,10 @@ class Own:
 
     def __init__(self, folder: Path) -> None:
         self.certificate, self.key = folder / "own.pem", folder / "own.key"
-        self._ca = certificates.new_ca(certificates.new_key(), NOW - timedelta(days=500))
+        self._ca = certificates.issue_ca(certificates.generate_key(), NOW - timedelta(days=500))
 
     def issue(self, name: str = WILDCARD, *, age: int = 0) -> bytes:
-        leaf = certificates.new_leaf(self._ca, [name], NOW - timedelta(days=age))
+        leaf = certificates.issue_leaf(self._ca, [name], NOW - timedelta(days=age))
         self.certificate.write_bytes(leaf.certificate_pem)
         self.key.write_bytes(leaf.key_pem)
         return leaf.certificate_pem
@@ -51,14 +51,14 @@ def test_one_of_ours_is_made_shown_and_missed_when_it_was_not_renewed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(home=folder)
-    assert entrance.certificate(settings).sentence == "will be made"
+    assert connectivity.check_certificate(settings).sentence == "will be made"
     settings.keys.mkdir()
     TlsFiles(settings, None).ensure(NOW)
-    found = entrance.certificate(settings)
+    found = connectivity.check_certificate(settings)
     assert (found.verdict, str(settings.ca_file) in found.sentence) == (Verdict.OK, True)
     for later in (380, 500):
         monkeypatch.setattr(clock, "now", lambda later=later: NOW + timedelta(days=later))
-        found = entrance.certificate(settings)
+        found = connectivity.check_certificate(settings)
         assert found.verdict is Verdict.WARNING
         assert "was not renewed in time" in found.sentence
 
@@ -74,16 +74,16 @@ def test_one_of_ours_is_made_shown_and_missed_when_it_was_not_renewed(
 )
 def test_the_operators_own(folder: Path, own: Own, name: str, age: int, verdict: Verdict, words: str) -> None:
     own.issue(name, age=age)
-    found = entrance.certificate(own.settings(folder / "home"))
+    found = connectivity.check_certificate(own.settings(folder / "home"))
     assert found.verdict is verdict
     assert words in found.sentence
 
 
 def test_up_refuses_a_bad_one_with_one_sentence(bough: Program, own: Own) -> None:
     own.issue()
-    own.key.write_bytes(certificates.key_text(certificates.new_key()))
+    own.key.write_bytes(certificates.encode_key(certificates.generate_key()))
     bough.variables = own.variables
-    done = bough("up", "--detach", *bough.ports())
+    done = bough("up", "--detach", *bough.port_arguments())
     assert (done.returncode, done.stdout) == (1, "")
     assert "names another key than that of the first certificate" in done.stderr
     assert "Traceback" not in done.stderr
@@ -91,10 +91,10 @@ def test_up_refuses_a_bad_one_with_one_sentence(bough: Program, own: Own) -> Non
 
 
 def test_half_a_setting_and_half_a_path_are_refused() -> None:
-    with pytest.raises(SettingRefused, match="tls_certificate and tls_key: give both or neither"):
-        load({}, {"BOUGH_TLS_KEY": "/a"})
-    with pytest.raises(SettingRefused, match=r"own\.pem: give the whole path"):
-        load({}, {"BOUGH_TLS_KEY": "/a", "BOUGH_TLS_CERTIFICATE": "own.pem"})
+    with pytest.raises(InvalidSetting, match="tls_certificate and tls_key: give both or neither"):
+        load_settings({}, {"BOUGH_TLS_KEY": "/a"})
+    with pytest.raises(InvalidSetting, match=r"own\.pem: give the whole path"):
+        load_settings({}, {"BOUGH_TLS_KEY": "/a", "BOUGH_TLS_CERTIFICATE": "own.pem"})
 
 
 def test_a_running_platform_takes_over_new_files_and_goes_on_with_the_old_when_they_are_bad(
@@ -107,31 +107,33 @@ def test_a_running_platform_takes_over_new_files_and_goes_on_with_the_old_when_t
     assert before in served.read_bytes()
     own.key.write_text("bad")
     log = bough.home / "logs" / "control.log"
-    until(lambda: "'tls_key' holds no private key" in log.read_text())
+    wait_until(lambda: "'tls_key' holds no private key" in log.read_text())
     assert before in served.read_bytes()
     after = own.issue()
-    until(lambda: after in served.read_bytes())
+    wait_until(lambda: after in served.read_bytes())
     assert bough.status()["control_restarts"] == 0
 
 
 def test_names(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = folder / "hosts"
     settings = Settings(home=folder, hosts_file=hosts)
-    elsewhere = entrance.names(settings.model_copy(update={"domain": "db.example"}))
+    elsewhere = connectivity.check_hostnames(settings.model_copy(update={"domain": "db.example"}))
     assert elsewhere.sentence == "*.us-east-2.aws.db.example must lead to this machine, by your DNS"
-    monkeypatch.setattr(names, "resolve_by_themselves", lambda _settings: True)
-    assert entrance.names(settings).sentence == f"{WILDCARD} resolves by itself"
-    monkeypatch.setattr(names, "resolve_by_themselves", lambda _settings: False)
-    lost = entrance.names(settings)
+    monkeypatch.setattr(hostnames, "resolve_without_file", lambda _settings: True)
+    assert connectivity.check_hostnames(settings).sentence == f"{WILDCARD} resolves by itself"
+    monkeypatch.setattr(hostnames, "resolve_without_file", lambda _settings: False)
+    lost = connectivity.check_hostnames(settings)
     assert (lost.verdict, lost.mend) == (Verdict.WARNING, "apt-get install libnss-myhostname")
     assert f"{hosts} cannot be written: clients need `&hostaddr=127.0.0.1` at the end" in lost.sentence
-    off = entrance.names(settings.model_copy(update={"hosts_file": None}))
+    off = connectivity.check_hostnames(settings.model_copy(update={"hosts_file": None}))
     assert "the setting 'hosts_file' is empty" in off.sentence
     hosts.touch()
-    assert entrance.names(settings).sentence == f"{WILDCARD} is kept in {hosts}, host by host"
+    assert connectivity.check_hostnames(settings).sentence == f"{WILDCARD} is kept in {hosts}, host by host"
 
 
-@pytest.mark.skipif(names.resolve_by_themselves(Settings()), reason="hosts under localhost resolve by themselves here")
+@pytest.mark.skipif(
+    hostnames.resolve_without_file(Settings()), reason="hosts under localhost resolve by themselves here"
+)
 def test_hosts_are_in_the_file_from_the_answer_that_names_them_until_down(bough: Program, folder: Path) -> None:
     hosts = folder / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")

@@ -19,8 +19,8 @@ import asyncpg
 import pytest
 
 from bough.config import Settings
-from cli.program import TWO_WORKERS, Program, is_alive, until
-from world import short_folder
+from support.platform import temporary_folder
+from support.program import TWO_WORKERS, Program, is_alive, wait_until
 
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 
@@ -29,7 +29,7 @@ class Tenant:
     """Somebody with a project, who comes by the gateway and verifies it."""
 
     def __init__(self, bough: Program) -> None:
-        said = bough.said
+        said = bough.up_output
         request = urllib.request.Request(
             f"{said['api_url']}/projects",
             data=json.dumps({"project": {"name": "first"}}).encode(),
@@ -63,7 +63,7 @@ class Tenant:
 @pytest.fixture(scope="module")
 def restarted() -> Iterator[Program]:
     """A platform for tests that kill and restart parts of it, and leave it running."""
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home", TWO_WORKERS)
         yield program
         program.clean_up()
@@ -140,28 +140,28 @@ def worker_of(bough: Program, connection: asyncpg.Connection) -> int:
     )
 
 
-async def test_clients_are_served_on_both_loopback_addresses(looked_at: Program) -> None:
-    port = looked_at.status()["gateway_port"]
+async def test_clients_are_served_on_both_loopback_addresses(shared_bough: Program) -> None:
+    port = shared_bough.status()["gateway_port"]
     assert knocks(port) == b"S"
     if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
         assert knocks(port, "::1") == b"S"
 
 
-def test_status_shows_the_workers(looked_at: Program) -> None:
-    shown = looked_at.status()
+def test_status_shows_the_workers(shared_bough: Program) -> None:
+    shown = shared_bough.status()
     assert [worker["restarts"] for worker in shown["gateway_workers"]] == [0, 0]
     assert shown["gateway_workers_draining"] == 0
-    assert all(is_alive(pid) and os.getsid(pid) == pid for pid in pids(looked_at))
-    first, second = pids(looked_at)
-    assert f"pid {first}, pid {second}" in looked_at("status").stdout
-    log = looked_at.home / "logs" / "gateway.log"
+    assert all(is_alive(pid) and os.getsid(pid) == pid for pid in pids(shared_bough))
+    first, second = pids(shared_bough)
+    assert f"pid {first}, pid {second}" in shared_bough("status").stdout
+    log = shared_bough.home / "logs" / "gateway.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give the gateway a user of its own")
-def test_workers_are_nobody_who_could_become_somebody(looked_at: Program) -> None:
+def test_workers_are_nobody_who_could_become_somebody(shared_bough: Program) -> None:
     gateway = pwd.getpwnam("bough-gateway")
-    for pid in pids(looked_at):
+    for pid in pids(shared_bough):
         told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
         assert told["Uid"].split() == [str(gateway.pw_uid)] * 4
         assert told["Gid"].split() == [str(gateway.pw_gid)] * 4
@@ -169,7 +169,7 @@ def test_workers_are_nobody_who_could_become_somebody(looked_at: Program) -> Non
         assert {told[name].strip() for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {"0" * 16}
         variables = Path(f"/proc/{pid}/environ").read_text()
         assert "BOUGH_" not in variables, "one of the settings may hold a password"
-    folder = Settings(home=looked_at.home).sockets / "gateway"
+    folder = Settings(home=shared_bough.home).sockets / "gateway"
     assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (gateway.pw_uid, 0o700)
 
 
@@ -181,9 +181,9 @@ async def test_a_worker_that_is_killed_takes_its_own_connections_alone_and_comes
         served = {connection: worker_of(bough, connection) for connection in (one, two, three)}
         before = pids(bough)
         victim = served[one]
-        with knocking(bough.said["gateway_port"]) as heard:
+        with knocking(bough.up_output["gateway_port"]) as heard:
             os.kill(victim, signal.SIGKILL)
-            after = await asyncio.to_thread(until, lambda: replaced(bough, before))
+            after = await asyncio.to_thread(wait_until, lambda: replaced(bough, before))
         assert [pid for pid in before if pid != victim] == [pid for pid in after if pid in before]
         assert sum(restarts(bough)) == sum(counts) + 1
         for connection, worker in served.items():
@@ -204,7 +204,7 @@ async def test_a_restart_refuses_nobody_and_open_connections_go_on(restarted: Pr
     async with tenant.connected() as connection:
         await connection.execute("create temporary table mine as select 7 as n")
         before = pids(bough)
-        with knocking(bough.said["gateway_port"]) as heard:
+        with knocking(bough.up_output["gateway_port"]) as heard:
             done = await asyncio.to_thread(bough, "restart")
             assert done.returncode == 0, done.stderr
         assert set(heard) == {b"S"}
@@ -217,8 +217,8 @@ async def test_a_restart_refuses_nobody_and_open_connections_go_on(restarted: Pr
 
         assert (await asyncio.to_thread(bough, "restart")).returncode == 0
         assert await connection.fetchval("select n from mine") == 7, "over a second restart too"
-    await asyncio.to_thread(until, lambda: not is_alive(old[0]))
-    await asyncio.to_thread(until, lambda: bough.status()["gateway_workers_draining"] == 0)
+    await asyncio.to_thread(wait_until, lambda: not is_alive(old[0]))
+    await asyncio.to_thread(wait_until, lambda: bough.status()["gateway_workers_draining"] == 0)
     async with tenant.connected() as again:
         assert await again.fetchval("select 1") == 1
 
@@ -227,19 +227,19 @@ async def test_a_restart_refuses_nobody_and_open_connections_go_on(restarted: Pr
 async def test_connections_outlive_a_supervisor_and_the_next_one_has_the_port(
     restarted: Program, tenant: Tenant, how: signal.Signals
 ) -> None:
-    bough, said = restarted, restarted.said
+    bough, said = restarted, restarted.up_output
     async with tenant.connected() as connection:
         await connection.execute("create temporary table mine as select 7 as n")
-        supervisor, old = bough.supervisor(), pids(bough)
+        supervisor, old = bough.supervisor_pid(), pids(bough)
         os.kill(supervisor, how)
-        await asyncio.to_thread(until, lambda: not is_alive(supervisor))
+        await asyncio.to_thread(wait_until, lambda: not is_alive(supervisor))
         assert await connection.fetchval("select n from mine") == 7
         again = await asyncio.to_thread(bough.up)
         assert again["gateway_port"] == said["gateway_port"]
         assert await connection.fetchval("select n from mine") == 7
         assert {knocks(said["gateway_port"]) for _ in range(20)} == {b"S"}, "the old ones listen no more"
         assert not set(old) & set(pids(bough))
-    await asyncio.to_thread(until, lambda: not any(is_alive(pid) for pid in old))
+    await asyncio.to_thread(wait_until, lambda: not any(is_alive(pid) for pid in old))
 
 
 def _workers_of(bough: Program) -> list[int]:
@@ -257,14 +257,14 @@ def _workers_of(bough: Program) -> list[int]:
 
 
 async def test_a_changed_number_of_workers_counts_from_the_next_restart_and_down_ends_them_all(
-    bough: Program, long: bool
+    bough: Program, is_long_run: bool
 ) -> None:
     bough.variables = {}
     port = bough.up()["gateway_port"]
     assert len(workers(bough)) == len(os.sched_getaffinity(0))
     tenant = Tenant(bough)
     async with tenant.connected() as old, tenant.connected() as older:
-        for count in (1, 3) if long else (3,):
+        for count in (1, 3) if is_long_run else (3,):
             (bough.home / "bough.toml").write_text(f"gateway_workers = {count}")
             assert (await asyncio.to_thread(bough, "restart")).returncode == 0
             assert len(workers(bough)) == count
@@ -288,7 +288,7 @@ def _assert_one_that_cannot_start_keeps_the_platform_from_starting(bough: Progra
     blocked = bough.home / "logs" / "gateway.log"
     blocked.unlink()
     blocked.mkdir()
-    done = bough("up", "--detach", *bough.ports())
+    done = bough("up", "--detach", *bough.port_arguments())
     assert done.returncode == 1
     assert done.stderr.count("bough: ") == 1
     assert "Traceback" not in done.stderr

@@ -12,31 +12,31 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from bough.cli.get_db.dotenv import assigned, http_date
+from bough.cli.get_db.dotenv import format_http_date, parse_variables
 from bough.cli.get_db.seed import Seed, SeedFailed
 from bough_client.errors import ClientError
-from bough_client.instant import Instant
-from cli import forked
-from cli.program import Program, environment
-from client.answering import Answering, answering, response
+from bough_client.instant import InstantClient
+from support import forkserver
+from support.http_stub import HttpStub, make_response, serve_stub
+from support.program import Program, make_environment
 
 Result = subprocess.CompletedProcess[str]
-FULL = response(503, b'{"message": "There is no room for another database."}')
+FULL = make_response(503, b'{"message": "There is no room for another database."}')
 
 
 def get_db(*arguments: str | Path, **variables: str) -> Result:
-    return forked.run(["get-db", *map(str, arguments)], environment(**variables))
+    return forkserver.run_forked(["get-db", *map(str, arguments)], make_environment(**variables))
 
 
 @pytest.fixture
-def full() -> Iterator[Answering]:
+def full_platform_stub() -> Iterator[HttpStub]:
     """A platform that makes none, and tells what it was asked for."""
-    with answering([FULL]) as server:
+    with serve_stub([FULL]) as server:
         yield server
 
 
-def asked_of(server: Answering) -> list[dict[str, object]]:
-    return [json.loads(body) for body in server.asked]
+def asked_of(server: HttpStub) -> list[dict[str, object]]:
+    return [json.loads(body) for body in server.request_bodies]
 
 
 @pytest.fixture
@@ -47,10 +47,12 @@ def env(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("option", ["--env", "-e"])
-def test_env_names_the_environment_file(full: Answering, tmp_path: Path, option: str) -> None:
-    done = get_db(option, tmp_path / "other", "--host", full.url)
+def test_env_names_the_environment_file(full_platform_stub: HttpStub, tmp_path: Path, option: str) -> None:
+    done = get_db(option, tmp_path / "other", "--host", full_platform_stub.url)
     assert (done.returncode, done.stdout) == (1, "")
-    said = f"{full.url} says: There is no room for another database. {tmp_path / 'other'} was not touched."
+    said = (
+        f"{full_platform_stub.url} says: There is no room for another database. {tmp_path / 'other'} was not touched."
+    )
     assert done.stderr == f"bough: {said}\n"
     assert list(tmp_path.iterdir()) == []
 
@@ -68,14 +70,14 @@ def test_env_names_the_environment_file(full: Answering, tmp_path: Path, option:
     ],
 )
 def test_key_and_prefix_name_the_variables_and_one_that_is_there_is_not_overwritten(
-    full: Answering, env: Path, arguments: list[str], taken: str
+    full_platform_stub: HttpStub, env: Path, arguments: list[str], taken: str
 ) -> None:
     before = env.read_bytes() + f"\nexport {taken} = 'x'".encode()
     env.write_bytes(before)
-    done = get_db("-e", env, *arguments, "--host", full.url)
+    done = get_db("-e", env, *arguments, "--host", full_platform_stub.url)
     assert done.returncode == 1
     assert f"{env} has {taken} already; nothing was created." in done.stderr
-    assert (full.asked, env.read_bytes()) == ([], before)
+    assert (full_platform_stub.request_bodies, env.read_bytes()) == ([], before)
 
 
 @pytest.mark.parametrize(
@@ -89,22 +91,24 @@ def test_key_and_prefix_name_the_variables_and_one_that_is_there_is_not_overwrit
     ],
 )
 def test_logical_replication_and_ref_are_what_the_platform_is_asked_for(
-    full: Answering, env: Path, arguments: list[str], ref: str, logical: bool
+    full_platform_stub: HttpStub, env: Path, arguments: list[str], ref: str, logical: bool
 ) -> None:
-    get_db("-e", env, *arguments, INSTANT_BASE_URL=full.url)
-    assert asked_of(full) == [{"ref": ref, "enable_logical_replication": logical}]
+    get_db("-e", env, *arguments, INSTANT_BASE_URL=full_platform_stub.url)
+    assert asked_of(full_platform_stub) == [{"ref": ref, "enable_logical_replication": logical}]
 
 
 @pytest.mark.parametrize("option", ["--seed", "-s"])
-def test_seed_names_a_file_that_is_read_before_a_database_is_made(full: Answering, env: Path, option: str) -> None:
-    done = get_db("-e", env, option, env.parent, "--host", full.url)
-    assert (done.returncode, full.asked) == (1, [])
+def test_seed_names_a_file_that_is_read_before_a_database_is_made(
+    full_platform_stub: HttpStub, env: Path, option: str
+) -> None:
+    done = get_db("-e", env, option, env.parent, "--host", full_platform_stub.url)
+    assert (done.returncode, full_platform_stub.request_bodies) == (1, [])
     assert done.stderr == f"bough: The seed {env.parent} cannot be read: Is a directory. Nothing was created.\n"
 
 
-def test_host_counts_more_than_the_variable(full: Answering, env: Path) -> None:
-    get_db("-e", env, "--host", f"{full.url}/", INSTANT_BASE_URL="http://127.0.0.1:9")
-    assert len(full.asked) == 1
+def test_host_counts_more_than_the_variable(full_platform_stub: HttpStub, env: Path) -> None:
+    get_db("-e", env, "--host", f"{full_platform_stub.url}/", INSTANT_BASE_URL="http://127.0.0.1:9")
+    assert len(full_platform_stub.request_bodies) == 1
 
 
 def test_help_has_a_short_name_too() -> None:
@@ -129,20 +133,22 @@ def test_help_has_a_short_name_too() -> None:
     ],
 )
 def test_a_slip_is_answered_in_a_line_and_nothing_happens(
-    full: Answering, env: Path, arguments: list[str], code: int, words: str
+    full_platform_stub: HttpStub, env: Path, arguments: list[str], code: int, words: str
 ) -> None:
     before = env.read_bytes()
-    done = get_db("-e", env, *arguments, INSTANT_BASE_URL=full.url)
+    done = get_db("-e", env, *arguments, INSTANT_BASE_URL=full_platform_stub.url)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-    assert (full.asked, env.read_bytes()) == ([], before)
+    assert (full_platform_stub.request_bodies, env.read_bytes()) == ([], before)
 
 
-def test_a_file_that_cannot_be_written_is_found_out_before_a_database_is_made(full: Answering, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_found_out_before_a_database_is_made(
+    full_platform_stub: HttpStub, tmp_path: Path
+) -> None:
     (tmp_path / "link").symlink_to("nothing")
-    done = get_db("-e", tmp_path / "link", "--host", full.url)
-    assert (done.returncode, full.asked) == (1, [])
+    done = get_db("-e", tmp_path / "link", "--host", full_platform_stub.url)
+    assert (done.returncode, full_platform_stub.request_bodies) == (1, [])
     assert "is a link to a file that is not there" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
 
@@ -151,9 +157,9 @@ def test_a_file_that_cannot_be_written_is_found_out_before_a_database_is_made(fu
     ("answer", "words"),
     [
         (None, "cannot be reached: [Errno 111] Connection refused. Check that the platform runs (`bough up`), and its"),
-        (response(200, b"<html>"), "(status 200) is not one of a Bough platform. Check that the platform runs"),
-        (response(429, b'{"message": "Too many"}', "Retry-After: 9"), "says: Too many. Try again in 9 s. "),
-        (response(400, b'{"message": "No", "hint": "Do"}'), "says: No. Do. "),
+        (make_response(200, b"<html>"), "(status 200) is not one of a Bough platform. Check that the platform runs"),
+        (make_response(429, b'{"message": "Too many"}', "Retry-After: 9"), "says: Too many. Try again in 9 s. "),
+        (make_response(400, b'{"message": "No", "hint": "Do"}'), "says: No. Do. "),
     ],
     ids=["down", "a page", "too many", "a reason"],
 )
@@ -161,7 +167,7 @@ def test_a_platform_that_is_not_well_is_a_sentence_and_no_file_is_touched(
     env: Path, answer: bytes | None, words: str
 ) -> None:
     before = env.read_bytes(), env.stat().st_mtime_ns, env.stat().st_ino
-    with answering([] if answer is None else [answer]) as server:
+    with serve_stub([] if answer is None else [answer]) as server:
         url = server.url if answer is not None else _nowhere()
         done = get_db("-y", "-e", env, "--host", url)
     assert (done.returncode, done.stdout) == (1, "")
@@ -238,8 +244,8 @@ def value(connection_string: str, statement: str) -> object:
     return row[0] if row else None
 
 
-def test_every_option_at_once_makes_a_database_that_is_there(looked_at: Program, env: Path) -> None:
-    before, host = env.read_bytes(), looked_at.said["instant_url"]
+def test_every_option_at_once_makes_a_database_that_is_there(shared_bough: Program, env: Path) -> None:
+    before, host = env.read_bytes(), shared_bough.up_output["instant_url"]
     seed = env.with_name("seed.sql")
     seed.write_text("create table étés (name text);\ninsert into étés values ('日;本'), ('b');\n")
     words = ["-y", "-e", env, "-k", "PG_URL", "-p", "VITE_", "-s", seed, "-L", "-r", "me", "--host", host]
@@ -252,7 +258,7 @@ def test_every_option_at_once_makes_a_database_that_is_there(looked_at: Program,
     assert env.read_bytes() == before + "\r\n".join(
         [
             "",
-            f"# Expires at: {http_date(datetime.fromisoformat(told['expires_at']))}",
+            f"# Expires at: {format_http_date(datetime.fromisoformat(told['expires_at']))}",
             f"# Claim it at: {claim_url}",
             f"PG_URL={pooled}",
             f"PG_URL_DIRECT={direct}",
@@ -263,10 +269,10 @@ def test_every_option_at_once_makes_a_database_that_is_there(looked_at: Program,
     assert value(pooled, "select string_agg(name, ',') from étés") == "日;本,b"
     assert value(direct, "show wal_level") == "logical"
 
-    found = Instant(host).get(told["id"])
+    found = InstantClient(host).get(told["id"])
     assert (found.status, found.connection_string, found.claim_url) == ("UNCLAIMED", pooled, claim_url)
     with pytest.raises(ClientError, match="Database not found"):
-        Instant(host).get("nobody's")
+        InstantClient(host).get("nobody's")
     written = env.read_bytes()
     again = get_db(*words)
     assert (again.returncode, env.read_bytes()) == (1, written)
@@ -282,10 +288,10 @@ FAULTS = {
 }
 
 
-def test_a_seed_that_fails_says_where_and_leaves_nothing(looked_at: Program, env: Path) -> None:
+def test_a_seed_that_fails_says_where_and_leaves_nothing(shared_bough: Program, env: Path) -> None:
     seed = env.with_name("seed.sql")
     seed.write_text("create table a (i int);\ncreate table é (i int);\nselect 1 / (i - i) from a, nobody;\n")
-    done = get_db("--yes", "--env", env, "--seed", seed, INSTANT_BASE_URL=looked_at.said["instant_url"])
+    done = get_db("--yes", "--env", env, "--seed", seed, INSTANT_BASE_URL=shared_bough.up_output["instant_url"])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         f'bough: The seed failed at {seed}:3: relation "nobody" does not exist',
@@ -293,15 +299,15 @@ def test_a_seed_that_fails_says_where_and_leaves_nothing(looked_at: Program, env
         "Nothing of the seed was kept.",
         f"The database is there and {env} is written; run the mended file with psql.",
     ]
-    direct = assigned(env.read_bytes())["DATABASE_URL_DIRECT"]
+    direct = parse_variables(env.read_bytes())["DATABASE_URL_DIRECT"]
     password = urlsplit(direct).password or ""
     assert password not in done.stderr
     for text, (line, words) in FAULTS.items():
         with pytest.raises(SeedFailed) as failed:
             Seed("seed.sql", text).run(direct)
-        assert failed.value.public.startswith(f"The seed failed at seed.sql:{line}: ")
-        assert words in failed.value.public
-        assert failed.value.public.endswith("Nothing of the seed was kept.")
+        assert failed.value.public_message.startswith(f"The seed failed at seed.sql:{line}: ")
+        assert words in failed.value.public_message
+        assert failed.value.public_message.endswith("Nothing of the seed was kept.")
     with pytest.raises(SeedFailed, match="does not end it: what is in it was not kept"):
         Seed("seed.sql", "begin; create table a (i int);").run(direct)
     assert value(direct, "select count(*) from pg_tables where tableowner = current_user") == 0
@@ -311,5 +317,5 @@ def test_a_seed_that_fails_says_where_and_leaves_nothing(looked_at: Program, env
     assert value(direct, "select count(*) from kept") == 0
     with pytest.raises(SeedFailed, match=r"^The seed seed.sql was not run") as failed:
         Seed("seed.sql", "select 1").run(direct.replace(password, "wrong"))
-    assert "wrong" not in failed.value.public
+    assert "wrong" not in failed.value.public_message
     Seed("seed.sql", " -- nothing\n;").run(direct)

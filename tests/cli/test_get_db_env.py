@@ -14,18 +14,20 @@ from hypothesis import strategies as st
 
 from bough.cli import get_db
 from bough.cli.get_db import dotenv
-from bough.cli.get_db.dotenv import Names, assigned, block, with_block
-from bough.cli.get_db.env_file import EnvFile, NotWritten
-from bough.cli.get_db.wish import Wish
-from bough_client.instant import InstantDatabase
+from bough.cli.get_db.dotenv import VariableNames, insert_block, make_block, parse_variables
+from bough.cli.get_db.env_file import EnvFile, EnvFileError
+from bough.cli.get_db.options import GetDbRequest
+from bough_client.instant import InstantDatabaseResponse
 
 EXPIRES = datetime(2026, 11, 20, 2, 19, 51, tzinfo=UTC)
 CLAIM = "http://localhost:8432/claim/0199a1b2-0000-7000-8000-000000000001"
 POOLED = "postgresql://neondb_owner:pw@ep-a-1-pooler.localhost/neondb?channel_binding=require&sslmode=require"
 DIRECT = POOLED.replace("-pooler", "")
-OURS = block(Names("DATABASE_URL", "PUBLIC_"), pooled=POOLED, direct=DIRECT, claim_url=CLAIM, expires_at=EXPIRES)
-OLDER = block(
-    Names("DATABASE_URL", "PUBLIC_"),
+OURS = make_block(
+    VariableNames("DATABASE_URL", "PUBLIC_"), pooled=POOLED, direct=DIRECT, claim_url=CLAIM, expires_at=EXPIRES
+)
+OLDER = make_block(
+    VariableNames("DATABASE_URL", "PUBLIC_"),
     pooled="postgresql://old",
     direct="postgresql://older",
     claim_url="http://old/claim/1",
@@ -42,11 +44,11 @@ CRLF = WRITTEN.replace(b"\n", b"\r\n")
 
 
 def test_a_new_file_has_two_remarks_and_three_variables() -> None:
-    assert with_block(b"", OURS) == WRITTEN
+    assert insert_block(b"", OURS) == WRITTEN
 
 
 def test_the_expiration_is_an_http_date_in_gmt_wherever_the_clock_is() -> None:
-    assert dotenv.http_date(EXPIRES.astimezone(timezone(timedelta(hours=-7)))) == "Fri, 20 Nov 2026 02:19:51 GMT"
+    assert dotenv.format_http_date(EXPIRES.astimezone(timezone(timedelta(hours=-7)))) == "Fri, 20 Nov 2026 02:19:51 GMT"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_the_expiration_is_an_http_date_in_gmt_wherever_the_clock_is() -> None:
     ],
 )
 def test_the_block_goes_to_the_end_of_a_file_without_it(before: bytes, after: bytes) -> None:
-    assert not set(assigned(before)) & set(OURS.variables)
-    assert with_block(before, OURS) == after
+    assert not set(parse_variables(before)) & set(OURS.variables)
+    assert insert_block(before, OURS) == after
 
 
 @pytest.mark.parametrize(
@@ -81,12 +83,12 @@ def test_the_block_goes_to_the_end_of_a_file_without_it(before: bytes, after: by
     ],
 )
 def test_after_asking_the_block_stands_where_the_first_of_its_variables_stood(before: bytes, after: bytes) -> None:
-    assert set(assigned(before)) & set(OURS.variables)
-    assert with_block(before, OURS) == after
+    assert set(parse_variables(before)) & set(OURS.variables)
+    assert insert_block(before, OURS) == after
 
 
 def test_a_variable_that_was_exported_still_is_and_a_shell_can_read_it() -> None:
-    after = with_block(b"export DATABASE_URL=x\n", OURS)
+    after = insert_block(b"export DATABASE_URL=x\n", OURS)
     assert after == WRITTEN.replace(f"DATABASE_URL={POOLED}".encode(), f"export DATABASE_URL='{POOLED}'".encode(), 1)
 
 
@@ -105,20 +107,20 @@ LINE = st.one_of(
 LINES = st.lists(st.builds(bytes.__add__, LINE, st.sampled_from([b"\n", b"\r\n"])), max_size=5).map(b"".join)
 
 
-@given(st.binary(max_size=60).filter(lambda content: not set(assigned(content)) & set(OURS.variables)))
+@given(st.binary(max_size=60).filter(lambda content: not set(parse_variables(content)) & set(OURS.variables)))
 def test_whatever_was_in_the_file_is_still_there_byte_for_byte(content: bytes) -> None:
-    after = with_block(content, OURS)
+    after = insert_block(content, OURS)
     assert after.startswith(content)
     added = after.removeprefix(content)
     assert added.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removeprefix(b"\n") == WRITTEN
-    assert {**assigned(content), **OURS.variables} == assigned(after)
+    assert {**parse_variables(content), **OURS.variables} == parse_variables(after)
 
 
 @given(LINES, LINES)
 def test_an_older_block_is_replaced_and_its_neighbours_stay_byte_for_byte(above: bytes, below: bytes) -> None:
     ending = b"\r\n" if b"\r\n" in (above + b"\n").splitlines(keepends=True)[0] else b"\n"
     older, newer = (b"".join(line.encode() + ending for line in each.lines()) for each in (OLDER, OURS))
-    assert with_block(above + older + below, OURS) == above + newer + below
+    assert insert_block(above + older + below, OURS) == above + newer + below
 
 
 def names_in(folder: Path) -> list[str]:
@@ -126,8 +128,8 @@ def names_in(folder: Path) -> list[str]:
 
 
 def test_a_new_file_is_its_owners_only(tmp_path: Path) -> None:
-    file = EnvFile.find(str(tmp_path / ".env"))
-    file.check()
+    file = EnvFile.read(str(tmp_path / ".env"))
+    file.check_writable()
     assert names_in(tmp_path) == []
     file.replace(WRITTEN)
     assert (tmp_path / ".env").read_bytes() == WRITTEN
@@ -142,7 +144,7 @@ def test_a_file_that_was_there_keeps_its_mode_and_owner(tmp_path: Path, mode: in
     if os.geteuid() == 0:
         os.chown(path, 65534, 65533)
     before = path.stat()
-    EnvFile.find(str(path)).replace(WRITTEN)
+    EnvFile.read(str(path)).replace(WRITTEN)
     after = path.stat()
     assert (path.read_bytes(), names_in(tmp_path)) == (WRITTEN, [".env"])
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
@@ -153,10 +155,10 @@ def test_a_link_is_followed_to_read_and_refused_to_write(tmp_path: Path) -> None
     target, link = tmp_path / "there", tmp_path / ".env"
     target.write_bytes(b"A=1\n")
     link.symlink_to("there")
-    found = EnvFile.find(str(link))
+    found = EnvFile.read(str(link))
     assert found.content == b"A=1\n"
-    with pytest.raises(NotWritten, match=f"is a link.*--env {target}"):
-        found.check()
+    with pytest.raises(EnvFileError, match=f"is a link.*--env {target}"):
+        found.check_writable()
     assert link.is_symlink()
     assert target.read_bytes() == b"A=1\n"
 
@@ -206,8 +208,8 @@ def test_what_cannot_be_replaced_is_refused_and_not_touched(
     path = tmp_path / "e"
     make(path)
     before = path.lstat()
-    with pytest.raises(NotWritten, match=words):
-        EnvFile.find(str(path)).check()
+    with pytest.raises(EnvFileError, match=words):
+        EnvFile.read(str(path)).check_writable()
     after = path.lstat()
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
     assert names_in(tmp_path) == ["e"]
@@ -222,8 +224,8 @@ def test_what_cannot_be_replaced_is_refused_and_not_touched(
     ],
 )
 def test_a_folder_that_takes_no_file_is_refused(path: str, words: str) -> None:
-    with pytest.raises(NotWritten, match=words):
-        EnvFile.find(path).check()
+    with pytest.raises(EnvFileError, match=words):
+        EnvFile.read(path).check_writable()
 
 
 def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,9 +235,9 @@ def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path, monkeypat
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    file = EnvFile.find(str(path))
+    file = EnvFile.read(str(path))
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NotWritten, match="No space left on device"):
+    with pytest.raises(EnvFileError, match="No space left on device"):
         file.replace(WRITTEN)
     assert (path.read_bytes(), names_in(tmp_path)) == (b"A=1\n", [".env"])
 
@@ -244,12 +246,12 @@ def test_a_key_that_comes_meanwhile_is_not_overwritten_and_the_database_not_lost
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / ".env"
-    names = Names("DATABASE_URL", "PUBLIC_")
-    wanted = Wish(str(path), names, seed=None, logical_replication=False, ref="me", host="http://localhost")
-    made = InstantDatabase("id", "UNCLAIMED", "p", POOLED, CLAIM, EXPIRES, EXPIRES, EXPIRES)
-    seen = EnvFile.find(str(path))
+    names = VariableNames("DATABASE_URL", "PUBLIC_")
+    wanted = GetDbRequest(str(path), names, seed=None, logical_replication=False, ref="me", host="http://localhost")
+    made = InstantDatabaseResponse("id", "UNCLAIMED", "p", POOLED, CLAIM, EXPIRES, EXPIRES, EXPIRES)
+    seen = EnvFile.read(str(path))
     path.write_bytes(b"DATABASE_URL=theirs\n")
-    with pytest.raises(NotWritten, match="Somebody else has put DATABASE_URL into"):
-        get_db._write(wanted, seen, made)
+    with pytest.raises(EnvFileError, match="Somebody else has put DATABASE_URL into"):
+        get_db._write_env_file(wanted, seen, made)
     assert path.read_bytes() == b"DATABASE_URL=theirs\n"
     assert capsys.readouterr().out.encode() == WRITTEN

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.get_db import script
+from bough.cli.get_db import sql_script
 from bough.cli.get_db.seed import Seed
 from bough.errors import Invalid
 
@@ -30,21 +30,21 @@ from bough.errors import Invalid
     ],
 )  # fmt: skip
 def test_statements_are_cut_where_they_end(text: str, expected: list[tuple[int, str]]) -> None:
-    assert list(script.statements(text)) == expected
+    assert list(sql_script.split_statements(text)) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "position", "expected"),
     [
-        ("one", 1, script.Fault(1, "one")),
-        ("é日本\n  😀 two\r\nthree", 5, script.Fault(2, "😀 two")),
-        ("é日本\n  😀 two\r\nthree", 14, script.Fault(3, "three")),
-        ("x" * 500, 500, script.Fault(1, "x" * 160 + "…")),
-        ("one\n", 99, script.Fault(2, "")),
+        ("one", 1, sql_script.ScriptLine(1, "one")),
+        ("é日本\n  😀 two\r\nthree", 5, sql_script.ScriptLine(2, "😀 two")),
+        ("é日本\n  😀 two\r\nthree", 14, sql_script.ScriptLine(3, "three")),
+        ("x" * 500, 500, sql_script.ScriptLine(1, "x" * 160 + "…")),
+        ("one\n", 99, sql_script.ScriptLine(2, "")),
     ],
 )
-def test_a_position_counts_characters(text: str, position: int, expected: script.Fault) -> None:
-    assert script.at(text, position) == expected
+def test_a_position_counts_characters(text: str, position: int, expected: sql_script.ScriptLine) -> None:
+    assert sql_script.locate(text, position) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_position_counts_characters(text: str, position: int, expected: script
     ],
 )
 def test_it_is_known_whether_a_seed_ends_its_transaction_itself(text: str, ends: bool) -> None:
-    assert script.ends_transactions(text) is ends
+    assert sql_script.has_transaction_end(text) is ends
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bough.cli.get_db.dotenv import assigned
-from cli.program import Program, environment
+from bough.cli.get_db.dotenv import parse_variables
+from support.program import Program, make_environment
 
 PATIENCE = 60.0
 NOWHERE = "http://127.0.0.1:9"
@@ -59,7 +59,7 @@ def terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
             stdout=theirs,
             stderr=theirs,
             cwd=folder,
-            env=environment(),
+            env=make_environment(),
             start_new_session=True,
         )
         os.close(theirs)
@@ -72,10 +72,10 @@ def terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
         os.close(ours)
 
 
-def test_a_person_is_asked_for_what_was_not_typed_and_whether_to_replace(looked_at: Program, tmp_path: Path) -> None:
+def test_a_person_is_asked_for_what_was_not_typed_and_whether_to_replace(shared_bough: Program, tmp_path: Path) -> None:
     env = tmp_path / ".env"
     env.write_bytes(OLD)
-    with terminal(tmp_path, "--host", looked_at.said["instant_url"], "--logical-replication") as person:
+    with terminal(tmp_path, "--host", shared_bough.up_output["instant_url"], "--logical-replication") as person:
         person.answer("Environment file [./.env]: ", "\n")
         person.answer("Variable for the connection string [DATABASE_URL]: ", "1x\n")
         person.answer("'1x' cannot name a variable", "")
@@ -85,7 +85,7 @@ def test_a_person_is_asked_for_what_was_not_typed_and_whether_to_replace(looked_
         person.answer("./.env already has DATABASE_URL. Replace? [y/N]: ", "y\n")
         code, screen = person.end()
     assert code == 0, screen
-    now = assigned(env.read_bytes())
+    now = parse_variables(env.read_bytes())
     pooled, claim_url = now["DATABASE_URL"], now["VITE_INSTANT_CLAIM_URL"]
     assert re.fullmatch(
         rb"# mine\n# Expires at: \w+, \d\d \w+ \d{4} [\d:]{8} GMT\n# Claim it at: (http\S+)\nDATABASE_URL=postgresql://\S+\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.main import ADMIN, COMMANDS, ELSEWHERE, STORAGE, USER
-from cli.program import Program, environment
+from bough.cli.main import ADMIN_COMMANDS, COMMANDS, STORAGE_COMMANDS, USER_COMMANDS
+from support.program import Program, make_environment
 
-GROUPS = {"storage": STORAGE, "admin": ADMIN, "admin user": USER}
+GROUPS = {"storage": STORAGE_COMMANDS, "admin": ADMIN_COMMANDS, "admin user": USER_COMMANDS}
 IN_GROUPS = {f"{group} {name}": each for group, listed in GROUPS.items() for name, each in listed.items()}
 EVERY = {**COMMANDS, **IN_GROUPS}
 GOLDEN = Path(__file__).with_name("golden")
@@ -30,15 +30,15 @@ def test_help_is_as_written(bough: Program, command: str) -> None:
 
 @pytest.mark.parametrize("command", EVERY)
 def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
-    module = importlib.import_module(ELSEWHERE.get(command, f"bough.cli.admin.{command.replace(' ', '.')}"))
-    function = getattr(module, module.__name__.rpartition(".")[2])
-    assert function.__doc__.splitlines()[0] == EVERY[command]
+    module, _, name = EVERY[command].target.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    assert function.__doc__.splitlines()[0] == EVERY[command].help
 
 
 def test_help_imports_nothing_slow() -> None:
     program = f"import sys, bough.cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=make_environment(), capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
 

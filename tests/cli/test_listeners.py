@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.admin import listeners, ports
-from bough.cli.admin.listeners import Listeners
 from bough.config import Settings
-from bough.errors import Taken, Unavailable
-from cli.program import free_port
+from bough.errors import Conflict, Unavailable
+from bough.supervisor import listeners, ports
+from bough.supervisor.listeners import GatewayListeners
+from support.program import find_free_port
 
 
 @pytest.fixture
 def settings(folder: Path) -> Settings:
-    return Settings(home=folder / "home", gateway_port=free_port(), gateway_workers=2)
+    return Settings(home=folder / "home", gateway_port=find_free_port(), gateway_workers=2)
 
 
 def port_of(settings: Settings) -> int:
@@ -28,28 +28,28 @@ def port_of(settings: Settings) -> int:
 
 
 @pytest.fixture
-def opened(settings: Settings) -> Iterator[Listeners]:
+def opened(settings: Settings) -> Iterator[GatewayListeners]:
     settings.home.mkdir()
-    found = listeners.opened(settings, port_of(settings))
+    found = listeners.open_listeners(settings, port_of(settings))
     yield found
     found.close()
 
 
-def descriptors(found: Listeners) -> list[int]:
+def descriptors(found: GatewayListeners) -> list[int]:
     """As a program that replaces this one gets them."""
     return [os.dup(listener.fileno()) for listener in found.tcp]
 
 
-def test_there_is_one_on_every_address(settings: Settings, opened: Listeners) -> None:
-    assert [listener.getsockname()[0] for listener in opened.tcp] == ports.gateway_addresses(settings)
+def test_there_is_one_on_every_address(settings: Settings, opened: GatewayListeners) -> None:
+    assert [listener.getsockname()[0] for listener in opened.tcp] == ports.listen_addresses(settings)
     assert {listener.getsockname()[1] for listener in opened.tcp} == {port_of(settings)}
 
 
 def test_without_a_setting_there_is_a_worker_a_core(folder: Path) -> None:
-    assert listeners.workers(Settings(home=folder)) == len(os.sched_getaffinity(0))
+    assert listeners.count_workers(Settings(home=folder)) == len(os.sched_getaffinity(0))
 
 
-def test_clients_wait_while_nobody_accepts(settings: Settings, opened: Listeners) -> None:
+def test_clients_wait_while_nobody_accepts(settings: Settings, opened: GatewayListeners) -> None:
     clients = [socket.create_connection(("127.0.0.1", port_of(settings)), timeout=5) for _ in range(50)]
     for client in clients:
         opened.tcp[0].accept()[0].close()
@@ -58,19 +58,19 @@ def test_clients_wait_while_nobody_accepts(settings: Settings, opened: Listeners
         opened.tcp[0].accept()
 
 
-def test_the_port_is_taken_for_another_home(settings: Settings, opened: Listeners, folder: Path) -> None:
+def test_the_port_is_taken_for_another_home(settings: Settings, opened: GatewayListeners, folder: Path) -> None:
     other = Settings(home=folder / "other", gateway_port=port_of(settings))
-    assert isinstance(ports.problem(other), Taken)
+    assert isinstance(ports.find_error(other), Conflict)
     with pytest.raises(Unavailable, match="cannot be held: Address already in use"):
-        listeners.opened(other, port_of(settings))
+        listeners.open_listeners(other, port_of(settings))
     opened.close()
-    assert ports.problem(other) is None
+    assert ports.find_error(other) is None
 
 
 def _open(home: Path, port: int, found: "multiprocessing.SimpleQueue[bool]", wait: int) -> None:
     settings = Settings(home=home, gateway_workers=2)
     try:
-        held = listeners.opened(settings, port)
+        held = listeners.open_listeners(settings, port)
     except Unavailable:
         found.put(False)
         return
@@ -83,7 +83,7 @@ def _open(home: Path, port: int, found: "multiprocessing.SimpleQueue[bool]", wai
 def test_of_homes_that_start_at_once_one_gets_the_port(folder: Path) -> None:
     """With SO_REUSEPORT the kernel would let them all have it."""
     forking = multiprocessing.get_context("fork")
-    port, found = free_port(), forking.SimpleQueue()
+    port, found = find_free_port(), forking.SimpleQueue()
     wait, done = os.pipe()
     homes = [forking.Process(target=_open, args=(folder / str(number), port, found, wait)) for number in range(6)]
     for home in homes:
@@ -96,52 +96,54 @@ def test_of_homes_that_start_at_once_one_gets_the_port(folder: Path) -> None:
     os.close(done)
 
 
-def test_the_next_program_keeps_what_it_inherits(settings: Settings, opened: Listeners) -> None:
+def test_the_next_program_keeps_what_it_inherits(settings: Settings, opened: GatewayListeners) -> None:
     client = socket.create_connection(("127.0.0.1", port_of(settings)), timeout=5)
-    inherited, door = descriptors(opened), os.dup(opened.door.fileno())
+    inherited, door = descriptors(opened), os.dup(opened.local.fileno())
     opened.close()
-    assert ports.resolve(settings, listeners.ports_of(inherited)).gateway_port == port_of(settings)
-    again = listeners.opened(settings, port_of(settings), inherited, door)
+    assert ports.resolve(settings, listeners.read_ports(inherited)).gateway_port == port_of(settings)
+    again = listeners.open_listeners(settings, port_of(settings), inherited, door)
     assert {listener.fileno() for listener in again.tcp} == set(inherited)
-    assert again.door.fileno() == door
+    assert again.local.fileno() == door
     again.tcp[0].accept()[0].close()  # who came before the change is served after it
     client.close()
     again.close()
 
 
-def test_the_next_program_may_want_another_port(settings: Settings, opened: Listeners) -> None:
-    elsewhere = free_port()
-    moved = listeners.opened(settings, elsewhere, descriptors(opened))
+def test_the_next_program_may_want_another_port(settings: Settings, opened: GatewayListeners) -> None:
+    elsewhere = find_free_port()
+    moved = listeners.open_listeners(settings, elsewhere, descriptors(opened))
     assert {listener.getsockname()[1] for listener in moved.tcp} == {elsewhere}
     moved.close()
 
 
-def test_another_address_may_be_wanted_while_old_workers_still_listen(settings: Settings, opened: Listeners) -> None:
+def test_another_address_may_be_wanted_while_old_workers_still_listen(
+    settings: Settings, opened: GatewayListeners
+) -> None:
     everywhere = settings.model_copy(update={"listen": "0.0.0.0"})
-    found = listeners.opened(everywhere, port_of(settings), descriptors(opened))
+    found = listeners.open_listeners(everywhere, port_of(settings), descriptors(opened))
     assert {listener.getsockname()[0] for listener in found.tcp} == {"0.0.0.0"}
     found.close()
     named = settings.model_copy(update={"listen": "localhost"})
     inherited = descriptors(opened)
-    by_name = listeners.opened(named, port_of(settings), inherited)
+    by_name = listeners.open_listeners(named, port_of(settings), inherited)
     assert {listener.fileno() for listener in by_name.tcp} < set(inherited), "the same address by another name"
     by_name.close()
 
 
-def test_the_door_is_a_socket_of_its_owner_alone(settings: Settings, opened: Listeners) -> None:
-    folder = listeners.door_folder(settings)
+def test_the_door_is_a_socket_of_its_owner_alone(settings: Settings, opened: GatewayListeners) -> None:
+    folder = listeners.local_socket_folder(settings)
     path = folder / ".s.PGSQL.5432"
     modes = [stat.S_IMODE(one.stat().st_mode) for one in (folder, path)]
     assert modes == [0o700, 0o600]
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
-    listeners.remove_door(settings)
+    listeners.remove_local_socket(settings)
     assert not path.exists()
 
 
-def test_a_door_that_a_killed_platform_left_is_replaced(settings: Settings, opened: Listeners) -> None:
+def test_a_door_that_a_killed_platform_left_is_replaced(settings: Settings, opened: GatewayListeners) -> None:
     opened.close()
-    again = listeners.opened(settings, port_of(settings))
+    again = listeners.open_listeners(settings, port_of(settings))
     with socket.socket(socket.AF_UNIX) as client:
-        client.connect(again.door.getsockname())
+        client.connect(again.local.getsockname())
     again.close()

@@ -9,8 +9,8 @@ from typing import IO
 
 import pytest
 
-from bough import rotation
-from cli.program import Program, environment
+from bough import log_rotation
+from support.program import Program, make_environment
 
 LINES = [
     f'{{"timestamp": "2025-11-15T03:20:{second:02d}Z", "level": "info", "event": "request", "status": {second}}}'
@@ -100,7 +100,7 @@ def test_lines_are_shown_over_the_pieces_of_a_log(bough: Program, log: Path) -> 
         with path.open("a") as file:
             file.writelines(f"line {number}\n" for number in range(first, first + 100))
         if first < 300:
-            rotation.rotate(path, 500, 4)
+            log_rotation.rotate(path, 500, 4)
     for count in (50, 150, 250, 350, 400, 1000):
         shown = bough("logs", "ep-quiet-sea-1", "-n", str(count)).stdout.splitlines()
         assert shown == [f"line {number}" for number in range(max(0, 400 - count), 400)]
@@ -120,7 +120,7 @@ def follower(bough: Program, log: Path) -> Iterator[IO[str]]:
     """What `bough logs --follow` says, begun at the last line."""
     command = [sys.executable, "-u", "-m", "bough.cli.main", "logs", "--home", str(bough.home)]
     with subprocess.Popen(
-        [*command, "-f", "-n", "1", "--json"], env=environment(), stdout=subprocess.PIPE, text=True
+        [*command, "-f", "-n", "1", "--json"], env=make_environment(), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         yield process.stdout
@@ -144,7 +144,7 @@ def test_following_goes_on_when_the_log_is_cut(log: Path, follower: IO[str]) -> 
     for number in range(3):
         with log.open("a") as file:
             file.write(f"{number} long before\n" * 300 + f"{number} just before\n")
-        assert rotation.rotate(log, 3000, 4)
+        assert log_rotation.rotate(log, 3000, 4)
         assert [follower.readline() for _ in range(300)] == [f"{number} long before\n"] * 300
         assert follower.readline() == f"{number} just before\n"
         with log.open("a") as file:

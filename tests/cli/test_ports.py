@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.admin import ports
 from bough.config import Settings
-from bough.errors import PlatformError, Taken
-from cli.program import free_port
+from bough.errors import Conflict, PlatformError
+from bough.supervisor import ports
+from support.program import find_free_port
 
 
 @contextmanager
@@ -24,73 +24,76 @@ def taken(port: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def usual(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+def default_ports(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Usual ports that nothing else on this machine may hold."""
-    here = {"api_port": free_port(), "gateway_port": free_port()}
-    monkeypatch.setattr(ports, "USUAL", here)
+    here = {"api_port": find_free_port(), "gateway_port": find_free_port()}
+    monkeypatch.setattr(ports, "DEFAULT_PORTS", here)
     return here
 
 
-def test_the_usual_ports_are_taken_and_kept(folder: Path, usual: dict[str, int]) -> None:
+def test_the_usual_ports_are_taken_and_kept(folder: Path, default_ports: dict[str, int]) -> None:
     settings = Settings(home=folder)
-    assert ports.resolve(settings) == ports.Ports(**usual)
-    assert json.loads((folder / "ports.json").read_text()) == usual
+    assert ports.resolve(settings) == ports.Ports(**default_ports)
+    assert json.loads((folder / "ports.json").read_text()) == default_ports
 
 
-def test_the_first_start_avoids_a_taken_port_and_keeps_its_choice(folder: Path, usual: dict[str, int]) -> None:
+def test_the_first_start_avoids_a_taken_port_and_keeps_its_choice(folder: Path, default_ports: dict[str, int]) -> None:
     settings = Settings(home=folder)
-    with taken(usual["api_port"]):
+    with taken(default_ports["api_port"]):
         chosen = ports.resolve(settings)
-    assert chosen.api_port != usual["api_port"]
-    assert chosen.gateway_port == usual["gateway_port"]
+    assert chosen.api_port != default_ports["api_port"]
+    assert chosen.gateway_port == default_ports["gateway_port"]
     assert ports.resolve(settings) == chosen, "the usual port is free again, but the choice stays"
 
 
-def test_a_kept_port_that_is_taken_is_refused(folder: Path, usual: dict[str, int]) -> None:
+def test_a_kept_port_that_is_taken_is_refused(folder: Path, default_ports: dict[str, int]) -> None:
     settings = Settings(home=folder)
     ports.resolve(settings)
-    with taken(usual["gateway_port"]), pytest.raises(Taken, match=r"kept since the first start.*--gateway-port N"):
+    with (
+        taken(default_ports["gateway_port"]),
+        pytest.raises(Conflict, match=r"kept since the first start.*--gateway-port N"),
+    ):
         ports.resolve(settings)
 
 
-def test_a_port_asked_for_is_not_kept(folder: Path, usual: dict[str, int]) -> None:
-    asked = free_port()
+def test_a_port_asked_for_is_not_kept(folder: Path, default_ports: dict[str, int]) -> None:
+    asked = find_free_port()
     assert ports.resolve(Settings(home=folder, api_port=asked)).api_port == asked
-    assert ports.resolve(Settings(home=folder)).api_port == usual["api_port"]
+    assert ports.resolve(Settings(home=folder)).api_port == default_ports["api_port"]
 
 
-def test_a_taken_port_asked_for_is_refused(folder: Path, usual: dict[str, int]) -> None:
-    asked = free_port()
+def test_a_taken_port_asked_for_is_refused(folder: Path, default_ports: dict[str, int]) -> None:
+    asked = find_free_port()
     settings = Settings(home=folder, api_port=asked)
-    with taken(asked), pytest.raises(Taken, match=rf"Port {asked} \(asked for\) is taken"):
+    with taken(asked), pytest.raises(Conflict, match=rf"Port {asked} \(asked for\) is taken"):
         ports.resolve(settings)
     assert not (folder / "ports.json").exists(), "a refused start chooses nothing"
 
 
 def test_one_port_cannot_serve_both(folder: Path) -> None:
-    asked = free_port()
-    with pytest.raises(Taken, match="cannot share"):
+    asked = find_free_port()
+    with pytest.raises(Conflict, match="cannot share"):
         ports.resolve(Settings(home=folder, api_port=asked, gateway_port=asked))
 
 
 def test_an_address_that_is_not_ours_is_refused(folder: Path) -> None:
     with pytest.raises(PlatformError, match=r"192\.0\.2\.1 cannot be listened on.*'listen'"):
-        ports.resolve(Settings(home=folder, listen="192.0.2.1", api_port=free_port()))
+        ports.resolve(Settings(home=folder, listen="192.0.2.1", api_port=find_free_port()))
 
 
-def test_a_port_that_only_one_loopback_address_has_left_is_taken(folder: Path, usual: dict[str, int]) -> None:
+def test_a_port_that_only_one_loopback_address_has_left_is_taken(folder: Path, default_ports: dict[str, int]) -> None:
     """A client finds whichever address its resolver names first."""
     settings = Settings(home=folder)
-    if len(ports.gateway_addresses(settings)) == 1:
+    if len(ports.listen_addresses(settings)) == 1:
         pytest.skip("this machine has no IPv6")
     with socket.socket(socket.AF_INET6) as other:
-        other.bind(("::1", usual["gateway_port"]))
+        other.bind(("::1", default_ports["gateway_port"]))
         other.listen(1)
-        assert ports.resolve(settings).gateway_port != usual["gateway_port"]
+        assert ports.resolve(settings).gateway_port != default_ports["gateway_port"]
     assert isinstance(ports.resolve(settings).gateway_port, int)
 
 
 def test_only_the_gateway_listens_on_the_other_loopback_address(folder: Path) -> None:
-    assert ports.gateway_addresses(Settings(home=folder))[0] == "127.0.0.1"
+    assert ports.listen_addresses(Settings(home=folder))[0] == "127.0.0.1"
     for listen in ("0.0.0.0", "::", "10.0.0.1"):
-        assert ports.gateway_addresses(Settings(home=folder, listen=listen)) == [listen]
+        assert ports.listen_addresses(Settings(home=folder, listen=listen)) == [listen]

@@ -15,9 +15,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from bough.cli.admin import psql
-from cli.program import ONE_WORKER, Program, Result, environment
-from world import furnish, short_folder
+from bough.cli import psql
+from support.platform import install_templates, temporary_folder
+from support.program import ONE_WORKER, Program, Result, make_environment
 
 
 def psql_of(bough: Program, *arguments: str, **variables: str) -> Result:
@@ -76,7 +76,7 @@ class Running:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     """A platform with a project `first`, for those who leave them as they were."""
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home", ONE_WORKER)
         said = program.up()
         yield Running(program, said, create(said, "first"))
@@ -93,7 +93,7 @@ def test_psql_has_its_own_options_input_and_exit_status(running: Running) -> Non
     read = subprocess.run(
         [sys.executable, "-m", "bough.cli.main", "psql", "first", "-At", "--home", str(bough.home)],
         input="select 'from', 'input';\n\\q\n",
-        env=environment(),
+        env=make_environment(),
         capture_output=True,
         text=True,
         check=True,
@@ -185,15 +185,15 @@ def test_the_lines_of_up_work_when_they_are_pasted(bough: Program) -> None:
     """The hosts are kept in a file of this test's own, which no resolver reads: psql is told the address."""
     if shutil.which("psql") is None or shutil.which("curl") is None:
         pytest.skip("this test needs psql and curl on the PATH")
-    furnish(bough.home)
-    first = bough("up", "--detach", *bough.ports())
+    install_templates(bough.home)
+    first = bough("up", "--detach", *bough.port_arguments())
     assert first.returncode == 0, first.stderr
     _paste(next(text for text in _pasteable(first.stdout) if "Content-Type" in text))
     by_name = next(text for text in _pasteable(first.stdout) if "psql first" in text)
     assert "9" in _paste(f"{by_name} -Atc 'select 9'")
     assert bough("down").returncode == 0
 
-    again = bough("up", "--detach", *bough.ports())
+    again = bough("up", "--detach", *bough.port_arguments())
     lines = [text for text in _pasteable(again.stdout) if "psql" in text]
     assert "channel_binding=require" in lines[0]
     for line in lines:

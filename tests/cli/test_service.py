@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import Program
-from requires import require
+from support.program import Program
+from support.requirements import require
 
 UNIT = Path(__file__).parents[2] / "deploy" / "bough.service"
 
@@ -27,9 +27,9 @@ def manager(folder: Path, bough: Program) -> Iterator[socket.socket]:
 
 
 def test_the_manager_hears_when_the_platform_is_ready(bough: Program, manager: socket.socket) -> None:
-    process = bough.up_here()
+    process = bough.start_foreground()
     told = manager.recv(4096).decode().splitlines()
-    assert told == ["READY=1", f"STATUS=Bough is ready at http://127.0.0.1:{bough.ports()[1]}"]
+    assert told == ["READY=1", f"STATUS=Bough is ready at http://127.0.0.1:{bough.port_arguments()[1]}"]
     assert bough.status()["state"] == "running"
     process.send_signal(signal.SIGQUIT)
     output = "".join(process.communicate(timeout=60))
@@ -39,7 +39,7 @@ def test_the_manager_hears_when_the_platform_is_ready(bough: Program, manager: s
 
 def test_a_manager_that_is_gone_is_no_reason_to_end(bough: Program, folder: Path) -> None:
     bough.variables = {"NOTIFY_SOCKET": str(folder / "nobody")}
-    process = bough.up_here()
+    process = bough.start_foreground()
     assert process.stderr is not None
     while "could not be told" not in (line := process.stderr.readline()):
         assert line, "it ended"

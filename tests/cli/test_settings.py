@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.program import Program
+from support.program import Program
 
 
 def setting(bough: Program, name: str, **variables: str) -> dict[str, Any]:

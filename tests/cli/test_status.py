@@ -3,18 +3,18 @@
 import json
 import os
 
-from cli.program import Program
+from support.program import Program
 
 
-def test_it_tells_where_volumes_are_and_what_keeps_computes_apart(looked_at: Program) -> None:
-    told = json.loads(looked_at.anew("status", "--home", str(looked_at.home), "--json").stdout)
+def test_it_tells_where_volumes_are_and_what_keeps_computes_apart(shared_bough: Program) -> None:
+    told = json.loads(shared_bough.run_in_new_interpreter("status", "--home", str(shared_bough.home), "--json").stdout)
     assert told["driver"] in ("plain", "reflink", "btrfs")
     assert told["isolation"] == (os.geteuid() == 0)
     assert told["limits"]
     assert 0 < told["storage_free_bytes"] <= told["storage_total_bytes"]
     assert told["accepts_new"]
 
-    rows = dict(line.split("  ", 1) for line in looked_at("status").stdout.splitlines())
+    rows = dict(line.split("  ", 1) for line in shared_bough("status").stdout.splitlines())
     assert rows["isolation"].strip() == ("yes" if os.geteuid() == 0 else "no")
     assert rows["storage free"].strip().endswith(("GB", "MB"))
     assert rows["accepts new"].strip() == "yes"

@@ -15,13 +15,22 @@ from typing import Any
 
 import pytest
 
-import storages
-from bough.cli.admin.storage import refusals
+from bough.cli.storage import preconditions
 from bough.config import Settings, default_cache
 from bough.engine.local.folders import Folders
 from bough.errors import PreconditionFailed
-from cli.program import NOBODY, Program, Result, environment, until
-from requires import require_cow
+from support.program import NOBODY, Program, Result, make_environment, wait_until
+from support.requirements import require_cow
+from support.storage import (
+    create_home_image,
+    list_loop_devices,
+    list_mounts,
+    plan_image,
+    read_tree_metadata,
+    release_mounts,
+    storage_settings,
+    write_volumes,
+)
 
 INIT = ("--size", "1G", "--thin")
 
@@ -29,7 +38,7 @@ INIT = ("--size", "1G", "--thin")
 @pytest.fixture(autouse=True)
 def nothing_stays_mounted(folder: Path) -> Iterator[None]:
     require_cow()
-    with storages.released(folder):
+    with release_mounts(folder):
         yield
 
 
@@ -50,7 +59,7 @@ def assert_refused(bough: Program, done: Result, *words: str) -> None:
     for word in words:
         assert word in done.stderr
     assert not list(bough.home.glob("*.making"))
-    assert storages.mounted_in(bough.home) == []
+    assert list_mounts(bough.home) == []
 
 
 class Tenant:
@@ -72,7 +81,7 @@ class Tenant:
         """By the gateway, which wakes the compute."""
         done = self._bough.run("psql", "orchard", "--home", str(self._bough.home), "-Atc", sql)
         assert done.returncode == 0, done.stderr
-        until(lambda: self._bough.status()["operations_open"] == 0)
+        wait_until(lambda: self._bough.status()["operations_open"] == 0)
         return done.stdout.strip()
 
 
@@ -81,8 +90,8 @@ def test_a_project_moves_in_when_nothing_runs_and_goes_on(bough: Program, fs: st
     tenant = Tenant(bough)
     tenant.value("create table kept as select 'here' as word")
     assert_refused(bough, init(bough, *INIT), f"Bough already runs in {bough.home}", "stop it")
-    os.kill(bough.supervisor(), signal.SIGKILL)
-    until(lambda: bough.status()["state"] == "stopped")
+    os.kill(bough.supervisor_pid(), signal.SIGKILL)
+    wait_until(lambda: bough.status()["state"] == "stopped")
     assert_refused(bough, init(bough, *INIT), f"still runs in {bough.home}: run `", f"down --home {bough.home}` first.")
     assert bough("down").returncode == 0
     assert status(bough)["driver"] == "plain"
@@ -117,14 +126,14 @@ def test_it_is_mounted_at_every_start_stays_after_a_stop_and_nothing_new_is_made
     assert bough("restart").returncode == 0
     assert status(bough)["refuses_new"] is None
     assert tenant.value("select word from kept") == "here"
-    assert len(storages.attached_in(bough.home)) == 1
+    assert len(list_loop_devices(bough.home)) == 1
 
     assert bough("down").returncode == 0
     assert status(bough)["image"]["mounted"]
 
 
 def test_an_allocated_image_elsewhere(bough: Program) -> None:
-    with tempfile.TemporaryDirectory(prefix="bough-", dir="/var/tmp") as folder, storages.released(Path(folder)):
+    with tempfile.TemporaryDirectory(prefix="bough-", dir="/var/tmp") as folder, release_mounts(Path(folder)):
         file = Path(folder) / "large.img"
         done = init(bough, "--size", "1G", "--image", str(file))
         assert done.returncode == 0, done.stderr
@@ -140,8 +149,8 @@ def test_an_allocated_image_elsewhere(bough: Program) -> None:
 
 
 def test_the_overview_for_people(bough: Program) -> None:
-    storages.with_image(_made(bough.home))
-    storages.fill_volumes(bough.home / "storage", 2)
+    create_home_image(_made(bough.home))
+    write_volumes(bough.home / "storage", 2)
     lines = bough.run("storage", "status", "--home", str(bough.home)).stdout.splitlines()
     facts = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert facts["driver"] == "reflink"
@@ -158,7 +167,7 @@ def test_without_a_home_there_is_nothing_to_show_and_nothing_is_made(bough: Prog
 
 
 def test_a_second_image_is_refused(bough: Program) -> None:
-    storages.with_image(_made(bough.home)).unmount()
+    create_home_image(_made(bough.home)).unmount()
     assert_refused(bough, init(bough, *INIT), f"{bough.home} has a storage image already, {bough.home}/storage.img; `")
 
 
@@ -186,16 +195,16 @@ def test_an_image_larger_than_the_disk_is_refused(bough: Program) -> None:
 
 
 def test_only_root_makes_one(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "running_as_root", lambda: False)
+    monkeypatch.setattr(preconditions, "running_as_root", lambda: False)
     with pytest.raises(PreconditionFailed, match=r"Only root can make and mount an image: run `sudo .*--size 50G"):
-        refusals.check_root(Settings(home=bough.home), "50G")
+        preconditions.require_root(Settings(home=bough.home), "50G")
 
 
 def test_only_root_starts_a_platform_whose_image_is_not_mounted(bough: Program) -> None:
-    storages.with_image(_made(bough.home)).unmount()
+    create_home_image(_made(bough.home)).unmount()
     os.chown(bough.home, NOBODY, NOBODY)
     bough.variables = {"BOUGH_CACHE": str(default_cache())}
-    done = bough.as_user(NOBODY, "up")
+    done = bough.run_as_user(NOBODY, "up")
     assert_refused(
         bough,
         done,
@@ -206,7 +215,7 @@ def test_only_root_starts_a_platform_whose_image_is_not_mounted(bough: Program) 
 def test_a_missing_mkfs_is_named_with_its_package(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name, path: None)
     with pytest.raises(PreconditionFailed, match=r"mkfs.btrfs is missing here: run `apt-get install btrfs-progs`"):
-        refusals.check(storages.planned(_made(bough.home), "btrfs"), Settings(home=bough.home))
+        preconditions.check_home(plan_image(_made(bough.home), "btrfs"), Settings(home=bough.home))
 
 
 MOMENTS: dict[str, Callable[[Path], bool]] = {
@@ -226,33 +235,33 @@ EVERY_DAY = ("it is mounted", "a part is moved", "the record is written")
     "moment", [each if each in EVERY_DAY else pytest.param(each, marks=pytest.mark.long) for each in MOMENTS]
 )
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_left(bough: Program, moment: str) -> None:
-    storages.fill_volumes(_made(bough.home), 60, size=30_000)
-    before = storages.picture(bough.home / "volumes")
+    write_volumes(_made(bough.home), 60, size=30_000)
+    before = read_tree_metadata(bough.home / "volumes")
     _kill_when(bough, MOMENTS[moment])
     done = init(bough, *INIT)
     if done.returncode != 0:
         assert "has a storage image already" in done.stderr
-    Folders(storages.settings_of(bough.home)).ensure()  # as the next start does
-    assert storages.picture(bough.home / "storage" / "volumes") == before
+    Folders(storage_settings(bough.home)).ensure()  # as the next start does
+    assert read_tree_metadata(bough.home / "storage" / "volumes") == before
     assert not (bough.home / "volumes").exists()
     assert not list(bough.home.glob("*.making"))
-    assert len(storages.mounted_in(bough.home)) == len(storages.attached_in(bough.home)) == 1
+    assert len(list_mounts(bough.home)) == len(list_loop_devices(bough.home)) == 1
 
 
 def test_a_home_behind_a_link_is_cleared_like_any_other(bough: Program, folder: Path) -> None:
-    storages.fill_volumes(_made(folder / "real"), 60, size=30_000)
+    write_volumes(_made(folder / "real"), 60, size=30_000)
     bough.home.symlink_to(folder / "real")
     _kill_when(bough, MOMENTS["a part is moved"])
     assert init(bough, *INIT).returncode == 0
-    assert len(storages.mounted_in(folder)) == len(storages.attached_in(folder)) == 1
+    assert len(list_mounts(folder)) == len(list_loop_devices(folder)) == 1
 
 
 def test_killed_in_the_middle_the_home_is_as_it_was_and_the_doctor_says_so(bough: Program) -> None:
-    storages.fill_volumes(_made(bough.home), 60, size=30_000)
-    before = storages.picture(bough.home / "volumes")
+    write_volumes(_made(bough.home), 60, size=30_000)
+    before = read_tree_metadata(bough.home / "volumes")
     _kill_when(bough, MOMENTS["a part is moved"])
     assert not (bough.home / "storage.json").exists()
-    assert storages.picture(bough.home / "volumes") == before
+    assert read_tree_metadata(bough.home / "volumes") == before
     found = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
     assert found["storage"]["verdict"] == "warning"
     assert "storage.img.making is left of it" in found["storage"]["sentence"]
@@ -263,7 +272,7 @@ def test_the_doctor_looks_at_the_storage(bough: Program) -> None:
         found = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
         return found["storage"]["verdict"], found["storage"]["sentence"]
 
-    made = storages.with_image(_made(bough.home))
+    made = create_home_image(_made(bough.home))
     assert storage() == ("ok", "reflink: branches share what they have in common")
     made.unmount()
     assert storage() == ("ok", f"{made.file} will be mounted")
@@ -280,7 +289,7 @@ def _made(home: Path) -> Path:
 def _kill_when(bough: Program, seen: Callable[[Path], bool]) -> None:
     command = [sys.executable, "-m", "bough.cli.main", "storage", "init", "--home", str(bough.home), *INIT]
     process = subprocess.Popen(
-        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command, env=make_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     while process.poll() is None and not seen(bough.home):
         time.sleep(0.001)

@@ -6,25 +6,25 @@ import signal
 import socket
 import subprocess
 
-from cli.program import Program, get, is_alive
-from world import furnish
+from support.platform import install_templates
+from support.program import Program, get_status_code, is_alive
 
 
-def test_up_in_the_background_as_json(looked_at: Program) -> None:
-    said = looked_at.said
+def test_up_in_the_background_as_json(shared_bough: Program) -> None:
+    said = shared_bough.up_output
     assert set(said) == {"api_url", "instant_url", "console_url", "gateway_port", "api_key", "sign_in_url", "home"}
-    assert get(said, "/projects") == 200
-    assert said["home"] == str(looked_at.home)
-    supervisor = looked_at.supervisor()
+    assert get_status_code(said, "/projects") == 200
+    assert said["home"] == str(shared_bough.home)
+    supervisor = shared_bough.supervisor_pid()
     assert os.getsid(supervisor) == supervisor, "it has left our session"
-    status = looked_at.status()
+    status = shared_bough.status()
     assert (status["state"], status["pid"]) == ("running", supervisor)
     assert status["projects"] >= 0
 
 
 def test_up_for_people_says_where_and_how_and_down_ends_it(bough: Program) -> None:
-    furnish(bough.home)
-    done = bough.anew("up", "--home", str(bough.home), "--detach", *bough.ports())
+    install_templates(bough.home)
+    done = bough.run_in_new_interpreter("up", "--home", str(bough.home), "--detach", *bough.port_arguments())
     assert done.returncode == 0, done.stderr
     curl = next(line.strip() for line in done.stdout.splitlines() if line.strip().startswith("curl"))
     answer = subprocess.run(["sh", "-c", f"{curl} --silent --fail"], capture_output=True, text=True, check=True)
@@ -37,27 +37,27 @@ def test_up_for_people_says_where_and_how_and_down_ends_it(bough: Program) -> No
         f"down --home {bough.home}",
     ):
         assert words in done.stdout
-    supervisor, control = bough.supervisor(), bough.status()["control_pid"]
-    down = bough.anew("down", "--home", str(bough.home))
+    supervisor, control = bough.supervisor_pid(), bough.status()["control_pid"]
+    down = bough.run_in_new_interpreter("down", "--home", str(bough.home))
     assert (down.returncode, down.stdout) == (0, f"Stopped the platform (pid {supervisor}).\n")
     assert not is_alive(supervisor)
     assert not is_alive(control)
 
 
 def test_up_in_the_foreground_prints_one_line_of_json_and_ends_by_ctrl_c(bough: Program) -> None:
-    process = bough.up_here("--json")
+    process = bough.start_foreground("--json")
     assert process.stdout is not None
-    assert get(json.loads(process.stdout.readline()), "/projects") == 200
+    assert get_status_code(json.loads(process.stdout.readline()), "/projects") == 200
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
 
 
-def test_a_second_platform_in_the_same_home_is_refused(looked_at: Program) -> None:
-    done = looked_at("up", "--detach")
+def test_a_second_platform_in_the_same_home_is_refused(shared_bough: Program) -> None:
+    done = shared_bough("up", "--detach")
     assert done.returncode == 1
-    where = looked_at.said["console_url"].rstrip("/")
-    assert f"Bough already runs in {looked_at.home} at {where} (pid {looked_at.supervisor()})" in done.stderr
+    where = shared_bough.up_output["console_url"].rstrip("/")
+    assert f"Bough already runs in {shared_bough.home} at {where} (pid {shared_bough.supervisor_pid()})" in done.stderr
 
 
 def test_a_restart_keeps_pid_and_lock_and_says_why_when_it_fails(bough: Program) -> None:
@@ -80,15 +80,17 @@ def test_a_restart_keeps_pid_and_lock_and_says_why_when_it_fails(bough: Program)
 
 def test_a_first_start_that_fails_says_why(bough: Program) -> None:
     for arguments in (["--detach"], []):
-        done = bough.anew("up", "--home", str(bough.home), *bough.ports(), "--storage", "btrfs", *arguments)
+        done = bough.run_in_new_interpreter(
+            "up", "--home", str(bough.home), *bough.port_arguments(), "--storage", "btrfs", *arguments
+        )
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.count("bough: ") == 1
         assert "cannot do --storage btrfs" in done.stderr
     assert bough("status").returncode == 3
 
 
-def test_the_gateway_port_is_held(looked_at: Program) -> None:
-    port = looked_at.said["gateway_port"]
+def test_the_gateway_port_is_held(shared_bough: Program) -> None:
+    port = shared_bough.up_output["gateway_port"]
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         assert other.connect_ex(("127.0.0.1", port)) == 0, "the gateway listens"
@@ -101,9 +103,9 @@ def test_the_gateway_port_is_held(looked_at: Program) -> None:
             raise AssertionError("another program could take it")
 
 
-def test_the_doctor_of_a_running_platform_is_content(looked_at: Program) -> None:
-    done = looked_at("doctor", "--json")
+def test_the_doctor_of_a_running_platform_is_content(shared_bough: Program) -> None:
+    done = shared_bough("doctor", "--json")
     found = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert done.returncode == 0
-    assert found["instance"]["sentence"] == f"the platform runs (pid {looked_at.supervisor()})"
+    assert found["instance"]["sentence"] == f"the platform runs (pid {shared_bough.supervisor_pid()})"
     assert found["ports"]["verdict"] == "ok"

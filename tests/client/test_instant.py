@@ -10,8 +10,8 @@ import pytest
 
 from bough_client import transport
 from bough_client.errors import ClientError
-from bough_client.instant import Instant, direct
-from client.answering import answering, endless, response
+from bough_client.instant import InstantClient, direct_connection_string
+from support.http_stub import endless_response, make_response, serve_stub
 
 POOLED = "postgresql://neondb_owner:s3cret@ep-a-b-1-pooler.us-east-2.aws.localhost:5433/neondb?sslmode=require"
 SHOWN = {
@@ -27,33 +27,35 @@ SHOWN = {
 
 
 def shown(**other: Any) -> bytes:
-    return response(201, json.dumps({**SHOWN, **other}).encode())
+    return make_response(201, json.dumps({**SHOWN, **other}).encode())
 
 
 @pytest.mark.parametrize("path", ["", "/", "/api/v1", "/api/v1/"])
 def test_it_asks_for_a_database_and_reads_every_field(path: str) -> None:
-    with answering([shown()]) as server:
-        made = Instant(server.url + path).create("me", logical_replication=True)
-        assert [json.loads(body) for body in server.asked] == [{"ref": "me", "enable_logical_replication": True}]
+    with serve_stub([shown()]) as server:
+        made = InstantClient(server.url + path).create("me", logical_replication=True)
+        assert [json.loads(body) for body in server.request_bodies] == [
+            {"ref": "me", "enable_logical_replication": True}
+        ]
     assert (made.id, made.status, made.project_id) == (SHOWN["id"], "UNCLAIMED", "quiet-sea-1")
     assert (made.claim_url, made.expires_at) == (SHOWN["claim_url"], datetime(2026, 11, 20, 2, 19, 51, tzinfo=UTC))
     assert made.connection_strings() == (POOLED, POOLED.replace("-pooler", ""))
 
 
 def test_what_is_secret_is_in_no_repr() -> None:
-    with answering([shown()]) as server:
-        text = repr(Instant(server.url).get(SHOWN["id"]))
+    with serve_stub([shown()]) as server:
+        text = repr(InstantClient(server.url).get(SHOWN["id"]))
     assert "quiet-sea-1" in text
     assert not any(secret in text for secret in ("s3cret", SHOWN["id"]))
 
 
 def test_a_claimed_database_can_be_looked_at_and_gives_no_string() -> None:
-    with answering([shown(status="CLAIMED", connection_string=None)]) as server:
-        found = Instant(server.url).get(SHOWN["id"])
+    with serve_stub([shown(status="CLAIMED", connection_string=None)]) as server:
+        found = InstantClient(server.url).get(SHOWN["id"])
         with pytest.raises(ClientError, match="claimed"):
             found.connection_strings()
         with pytest.raises(ClientError, match="is no instant database"):
-            Instant(server.url).create("me")
+            InstantClient(server.url).create("me")
 
 
 @pytest.mark.parametrize(
@@ -66,35 +68,39 @@ def test_a_claimed_database_can_be_looked_at_and_gives_no_string() -> None:
     ],
 )  # fmt: skip
 def test_the_direct_string_differs_in_the_host_only(pooled: str, expected: str) -> None:
-    assert direct(pooled) == expected
+    assert direct_connection_string(pooled) == expected
 
 
 SAID = [
-    ("a reason with a hint", response(400, b'{"message": "Missing referrer", "hint": "Say who."}'), (400, "Say who.")),
-    ("too many", response(429, b'{"message": "Slow."}', "Retry-After: 7"), (429, None)),
-    ("full", response(503, b'{"message": "No room."}', "Retry-After: soon"), (503, None)),
-    ("failed", response(500, b'{"message": "Failed to create the database."}'), (500, None)),
+    (
+        "a reason with a hint",
+        make_response(400, b'{"message": "Missing referrer", "hint": "Say who."}'),
+        (400, "Say who."),
+    ),
+    ("too many", make_response(429, b'{"message": "Slow."}', "Retry-After: 7"), (429, None)),
+    ("full", make_response(503, b'{"message": "No room."}', "Retry-After: soon"), (503, None)),
+    ("failed", make_response(500, b'{"message": "Failed to create the database."}'), (500, None)),
 ]
 
 
 @pytest.mark.parametrize(("answer", "said"), [(each[1], each[2]) for each in SAID], ids=[each[0] for each in SAID])
 def test_what_a_platform_refuses_is_told_in_its_words(answer: bytes, said: tuple[int, str | None]) -> None:
-    with answering([answer]) as server, pytest.raises(ClientError) as refused:
-        Instant(server.url).create("me")
+    with serve_stub([answer]) as server, pytest.raises(ClientError) as refused:
+        InstantClient(server.url).create("me")
     error = refused.value
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["message"] == error.message
     assert (error.status, error.hint, error.retry_after) == (*said, 7 if b"Retry-After: 7" in answer else None)
 
 
 STRANGE: dict[str, tuple[Iterable[bytes], str]] = {
-    "a page": ([response(200, b"<html>It works!</html>")], "(status 200) is not one of a Bough platform"),
-    "a page of a proxy": ([response(502, b"<html>Bad gateway</html>")], "(status 502) is not"),
-    "somewhere else": ([response(301, b"", "Location: https://elsewhere.example/")], "(status 301) is not"),
-    "nothing": ([response(204, b"")], "(status 204) is not"),
-    "a list": ([response(200, b"[]")], "(status 200) is not"),
-    "very deep": ([response(200, b"[" * 200_000)], "(status 200) is not"),
-    "no text at all": ([response(200, b"\xff\xfe\x00")], "(status 200) is not"),
-    "another thing": ([response(201, b'{"id": "x"}')], "is no instant database"),
+    "a page": ([make_response(200, b"<html>It works!</html>")], "(status 200) is not one of a Bough platform"),
+    "a page of a proxy": ([make_response(502, b"<html>Bad gateway</html>")], "(status 502) is not"),
+    "somewhere else": ([make_response(301, b"", "Location: https://elsewhere.example/")], "(status 301) is not"),
+    "nothing": ([make_response(204, b"")], "(status 204) is not"),
+    "a list": ([make_response(200, b"[]")], "(status 200) is not"),
+    "very deep": ([make_response(200, b"[" * 200_000)], "(status 200) is not"),
+    "no text at all": ([make_response(200, b"\xff\xfe\x00")], "(status 200) is not"),
+    "another thing": ([make_response(201, b'{"id": "x"}')], "is no instant database"),
     "no string": ([shown(connection_string=None)], "is no instant database"),
     "a string of two lines": ([shown(connection_string=f"{POOLED}\nPATH=/tmp")], "is no instant database"),
     "a string with a quote": ([shown(connection_string=f"{POOLED}'")], "is no instant database"),
@@ -103,39 +109,39 @@ STRANGE: dict[str, tuple[Iterable[bytes], str]] = {
     "a claim of two lines": ([shown(claim_url="http://h/claim/1\nPATH=/tmp")], "is no instant database"),
     "an expiry that is no time": ([shown(expires_at="soon")], "is no instant database"),
     "a number for a text": ([shown(id=1)], "is no instant database"),
-    "half of it": ([response(200, b"{", length=100)], "cannot be reached: "),
+    "half of it": ([make_response(200, b"{", length=100)], "cannot be reached: "),
     "no HTTP": ([b"SSH-2.0-OpenSSH\r\n\r\n"], "cannot be reached: "),
     "not even a word": ([], "cannot be reached: "),
-    "no end": (endless(b" " * 65536), "does not end"),
+    "no end": (endless_response(b" " * 65536), "does not end"),
 }
 
 
 @pytest.mark.parametrize(("pieces", "words"), STRANGE.values(), ids=STRANGE)
 def test_a_server_that_is_no_platform_is_one_sentence(pieces: Iterable[bytes], words: str) -> None:
-    with answering(pieces) as server, pytest.raises(ClientError) as refused:
-        Instant(server.url).create("me")
+    with serve_stub(pieces) as server, pytest.raises(ClientError) as refused:
+        InstantClient(server.url).create("me")
     assert words in refused.value.message
     assert refused.value.status is None
 
 
 def test_an_answer_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "ANSWER_SECONDS", 0.05)
-    with answering(endless(b" ")) as server, pytest.raises(ClientError, match="does not answer in time"):
-        Instant(server.url).create("me")
+    monkeypatch.setattr(transport, "RESPONSE_TIMEOUT", 0.05)
+    with serve_stub(endless_response(b" ")) as server, pytest.raises(ClientError, match="does not answer in time"):
+        InstantClient(server.url).create("me")
 
 
 def test_a_server_that_is_down_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         url = f"http://127.0.0.1:{gone.getsockname()[1]}"
     with pytest.raises(ClientError, match=rf"^{url} cannot be reached: .*refused") as refused:
-        Instant(url).create("me")
+        InstantClient(url).create("me")
     assert refused.value.status is None
 
 
 def test_words_of_a_server_cannot_move_the_cursor() -> None:
     said = json.dumps({"message": "\x1b[2Jred\r\nalert " + "x" * 9999, "hint": "\x07ring"}).encode()
-    with answering([response(500, said)]) as server, pytest.raises(ClientError) as refused:
-        Instant(server.url).create("me")
+    with serve_stub([make_response(500, said)]) as server, pytest.raises(ClientError) as refused:
+        InstantClient(server.url).create("me")
     assert refused.value.message.startswith("[2Jred alert xxx")
     assert len(refused.value.message) < 600
     assert refused.value.hint == "ring"
@@ -146,11 +152,11 @@ def test_words_of_a_server_cannot_move_the_cursor() -> None:
 )  # fmt: skip
 def test_an_address_that_is_none_is_not_asked(url: str) -> None:
     with pytest.raises(ClientError, match="That is no address of a platform"):
-        Instant(url).create("me")
+        InstantClient(url).create("me")
 
 
 def test_no_proxy_stands_between_a_client_and_its_own_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    with answering([shown()]) as server:
-        assert Instant(server.url).create("me").id == SHOWN["id"]
+    with serve_stub([shown()]) as server:
+        assert InstantClient(server.url).create("me").id == SHOWN["id"]

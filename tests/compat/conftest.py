@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-import requires
-from api import front as fronts
-from api.callers import Caller, open_account
-from api.front import Front
-from compat import described, listener
-from compat.contract import Contract, published
-from compat.listener import Listener
+from compat import openapi_schema, server_thread
+from compat.server_thread import ServerThread
+from support import api_app as fronts
+from support import requirements
+from support.api_app import ApiApp
+from support.api_client import Caller, create_caller
+from support.contract import Contract, load_contract
 
 _HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    described.set_examples(300 if config.getoption("--long") else 4)
+    openapi_schema.set_max_examples(300 if config.getoption("--long") else 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,51 +30,51 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def contract() -> Contract:
-    requires.require_contract()
-    found = published()
+    requirements.require_contract()
+    found = load_contract()
     assert found is not None
     return found
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def front() -> AsyncIterator[Front]:
-    async with fronts.front() as made:
+async def api_app() -> AsyncIterator[ApiApp]:
+    async with fronts.open_api_app() as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def caller(front: Front) -> AsyncIterator[Caller]:
+async def caller(api_app: ApiApp) -> AsyncIterator[Caller]:
     """Someone with an empty account without limits."""
-    made = await open_account(front)
+    made = await create_caller(api_app)
     yield made
     await made.client.aclose()
 
 
 @pytest.fixture(scope="session")
-def _whole() -> Iterator[Listener]:
-    with listener.listening(listener.whole, hold_seconds=20) as made:
+def _platform_server() -> Iterator[ServerThread]:
+    with server_thread.run_server(server_thread.serve_platform, hold_seconds=20) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def _front_only() -> Iterator[Listener]:
-    with listener.listening(listener.front_only, hold_seconds=0) as made:
+def _api_server() -> Iterator[ServerThread]:
+    with server_thread.run_server(server_thread.serve_api_only, hold_seconds=0) as made:
         yield made
 
 
 @pytest.fixture
-def listening_platform(_whole: Listener) -> Iterator[Listener]:
+def platform_server(_platform_server: ServerThread) -> Iterator[ServerThread]:
     """The platform as `bough up` runs it, on a port; at the end every answer was as the contract says."""
-    yield from _checked(_whole)
+    yield from _checked(_platform_server)
 
 
 @pytest.fixture
-def listening_front(_front_only: Listener) -> Iterator[Listener]:
+def api_server(_api_server: ServerThread) -> Iterator[ServerThread]:
     """The API on a port, with nobody behind it who works."""
-    yield from _checked(_front_only)
+    yield from _checked(_api_server)
 
 
-def _checked(made: Listener) -> Iterator[Listener]:
-    made.watch.faults.clear()
+def _checked(made: ServerThread) -> Iterator[ServerThread]:
+    made.contract_watch.violations.clear()
     yield made
-    assert made.watch.faults == []
+    assert made.contract_watch.violations == []

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import requires
-from compat.listener import Listener
+from compat.server_thread import ServerThread
+from support import requirements
 
 HERE = Path(__file__).parent
 # Calls that the contract does not have.
@@ -20,10 +20,10 @@ NOT_OFFERED = re.compile(r"Vpc|SpendingLimit|Auth")
 @pytest.fixture(scope="module")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The client, installed outside the project; its files stay in npm's own cache between runs."""
-    return requires.npm_packages(tmp_path_factory.mktemp("npm"), "api-client")
+    return requirements.install_npm_packages(tmp_path_factory.mktemp("npm"), "api-client")
 
 
-def _driven(script: str, node_modules: Path, platform: Listener) -> dict[str, Any]:
+def _driven(script: str, node_modules: Path, platform: ServerThread) -> dict[str, Any]:
     """What the script saw."""
     command = ["node", str(HERE / script), str(node_modules), f"{platform.url}/api/v2", platform.key]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
@@ -32,8 +32,8 @@ def _driven(script: str, node_modules: Path, platform: Listener) -> dict[str, An
     return answer
 
 
-def test_the_client_works_unchanged(node_modules: Path, listening_platform: Listener) -> None:
-    seen = _driven("drive_api_client.mjs", node_modules, listening_platform)
+def test_the_client_works_unchanged(node_modules: Path, platform_server: ServerThread) -> None:
+    seen = _driven("drive_api_client.mjs", node_modules, platform_server)
     assert seen["auth"]["auth_method"] == "api_key_user"
     assert seen["auth"]["account_id"] == seen["me"]["id"]
     assert seen["me"]["billing_account"]
@@ -63,8 +63,8 @@ def test_the_client_works_unchanged(node_modules: Path, listening_platform: List
     assert (seen["refused"]["status"], seen["refused"]["code"]) == (400, "")
 
 
-def test_branches_and_all_that_is_theirs(node_modules: Path, listening_platform: Listener) -> None:
-    seen = _driven("drive_branches.mjs", node_modules, listening_platform)
+def test_branches_and_all_that_is_theirs(node_modules: Path, platform_server: ServerThread) -> None:
+    seen = _driven("drive_branches.mjs", node_modules, platform_server)
     assert seen["forgotten"] == []
     assert set(seen["hasty"]) == {"finished"}
     _check_branches(seen)
@@ -123,8 +123,8 @@ def _check_roles_and_databases(seen: dict[str, Any]) -> None:
     assert seen["nothing"] == 204
 
 
-def test_organizations_keys_sharing_and_transfer(node_modules: Path, listening_platform: Listener) -> None:
-    seen = _driven("drive_people.mjs", node_modules, listening_platform)
+def test_organizations_keys_sharing_and_transfer(node_modules: Path, platform_server: ServerThread) -> None:
+    seen = _driven("drive_people.mjs", node_modules, platform_server)
     assert [name for name in seen["forgotten"] if not NOT_OFFERED.search(name)] == []
     assert (seen["organization"]["name"], seen["orchard"] in seen["mine"]) == ("Orchard", True)
     assert seen["member"]["role"] == "admin"
@@ -143,8 +143,8 @@ def test_organizations_keys_sharing_and_transfer(node_modules: Path, listening_p
     assert seen["elsewhere"]["status"] == 404
 
 
-def test_snapshots(node_modules: Path, listening_platform: Listener) -> None:
-    seen = _driven("drive_snapshots.mjs", node_modules, listening_platform)
+def test_snapshots(node_modules: Path, platform_server: ServerThread) -> None:
+    seen = _driven("drive_snapshots.mjs", node_modules, platform_server)
     assert seen["forgotten"] == []
     created = seen["created"]
     assert (created["status"], created["actions"], created["statuses"]) == (200, ["create_branch"], ["finished"])

@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-import requires
-from compat.contract import Answer, Contract, Operation, listed
-from compat.shapes import Shapes
-from compat.watch import Watch
+from support import requirements
+from support.contract import Contract, ContractResponse, Operation, load_operation_list
+from support.contract_schemas import SchemaValidator
+from support.contract_watch import ContractWatch
 
 OPERATION: dict[str, Any] = {
     "id": "6f1a2b3c-0000-4000-8000-000000000001",
@@ -25,12 +25,14 @@ OPERATION: dict[str, Any] = {
 PATH = "/api/v2/projects/cool-breeze-12345678/operations/6f1a2b3c-0000-4000-8000-000000000001"
 
 
-def _answer(value: Any, *, status: int = 200, path: str = PATH, content_type: str = "application/json") -> Answer:
-    return Answer("GET", path, status, content_type, json.dumps(value).encode())
+def _answer(
+    value: Any, *, status: int = 200, path: str = PATH, content_type: str = "application/json"
+) -> ContractResponse:
+    return ContractResponse("GET", path, status, content_type, json.dumps(value).encode())
 
 
 def test_a_good_answer_passes(contract: Contract) -> None:
-    assert contract.faults(_answer({"operation": OPERATION})) == []
+    assert contract.find_violations(_answer({"operation": OPERATION})) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_a_good_answer_passes(contract: Contract) -> None:
     ],
 )
 def test_a_wrong_field_fails(contract: Contract, field: str, value: Any) -> None:
-    faults = contract.faults(_answer({"operation": {**OPERATION, field: value}}))
+    faults = contract.find_violations(_answer({"operation": {**OPERATION, field: value}}))
     assert faults
     assert field in faults[0]
 
@@ -62,7 +64,7 @@ def test_a_wrong_field_fails(contract: Contract, field: str, value: Any) -> None
 @pytest.mark.parametrize("field", sorted(OPERATION))
 def test_a_missing_field_fails(contract: Contract, field: str) -> None:
     without = {name: value for name, value in OPERATION.items() if name != field}
-    assert field in contract.faults(_answer({"operation": without}))[0]
+    assert field in contract.find_violations(_answer({"operation": without}))[0]
 
 
 def test_null_passes_only_where_the_shape_says_so(contract: Contract) -> None:
@@ -75,8 +77,8 @@ def test_null_passes_only_where_the_shape_says_so(contract: Contract) -> None:
         "last_used_at": None,
         "last_used_from_addr": "",
     }
-    assert contract.faults(_answer([key], path="/api/v2/api_keys")) == []
-    assert contract.faults(_answer([{**key, "name": None}], path="/api/v2/api_keys"))
+    assert contract.find_violations(_answer([key], path="/api/v2/api_keys")) == []
+    assert contract.find_violations(_answer([{**key, "name": None}], path="/api/v2/api_keys"))
 
 
 @pytest.mark.parametrize(
@@ -88,31 +90,31 @@ def test_null_passes_only_where_the_shape_says_so(contract: Contract) -> None:
         _answer({"code": ""}, status=404),
         _answer({"code": 7, "message": "no"}, status=500),
         _answer({"detail": "Not Found"}, status=404, path="/api/v2/nowhere"),
-        Answer("GET", PATH, 200, "application/json", b""),
-        Answer("GET", PATH, 200, "application/json", b'{"operation": NaN}'),
+        ContractResponse("GET", PATH, 200, "application/json", b""),
+        ContractResponse("GET", PATH, 200, "application/json", b'{"operation": NaN}'),
     ],
 )
-def test_an_answer_of_another_kind_fails(contract: Contract, answer: Answer) -> None:
-    assert contract.faults(answer)
+def test_an_answer_of_another_kind_fails(contract: Contract, answer: ContractResponse) -> None:
+    assert contract.find_violations(answer)
 
 
 def test_a_path_without_parameters_is_not_swallowed_by_one_with_them(contract: Contract) -> None:
-    assert contract.operation_of("GET", "/api/v2/projects/shared") == Operation("GET", "/projects/shared")
-    assert contract.operation_of("GET", "/api/v2/projects/mine") == Operation("GET", "/projects/{project_id}")
-    assert contract.operation_of("DELETE", "/api/v2/projects") is None
+    assert contract.match_operation("GET", "/api/v2/projects/shared") == Operation("GET", "/projects/shared")
+    assert contract.match_operation("GET", "/api/v2/projects/mine") == Operation("GET", "/projects/{project_id}")
+    assert contract.match_operation("DELETE", "/api/v2/projects") is None
 
 
 def test_every_shape_of_the_contract_can_be_read(contract: Contract) -> None:
-    document = json.loads((requires.require_contract() / "management-v2.shapes.json").read_text())
-    shapes = Shapes(document)
+    document = json.loads((requirements.require_contract() / "management-v2.shapes.json").read_text())
+    shapes = SchemaValidator(document)
     for schema in document["components"]["schemas"].values():
-        assert shapes.translated(copy.deepcopy(schema))
-    assert contract.operations == listed(requires.require_contract())
+        assert shapes.to_json_schema(copy.deepcopy(schema))
+    assert contract.operations == load_operation_list(requirements.require_contract())
 
 
 async def test_the_hook_fails_the_test_at_the_faulty_answer(contract: Contract) -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={"operation": {}}))
-    hooks: Any = {"response": [Watch(contract).hook]}
+    hooks: Any = {"response": [ContractWatch(contract).check_response]}
     async with httpx2.AsyncClient(transport=transport, base_url="http://bough", event_hooks=hooks) as client:
         with pytest.raises(AssertionError, match="is a required property"):
             await client.get(PATH)

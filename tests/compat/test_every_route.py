@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from api import audits
-from api.callers import Caller, open_account
-from api.front import Front
-from api.routes import built
-from compat.contract import Contract, Operation
+from compat import audit_checks
+from support.api_app import ApiApp
+from support.api_client import Caller, create_caller
+from support.contract import Contract, Operation
+from support.routes import list_routes
 
 BRANCH = "/projects/{project_id}/branches/{branch_id}"
 OURS = "/bough/"  # paths that the published API does not have
@@ -33,16 +33,16 @@ SUCCESS = {  # where it is not 200
 
 
 def test_every_route_of_ours_is_in_the_contract(contract: Contract) -> None:
-    assert {each for each in built() if not each.path.startswith(OURS)} - contract.operations == {LEGACY}
-    assert len(built()) >= 40
+    assert {each for each in list_routes() if not each.path.startswith(OURS)} - contract.operations == {LEGACY}
+    assert len(list_routes()) >= 40
 
 
 def test_what_is_built_and_what_is_missing_make_up_the_contract(
     contract: Contract, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    missing = contract.operations - built()
+    missing = contract.operations - list_routes()
     assert len(contract.operations) == 86
-    found = len(contract.operations & built())
+    found = len(contract.operations & list_routes())
     assert len(missing) + found == 86
     with capsys.disabled():
         print(f"\n{found} of 86 operations of the contract are built; {len(missing)} are missing.")
@@ -52,20 +52,20 @@ def test_what_is_built_and_what_is_missing_make_up_the_contract(
 
 async def test_routes_that_are_missing_answer_like_the_others(contract: Contract, caller: Caller) -> None:
     """Until they are built: one of the 400s with the contract's error body, which the client's hook checks."""
-    project_id = await caller.has()
-    for operation in contract.operations - built():
+    project_id = await caller.create_ready_project()
+    for operation in contract.operations - list_routes():
         path = operation.path.replace("{project_id}", project_id).replace("{", "").replace("}", "")
         answer = await caller.client.request(operation.method, path)
         assert answer.status_code in (400, 404, 405), f"{operation}: {answer.text}"
 
 
 async def test_every_route_succeeds_in_the_shape_of_the_contract(
-    contract: Contract, front: Front, caller: Caller
+    contract: Contract, api_app: ApiApp, caller: Caller
 ) -> None:
-    front.watch.seen.clear()
-    heard = front.watch.heard = []
+    api_app.contract_watch.seen_operations.clear()
+    heard = api_app.contract_watch.responses = []
     client = caller.client
-    made = await caller.creates(name="all of it")
+    made = await caller.create_project(name="all of it")
     project_id = made["project"]["id"]
     project = f"/projects/{project_id}"
     for path in (
@@ -83,34 +83,38 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     assert (await client.get(f"{project}/operations/{made['operations'][0]['id']}")).status_code == 200
     names = {"role_name": "neondb_owner", "database_name": "neondb"}
     assert (await client.get(f"{project}/connection_uri", params=names)).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     endpoint = f"{project}/endpoints/{made['endpoints'][0]['id']}"
     assert (await client.get(f"{project}/endpoints")).json()["endpoints"]
     assert (await client.get(endpoint)).status_code == 200
     assert (await client.patch(endpoint, json={"endpoint": {"pooler_enabled": True}})).status_code == 200
     for verb in ("start", "suspend", "restart"):
         assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
     await _branches(caller, project)
     await _snapshots(caller, project, made["branch"]["id"])
     assert (await client.patch(project, json={"project": {"name": "new"}})).status_code == 200
     assert (await client.delete(project)).status_code == 200
     assert (await client.get("/projects", params={"recoverable": True})).json()["projects"]
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.post(f"{project}/recover")).status_code == 200
     await _organizations(caller)
     await _sharing(caller)
     await _transfers(caller)
     key = (await client.post("/api_keys", json={"key_name": "ci"})).json()
     assert (await client.delete(f"/api_keys/{key['id']}")).json()["revoked"]
-    await _operator(front)
-    front.watch.heard = None
-    await audits.check_tells_of(front, heard)
-    succeeded = {operation for operation, status in front.watch.seen if status == SUCCESS.get(operation, 200)}
-    assert succeeded >= built() & contract.operations, "a route has no success here: add one"
+    await _operator(api_app)
+    api_app.contract_watch.responses = None
+    await audit_checks.check_audit_covers(api_app, heard)
+    succeeded = {
+        operation
+        for operation, status in api_app.contract_watch.seen_operations
+        if status == SUCCESS.get(operation, 200)
+    }
+    assert succeeded >= list_routes() & contract.operations, "a route has no success here: add one"
 
 
-async def _operator(front: Front) -> None:
+async def _operator(front: ApiApp) -> None:
     """What only the operator may."""
     async with front.client(front.platform.key) as operator:
         made = await operator.post("/bough/users", json={"email": "new@example.com"})
@@ -128,7 +132,7 @@ async def _organizations(caller: Caller) -> None:
     team = f"/organizations/{made.json()['id']}"
     assert (await client.patch(f"/bough{team}", json={"name": "crew"})).json()["name"] == "crew"
     assert (await client.get(team)).json()["name"] == "crew"
-    guest = await open_account(caller.front)
+    guest = await create_caller(caller.api_app)
     asked = {"invitations": [{"email": each, "role": "viewer"} for each in (guest.user.email, "nobody@example.com")]}
     coming, gone = (await client.post(f"{team}/invitations", json=asked)).json()["invitations"]
     assert len((await client.get(f"{team}/invitations")).json()["invitations"]) == 2
@@ -146,7 +150,7 @@ async def _organizations(caller: Caller) -> None:
 async def _sharing(caller: Caller) -> None:
     """Keys of an organization, permissions on one of its projects, and the roles of its members there."""
     client = caller.client
-    project = f"/projects/{await caller.has()}"
+    project = f"/projects/{await caller.create_ready_project()}"
     keys = f"/organizations/{caller.organization.id}/api_keys"
     for body in ({"key_name": "all"}, {"key_name": "one", "project_id": project.split("/")[2]}):
         key = (await client.post(keys, json=body)).json()
@@ -163,8 +167,8 @@ async def _sharing(caller: Caller) -> None:
 
 async def _transfers(caller: Caller) -> None:
     """A project goes round."""
-    client, project_id = caller.client, await caller.has()
-    own, team = caller.organization, await caller.founds()
+    client, project_id = caller.client, await caller.create_ready_project()
+    own, team = caller.organization, await caller.create_organization()
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
     assert (await client.post("/users/me/projects/transfer", json=body)).json() == {}
     back = {**body, "destination_org_id": own.id}
@@ -178,45 +182,45 @@ async def _branches(caller: Caller, project: str) -> None:
     """Every call on a branch, its endpoints, roles and databases."""
     client, project_id = caller.client, project.split("/")[2]
     made = (await client.post(f"{project}/branches", json={"branch": {"name": "dev"}})).json()
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     branch = f"{project}/branches/{made['branch']['id']}"
     for path in (f"{project}/branches", f"{project}/branches/count", branch, f"{branch}/endpoints"):
         assert (await client.get(path)).status_code == 200
     assert (await client.patch(branch, json={"branch": {"name": "next"}})).status_code == 200
     asked = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_write"}}
     endpoint = (await client.post(f"{project}/endpoints", json=asked)).json()["endpoint"]["id"]
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.delete(f"{project}/endpoints/{endpoint}")).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     things: dict[str, Any] = {
         "roles": {"role": {"name": "app"}},
         "databases": {"database": {"name": "app", "owner_name": "neondb_owner"}},
     }
     for kind, body in things.items():
         assert (await client.post(f"{branch}/{kind}", json=body)).status_code == 201
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
         assert (await client.get(f"{branch}/{kind}")).status_code == 200
         assert (await client.get(f"{branch}/{kind}/app")).status_code == 200
     assert (await client.get(f"{branch}/roles/app/reveal_password")).status_code == 200
     assert (await client.post(f"{branch}/roles/app/reset_password")).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     changed = {"database": {"owner_name": "app"}}
     assert (await client.patch(f"{branch}/databases/app", json=changed)).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     for path in (f"{branch}/databases/app", f"{branch}/roles/neondb_owner"):
         assert (await client.delete(path)).status_code in (200, 422)
-        await caller.sees_work_end(project_id)
+        await caller.finish_operations(project_id)
     assert (await client.post(f"{branch}/roles", json={"role": {"name": "last"}})).status_code == 201
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.delete(f"{branch}/roles/last")).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     default = (await client.get(f"{project}/branches", params={"sort_by": "created_at"})).json()["branches"][-1]["id"]
     assert (await client.post(f"{branch}/set_as_default")).status_code == 200
     assert (await client.post(f"{project}/branches/{default}/set_as_primary")).status_code == 200
     assert (await client.post(f"{branch}/restore", json={"source_branch_id": default})).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.delete(branch)).status_code == 200
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.post(f"{branch}/recover")).status_code == 200
 
 
@@ -226,7 +230,7 @@ async def _snapshots(caller: Caller, project: str, branch_id: str) -> None:
     branch = f"{project}/branches/{branch_id}"
     query = {"name": "first", "expires_at": "2999-01-01T00:00:00Z"}
     made = (await client.post(f"{branch}/snapshot", params=query)).json()
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.get(f"{project}/snapshots")).json()["snapshots"] == [made["snapshot"]]
     snapshot = f"{project}/snapshots/{made['snapshot']['id']}"
     changed = {"snapshot": {"name": "kept", "expires_at": None}}
@@ -235,9 +239,9 @@ async def _snapshots(caller: Caller, project: str, branch_id: str) -> None:
     assert (await client.put(f"{branch}/backup_schedule", json=daily)).json() == {}
     assert (await client.get(f"{branch}/backup_schedule")).json() == daily
     restored = (await client.post(f"{snapshot}/restore", json={"name": "again"})).json()
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     final = f"{project}/branches/{restored['branch']['id']}/finalize_restore"
     assert (await client.post(final, json={"name": "before"})).json()["operations"]
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)
     assert (await client.delete(snapshot)).status_code == 202
-    await caller.sees_work_end(project_id)
+    await caller.finish_operations(project_id)

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-import requires
-from compat.listener import Listener
+from compat.server_thread import ServerThread
+from support import requirements
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return requires.npm_packages(tmp_path_factory.mktemp("npm"), "get-db")
+    return requirements.install_npm_packages(tmp_path_factory.mktemp("npm"), "get-db")
 
 
-def test_the_tool_works_unchanged(node_modules: Path, listening_platform: Listener, tmp_path: Path) -> None:
+def test_the_tool_works_unchanged(node_modules: Path, platform_server: ServerThread, tmp_path: Path) -> None:
     file = tmp_path / ".env"
-    command = ["node", str(HERE / "drive_get_db.mjs"), str(node_modules), listening_platform.url, str(file)]
+    command = ["node", str(HERE / "drive_get_db.mjs"), str(node_modules), platform_server.url, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from api.callers import Caller, Json, open_account
-from api.front import Front
+from support.api_app import ApiApp
+from support.api_client import Caller, Json, create_caller
 
 ID = re.compile(r"[a-z0-9-]{1,60}")
 PROJECT = re.compile(r"[a-z]+-[a-z]+-\d{8}")
@@ -18,14 +18,14 @@ OPERATION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PORTS = [(None, ""), (5432, ""), (6543, ":6543")]
 
 
-async def _made_at(front: Front, port: int | None, **fields: object) -> Json:
-    caller = await open_account(Front(front.platform, gateway_port=port, domain="db.example"))
-    return await caller.creates(**fields)
+async def _made_at(front: ApiApp, port: int | None, **fields: object) -> Json:
+    caller = await create_caller(ApiApp(front.platform, gateway_port=port, domain="db.example"))
+    return await caller.create_project(**fields)
 
 
 async def test_ids_have_their_forms(caller: Caller) -> None:
     for _ in range(10):
-        made = await caller.creates()
+        made = await caller.create_project()
         assert PROJECT.fullmatch(made["project"]["id"])
         assert BRANCH.fullmatch(made["branch"]["id"])
         assert ENDPOINT.fullmatch(made["endpoints"][0]["id"])
@@ -36,7 +36,7 @@ async def test_ids_have_their_forms(caller: Caller) -> None:
 
 
 async def test_what_nobody_named_has_the_names_that_clients_expect(caller: Caller) -> None:
-    made = await caller.creates()
+    made = await caller.create_project()
     assert made["branch"]["name"] == "main"
     assert made["databases"][0]["name"] == "neondb"
     assert made["roles"][0]["name"] == "neondb_owner"
@@ -44,9 +44,9 @@ async def test_what_nobody_named_has_the_names_that_clients_expect(caller: Calle
 
 @pytest.mark.parametrize(("port", "suffix"), PORTS)
 async def test_hosts_tell_endpoint_region_cloud_domain_and_an_unusual_port(
-    front: Front, port: int | None, suffix: str
+    api_app: ApiApp, port: int | None, suffix: str
 ) -> None:
-    made = await _made_at(front, port)
+    made = await _made_at(api_app, port)
     endpoint, parameters = made["endpoints"][0], made["connection_uris"][0]["connection_parameters"]
     proxy = f"us-east-2.aws.db.example{suffix}"
     assert endpoint["host"] == parameters["host"] == f"{endpoint['id']}.{proxy}"
@@ -55,8 +55,8 @@ async def test_hosts_tell_endpoint_region_cloud_domain_and_an_unusual_port(
 
 
 @pytest.mark.parametrize(("port", "suffix"), PORTS)
-async def test_a_uri_is_made_of_the_fields_beside_it(front: Front, port: int | None, suffix: str) -> None:
-    made = await _made_at(front, port)
+async def test_a_uri_is_made_of_the_fields_beside_it(api_app: ApiApp, port: int | None, suffix: str) -> None:
+    made = await _made_at(api_app, port)
     details = made["connection_uris"][0]
     parameters, uri = details["connection_parameters"], urlsplit(details["connection_uri"])
     assert (uri.scheme, uri.username, uri.password) == ("postgresql", parameters["role"], parameters["password"])
@@ -69,10 +69,10 @@ async def test_a_uri_is_made_of_the_fields_beside_it(front: Front, port: int | N
 @pytest.mark.parametrize(("port", "suffix"), PORTS)
 @pytest.mark.parametrize("role", ["neondb_owner", "first.last", "a@b.c"])
 async def test_cutting_at_the_first_dot_makes_the_pooled_uri(
-    front: Front, port: int | None, suffix: str, role: str
+    api_app: ApiApp, port: int | None, suffix: str, role: str
 ) -> None:
     """What clients do: they put `-pooler` before the first dot of the whole string."""
-    made = await _made_at(front, port, branch={"role_name": role, "database_name": "with.dot"})
+    made = await _made_at(api_app, port, branch={"role_name": role, "database_name": "with.dot"})
     details = made["connection_uris"][0]
     before, after = details["connection_uri"].split(".", 1)
     pooled = f"{before}-pooler.{after}"
@@ -81,5 +81,5 @@ async def test_cutting_at_the_first_dot_makes_the_pooled_uri(
 
 async def test_passwords_need_no_quoting(caller: Caller) -> None:
     for _ in range(10):
-        password = (await caller.creates())["roles"][0]["password"]
+        password = (await caller.create_project())["roles"][0]["password"]
         assert re.fullmatch(r"[A-Za-z0-9_]{16,}", password)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from neon_api import NeonAPI, NeonAPIError, schema
 
-from compat.listener import Listener
+from compat.server_thread import ServerThread
 
 MISSING = {"project_permissions", "project_permissions_grant", "project_permissions_revoke"}  # not built yet
 
 
 @pytest.fixture
-def client(listening_platform: Listener) -> Iterator[NeonAPI]:
-    made = NeonAPI(listening_platform.key, base_url=f"{listening_platform.url}/api/v2/")
+def client(platform_server: ServerThread) -> Iterator[NeonAPI]:
+    made = NeonAPI(platform_server.key, base_url=f"{platform_server.url}/api/v2/")
     yield made
     made._session.close()
 
@@ -74,7 +74,7 @@ def test_pages(client: NeonAPI) -> None:
         client.project_delete(project_id)
 
 
-def test_keys(client: NeonAPI, listening_platform: Listener) -> None:
+def test_keys(client: NeonAPI, platform_server: ServerThread) -> None:
     made = client.api_key_create(key_name="from python")
     assert made.key.startswith("bough_key_")
     assert "from python" in [key.name for key in client.api_keys()]

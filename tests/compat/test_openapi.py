@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
-from api.routes import built
-from bough.api import documents, openapi
-from bough.api.app import bare_app
+from bough.api import documentation, openapi
+from bough.api.app import create_bare_app
+from support.routes import list_routes
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "v2.json"
 
@@ -29,7 +29,9 @@ def _operations(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 
 
 def test_it_is_not_stale() -> None:
-    assert COMMITTED.read_text() == documents.text(bare_app()), "write it anew: .venv/bin/python -m bough.api.openapi"
+    assert COMMITTED.read_text() == documentation.render_openapi(create_bare_app()), (
+        "write it anew: .venv/bin/python -m bough.api.openapi"
+    )
 
 
 def test_staleness_is_noticed_by_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +67,7 @@ def test_it_speaks_no_3_1(document: dict[str, Any]) -> None:
 
 
 def test_it_tells_of_every_route(document: dict[str, Any]) -> None:
-    assert set(_operations(document)) == {tuple(operation) for operation in built()}
+    assert set(_operations(document)) == {tuple(operation) for operation in list_routes()}
 
 
 def test_every_operation_has_a_name_a_sentence_an_error_and_asks_for_a_key(document: dict[str, Any]) -> None:

@@ -22,9 +22,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api.accounts import add_account, add_key, end_work
-from compat.described import api
-from compat.listener import Listener
+from compat.openapi_schema import openapi_schema
+from compat.server_thread import ServerThread
+from support.accounts import add_account, add_key, finish_operations
 
 CONFORMANCE = [
     not_a_server_error,
@@ -44,17 +44,17 @@ class Known:
 
 
 @pytest.fixture(scope="session")
-def standing(_front_only: Listener) -> Known:
+def rights_setup(_api_server: ServerThread) -> Known:
     """For all operations that only look."""
-    return _known(_front_only)
+    return _known(_api_server)
 
 
 @pytest.fixture
-def known(request: pytest.FixtureRequest, listening_front: Listener) -> Known:
+def known(request: pytest.FixtureRequest, api_server: ServerThread) -> Known:
     if request.node.operation_label.startswith("GET "):
-        found: Known = request.getfixturevalue("standing")
+        found: Known = request.getfixturevalue("rights_setup")
         return found
-    return _known(listening_front)
+    return _known(api_server)
 
 
 @pytest.fixture(scope="session")
@@ -65,11 +65,11 @@ def session() -> Iterator[requests.Session]:
         yield opened
 
 
-def _known(front: Listener) -> Known:
+def _known(front: ServerThread) -> Known:
     """In an account of its own, whose key has an id that no test will guess and revoke."""
-    assert front.parts is not None
-    account = front.ask(add_account(front.parts))
-    token = front.ask(add_key(front.parts, account, id=secrets.randbits(60)))
+    assert front.services is not None
+    account = front.run_coroutine(add_account(front.services))
+    token = front.run_coroutine(add_key(front.services, account, id=secrets.randbits(60)))
     headers = {"Authorization": f"Bearer {token}"}
     # Nobody shows a certificate here, and reading those of the world takes longer than all requests.
     with httpx2.Client(base_url=f"{front.url}/api/v2", headers=headers, verify=False) as client:
@@ -80,11 +80,11 @@ def _known(front: Listener) -> Known:
         asked = {"invitations": [{"email": "found@example.com", "role": "viewer"}]}
         (invitation,) = client.post(f"/organizations/{team}/invitations", json=asked).json()["invitations"]
         project_id = made["project"]["id"]
-        front.ask(end_work(front.parts, project_id))
+        front.run_coroutine(finish_operations(front.services, project_id))
         granted = client.post(f"/projects/{project_id}/permissions", json={"email": "found@example.com"}).json()
         offer = client.post(f"/projects/{project_id}/transfer_requests").json()
         snapshot = client.post(f"/projects/{project_id}/branches/{made['branch']['id']}/snapshot").json()["snapshot"]
-        front.ask(end_work(front.parts, project_id))
+        front.run_coroutine(finish_operations(front.services, project_id))
     ids = {
         "project_id": project_id,
         "endpoint_id": made["endpoints"][0]["id"],
@@ -110,16 +110,16 @@ def _has_bad_path(case: schemathesis.Case[Any]) -> bool:
     return path is not None and path.mode.is_negative
 
 
-@api.parametrize()
+@openapi_schema.parametrize()
 @settings(deadline=None, suppress_health_check=list(HealthCheck))  # the platform is shared, and may be slow
 def test_no_answer_is_a_500_or_outside_its_schema(
-    case: schemathesis.Case[Any], listening_front: Listener, session: requests.Session, known: Known, long: bool
+    case: schemathesis.Case[Any], api_server: ServerThread, session: requests.Session, known: Known, is_long_run: bool
 ) -> None:
     """What is at the edge of its schema goes, every day, only to where it is read: to things that are there."""
-    ask = partial(case.call_and_validate, base_url=listening_front.url, session=session, headers=known.headers)
+    ask = partial(case.call_and_validate, base_url=api_server.url, session=session, headers=known.headers)
     ids = {name: known.ids[name] for name in case.path_parameters.keys() & known.ids.keys()}
     bad_path, is_edge = _has_bad_path(case), case.meta is not None and case.meta.phase.name is TestPhase.COVERAGE
-    twice = long or not is_edge
+    twice = is_long_run or not is_edge
     if twice or bad_path or not ids:
         ask(checks=[*CONFORMANCE, negative_data_rejection])
     if ids and (twice or not bad_path):

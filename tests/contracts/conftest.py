@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-import stores
 from bough.store.store import Store
+from contracts.driver_workspace import driver_folder, workspace
 from contracts.engines import engine, settings, spec
-from contracts.shelf import module_place, shelf
-from world import PostgresServer
+from support.platform import PostgresServer
+from support.stores import BACKENDS, open_store
 
-__all__ = ["engine", "module_place", "settings", "shelf", "spec", "store"]
+__all__ = ["driver_folder", "engine", "settings", "spec", "store", "workspace"]
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=BACKENDS)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Store]:
-    async with stores.opened(request.param, tmp_path, postgres_server) as made:
+    async with open_store(request.param, tmp_path, postgres_server) as made:
         yield made

@@ -11,51 +11,60 @@ from bough.config import Settings
 from bough.engine.port import Engine, Origin, Readiness
 from bough.engine.spec import ComputeSpec
 from bough.ids import EndpointId, VolumeId
-from engine.homes import DATABASE, DRIVERS_IN_TIERS, ROLE, Home, branch_of, connected, home_on, spec_of
+from support.engine_home import (
+    DATABASE,
+    DRIVER_PARAMS,
+    ROLE,
+    EngineHome,
+    home_on_driver,
+    make_branch_spec,
+    make_compute_spec,
+    open_connection,
+)
 
 
-@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
+@pytest.fixture(scope="module", params=DRIVER_PARAMS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    with home_on(request.param) as made:
+    with home_on_driver(request.param) as made:
         yield made
 
 
 @pytest.fixture
 async def engine(settings: Settings) -> AsyncIterator[Engine]:
-    async with Home.opened(settings) as home:
+    async with EngineHome.open(settings) as home:
         yield home.engine
-        for endpoint in (await home.engine.observe()).running:
+        for endpoint in (await home.engine.observe()).running_endpoints:
             await home.engine.ensure_suspended(endpoint)
 
 
 @pytest.fixture
 def spec(engine: Engine) -> ComputeSpec:
-    return spec_of(engine.capabilities().installs[17])
+    return make_compute_spec(engine.capabilities().installs[17])
 
 
-async def ensure_ready(engine: Engine, spec: ComputeSpec) -> None:
-    await engine.ensure_branch(branch_of(spec))
+async def start_compute(engine: Engine, spec: ComputeSpec) -> None:
+    await engine.ensure_branch(make_branch_spec(spec))
     assert await engine.ensure_running(spec) is Readiness.READY
 
 
-def child_of(spec: ComputeSpec) -> ComputeSpec:
+def make_child_spec(spec: ComputeSpec) -> ComputeSpec:
     return replace(spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new())
 
 
-async def ensure_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
-    child, _ = await begin_child(engine, parent)
+async def create_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
+    child, _ = await create_child_with_origin(engine, parent)
     return child
 
 
-async def begin_child(engine: Engine, parent: ComputeSpec) -> tuple[ComputeSpec, Origin]:
+async def create_child_with_origin(engine: Engine, parent: ComputeSpec) -> tuple[ComputeSpec, Origin]:
     """A new branch, and the moment of its parent's life that it begins with."""
-    child = child_of(parent)
-    return child, await engine.ensure_branch(replace(branch_of(child), parent=parent.volume_id))
+    child = make_child_spec(parent)
+    return child, await engine.ensure_branch(replace(make_branch_spec(child), parent=parent.volume_id))
 
 
-async def session(
+async def connect(
     engine: Engine, spec: ComputeSpec, role: str = ROLE, database: str = DATABASE
 ) -> AbstractAsyncContextManager[Any]:
-    address = await engine.address(spec.endpoint_id)
+    address = await engine.find_address(spec.endpoint_id)
     assert address is not None
-    return connected(address, role, database)
+    return open_connection(address, role, database)

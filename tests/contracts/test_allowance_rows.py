@@ -3,33 +3,35 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from bough.control.allowances import begin_period
+from bough.control.gateway.allowances import start_transfer_period
 from bough.domain.allowance import Fullness, TransferPeriod
 from bough.domain.branch import Volume
 from bough.domain.endpoint import EndpointState, EndpointType
-from bough.domain.usage import Moved
+from bough.domain.usage import EndpointTraffic
 from bough.ids import EndpointId, ProjectId
-from bough.store.allowances import Stored, Terms
+from bough.store.allowances import BranchStorage, PlanTerms
 from bough.store.store import Store
-from stores import NOON, a_branch, a_project, add_project, an_endpoint
+from support.stores import NOON, add_project, make_branch, make_endpoint, make_project
 
 MINUTE = timedelta(minutes=1)
 
 
 async def move(store: Store, endpoint: EndpointId, count: int) -> None:
     async with store.transaction() as rows:
-        await rows.usage.add_moved(Moved(endpoint_id=endpoint, bytes_in=7, bytes_out=count, opened=1))
+        await rows.usage.add_traffic(
+            EndpointTraffic(endpoint_id=endpoint, bytes_in=7, bytes_out=count, connections_opened=1)
+        )
 
 
 async def test_a_branch_without_room_is_found_with_its_terms_and_its_writer(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     branch, endpoint = await add_project(store, project)
     async with store.transaction() as rows:
-        assert await rows.allowances.full() == []
+        assert await rows.allowances.list_full() == []
         await rows.allowances.set_fullness(branch.id, Fullness.OVERFULL, 2**41)
         organization = await rows.organizations.get(project.org_id)
     assert organization is not None
-    expected = Stored(
+    expected = BranchStorage(
         project_id=project.id,
         org_id=project.org_id,
         plan=organization.plan,
@@ -39,52 +41,52 @@ async def test_a_branch_without_room_is_found_with_its_terms_and_its_writer(stor
         writer_id=None,
     )
     async with store.transaction() as rows:
-        assert await rows.allowances.full() == [expected], "it does not run"
+        assert await rows.allowances.list_full() == [expected], "it does not run"
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE))
-        replica = an_endpoint(branch, type=EndpointType.READ_ONLY, state=EndpointState.ACTIVE)
+        replica = make_endpoint(branch, type=EndpointType.READ_ONLY, state=EndpointState.ACTIVE)
         await rows.endpoints.add(replica)
     running = replace(expected, writer_id=endpoint.id)
     async with store.read() as rows:
-        assert await rows.allowances.full() == [running]
-        assert await rows.allowances.of_branch(branch.id) == running
+        assert await rows.allowances.list_full() == [running]
+        assert await rows.allowances.get_by_branch(branch.id) == running
         found = await rows.branches.get(project.id, branch.id)
     assert found == replace(branch, fullness=Fullness.OVERFULL, stored_bytes=2**41)
     async with store.transaction() as rows:
         await rows.branches.save(replace(branch, deleted_at=NOON))
-        assert await rows.allowances.full() == []
-        assert await rows.allowances.of_branch(branch.id) is None
+        assert await rows.allowances.list_full() == []
+        assert await rows.allowances.get_by_branch(branch.id) is None
 
 
 async def test_the_door_is_told_of_what_can_be_written_through_it(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     branch, endpoint = await add_project(store, project)
-    replica = an_endpoint(branch, type=EndpointType.READ_ONLY)
+    replica = make_endpoint(branch, type=EndpointType.READ_ONLY)
     async with store.transaction() as rows:
         await rows.endpoints.add(replica)
-        before = await rows.roles.at_the_door(endpoint.id, "nobody")
+        before = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
         await rows.allowances.set_fullness(branch.id, Fullness.FULL, 1)
-        await rows.allowances.put_period(
+        await rows.allowances.save_period(
             TransferPeriod(project_id=project.id, began_at=NOON, bytes_before=0, is_over=True)
         )
-        after = await rows.roles.at_the_door(endpoint.id, "nobody")
-        of_replica = await rows.roles.at_the_door(replica.id, "nobody")
+        after = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
+        of_replica = await rows.roles.get_endpoint_access(replica.id, "nobody")
         organization = await rows.organizations.get(project.org_id)
     assert before is not None
     assert after is not None
     assert of_replica is not None
     assert organization is not None
-    assert (before.fullness, before.has_transferred_all) == (Fullness.ROOM, False)
+    assert (before.fullness, before.has_transferred_all) == (Fullness.BELOW_LIMIT, False)
     assert (after.fullness, after.has_transferred_all) == (Fullness.FULL, True)
-    assert (of_replica.fullness, of_replica.has_transferred_all) == (Fullness.ROOM, True)
-    assert after.terms == Terms(project_id=project.id, org_id=project.org_id, plan=organization.plan)
+    assert (of_replica.fullness, of_replica.has_transferred_all) == (Fullness.BELOW_LIMIT, True)
+    assert after.terms == PlanTerms(project_id=project.id, org_id=project.org_id, plan=organization.plan)
 
 
 async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_made(store: Store) -> None:
-    project, other = a_project(), a_project(1)
+    project, other = make_project(), make_project(1)
     _, endpoint = await add_project(store, project)
     await add_project(store, other)
-    gone = a_branch(project, name="gone", is_default=False, deleted_at=NOON)
-    deleted = an_endpoint(gone, deleted_at=NOON)
+    gone = make_branch(project, name="gone", is_default=False, deleted_at=NOON)
+    deleted = make_endpoint(gone, deleted_at=NOON)
     async with store.transaction() as rows:
         await rows.lineages.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(gone)
@@ -92,40 +94,40 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
     await move(store, endpoint.id, 2**41)
     await move(store, deleted.id, 5)
     async with store.read() as rows:
-        assert await rows.allowances.projects_of([endpoint.id, deleted.id, EndpointId.new()]) == {project.id}
-        found = await rows.allowances.transferred(project.id)
-        assert await rows.allowances.transferred(ProjectId.new()) is None
-        both = await rows.allowances.transferred_by([project.id, other.id, ProjectId.new()])
+        assert await rows.allowances.list_projects_of([endpoint.id, deleted.id, EndpointId.new()]) == {project.id}
+        found = await rows.allowances.get_transfer(project.id)
+        assert await rows.allowances.get_transfer(ProjectId.new()) is None
+        both = await rows.allowances.list_transfers([project.id, other.id, ProjectId.new()])
     assert found is not None
     assert (found.moved, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
     assert {each.project_id: each.moved for each in both} == {project.id: 2**41 + 5, other.id: 0}
 
 
 async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     _, endpoint = await add_project(store, project)
     await move(store, endpoint.id, 100)
     over = TransferPeriod(project_id=project.id, began_at=NOON, bytes_before=3, is_over=True)
     async with store.transaction() as rows:
-        await rows.allowances.put_period(replace(over, is_over=False))
-        assert await rows.allowances.over() == []
-        assert await rows.allowances.terms_when_over(project.id) is None
-        await rows.allowances.put_period(over)
+        await rows.allowances.save_period(replace(over, is_over=False))
+        assert await rows.allowances.list_over_transfer_limit() == []
+        assert await rows.allowances.get_terms_if_over_limit(project.id) is None
+        await rows.allowances.save_period(over)
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, pending_state=None))
     async with store.read() as rows:
-        found = await rows.allowances.transferred(project.id)
-        terms = await rows.allowances.terms_when_over(project.id)
-        assert await rows.allowances.over() == [project.id]
-        assert await rows.allowances.running_over() == [endpoint.id]
+        found = await rows.allowances.get_transfer(project.id)
+        terms = await rows.allowances.get_terms_if_over_limit(project.id)
+        assert await rows.allowances.list_over_transfer_limit() == [project.id]
+        assert await rows.allowances.list_running_over_limit() == [endpoint.id]
     assert found is not None
     assert terms is not None
     assert found.period == over
     assert terms.project_id == project.id
     async with store.transaction() as rows:
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, pending_state=EndpointState.IDLE))
-        assert await rows.allowances.running_over() == [], "it goes to sleep already"
-        await begin_period(rows, project.id, NOON + MINUTE)
-        assert await rows.allowances.over() == []
-        found = await rows.allowances.transferred(project.id)
+        assert await rows.allowances.list_running_over_limit() == [], "it goes to sleep already"
+        await start_transfer_period(rows, project.id, NOON + MINUTE)
+        assert await rows.allowances.list_over_transfer_limit() == []
+        found = await rows.allowances.get_transfer(project.id)
     assert found is not None
     assert found.period == TransferPeriod(project_id=project.id, began_at=NOON + MINUTE, bytes_before=100)

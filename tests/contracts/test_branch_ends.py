@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from bough.domain.branch import Branch, BranchState, LineageStretch, Volume
+from bough.domain.branch import Branch, BranchLineage, BranchState, Volume
 from bough.domain.endpoint import EndpointState
 from bough.domain.project import Project
 from bough.domain.snapshot import Snapshot, SnapshotState
-from bough.domain.snapshot_schedule import Frequency, Item, SnapshotSchedule
+from bough.domain.snapshot_schedule import Frequency, ScheduleItem, SnapshotSchedule
 from bough.ids import SnapshotId, VolumeId
 from bough.store.store import Rows, Store
-from stores import NOON, a_branch, a_project, add_branch, add_life, add_project, an_endpoint
+from support.stores import NOON, add_branch, add_lineage, add_project, make_branch, make_endpoint, make_project
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 async def a_child(store: Store, parent: Branch, name: str, **fields: Any) -> Branch:
     given = {"is_default": False, "name": name, "parent_id": parent.id, "state": BranchState.READY, **fields}
-    project = a_project(id=parent.project_id)
-    return await add_branch(store, a_branch(project, **given))
+    project = make_project(id=parent.project_id)
+    return await add_branch(store, make_branch(project, **given))
 
 
 async def root_of(store: Store, **fields: Any) -> tuple[Project, Branch]:
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY, **fields)
     return project, root
 
@@ -35,24 +35,24 @@ async def retired(store: Store, branch: Branch, **fields: Any) -> VolumeId:
     volume = Volume(id=VolumeId.new(), project_id=branch.project_id, created_at=NOON, retired_at=NOON)
     async with store.transaction() as rows:
         await rows.lineages.add_volume(volume)
-        await add_life(rows, branch, volume.id, **fields)
+        await add_lineage(rows, branch, volume.id, **fields)
     return volume.id
 
 
 async def lineage_ids(rows: Rows, branch: Branch) -> list[VolumeId]:
-    return [past.lineage.volume_id for past in await rows.lineages.past(branch.id)]
+    return [past.lineage.volume_id for past in await rows.lineages.list_ranges(branch.id)]
 
 
 async def test_what_is_cleared_of_a_deleted_branch_leaves_its_row_and_its_volumes(store: Store) -> None:
     project, root = await root_of(store)
     child = await a_child(store, root, "child", deleted_at=NOON)
     async with store.transaction() as rows:
-        await rows.branches.clear(child.id)
+        await rows.branches.delete_contents(child.id)
     async with store.read() as rows:
         assert await rows.branches.get(project.id, child.id) == child
-        assert await rows.lineages.past(child.id) == []
-        assert await rows.lineages.of_volume(child.volume_id) is None
-        assert child.volume_id in await rows.lineages.volumes_of(project.id), "the branch's row names it"
+        assert await rows.lineages.list_ranges(child.id) == []
+        assert await rows.lineages.get_by_volume(child.volume_id) is None
+        assert child.volume_id in await rows.lineages.list_volume_ids(project.id), "the branch's row names it"
         assert await lineage_ids(rows, root) == [root.volume_id]
 
 
@@ -62,20 +62,20 @@ async def test_a_lineage_goes_with_the_last_branch_that_was_it(store: Store) -> 
     other = await a_child(store, root, "other")
     shared = await retired(store, one)
     async with store.transaction() as rows:
-        lineage = await rows.lineages.of_volume(shared)
+        lineage = await rows.lineages.get_by_volume(shared)
         assert lineage
-        await rows.lineages.add_stretch(LineageStretch(branch_id=other.id, position=1, lineage_id=lineage.id))
-        await rows.branches.clear(one.id)
+        await rows.lineages.add_stretch(BranchLineage(branch_id=other.id, position=1, lineage_id=lineage.id))
+        await rows.branches.delete_contents(one.id)
         await rows.lineages.remove_volumes([shared])
     async with store.read() as rows:
         assert await lineage_ids(rows, other) == [other.volume_id, shared]
-        assert [volume.id for volume in await rows.lineages.retired()] == [shared]
+        assert [volume.id for volume in await rows.lineages.list_retired_volumes()] == [shared]
     async with store.transaction() as rows:
-        await rows.branches.forget(other.id)
+        await rows.branches.delete(other.id)
     async with store.read() as rows:
-        assert await rows.lineages.retired() == []
-        assert await rows.lineages.of_volume(shared) is None
-        assert set(await rows.lineages.volumes_of(project.id)) == {root.volume_id, one.volume_id}
+        assert await rows.lineages.list_retired_volumes() == []
+        assert await rows.lineages.get_by_volume(shared) is None
+        assert set(await rows.lineages.list_volume_ids(project.id)) == {root.volume_id, one.volume_id}
 
 
 async def test_a_retired_volume_is_not_lost_sight_of_when_its_branch_is_cleared(store: Store) -> None:
@@ -83,15 +83,15 @@ async def test_a_retired_volume_is_not_lost_sight_of_when_its_branch_is_cleared(
     project, root = await root_of(store)
     child = await a_child(store, root, "child", deleted_at=NOON)
     async with store.transaction() as rows:
-        await rows.lineages.retire(child.volume_id, NOON)
-        await rows.branches.clear(child.id)
+        await rows.lineages.retire_volume(child.volume_id, NOON)
+        await rows.branches.delete_contents(child.id)
     async with store.read() as rows:
-        assert [volume.id for volume in await rows.lineages.retired()] == [child.volume_id]
-        assert await rows.lineages.of_volume(child.volume_id) is not None
+        assert [volume.id for volume in await rows.lineages.list_retired_volumes()] == [child.volume_id]
+        assert await rows.lineages.get_by_volume(child.volume_id) is not None
     async with store.transaction() as rows:
         await rows.lineages.remove_volume(child.volume_id)
     async with store.read() as rows:
-        assert await rows.lineages.retired() == []
+        assert await rows.lineages.list_retired_volumes() == []
         assert await rows.branches.get(project.id, child.id) == child, "it is still listed among those that were"
 
 
@@ -99,16 +99,16 @@ async def test_what_is_kept_can_be_found_after_its_branch_is_forgotten(store: St
     project, root = await root_of(store)
     before = await retired(store, root)
     async with store.transaction() as rows:
-        await rows.branches.forget(root.id, kept=[root.volume_id])
+        await rows.branches.delete(root.id, kept_volumes=[root.volume_id])
     async with store.read() as rows:
-        assert await rows.branches.every_of(project.id) == []
-        assert await rows.lineages.volumes_of(project.id) == [root.volume_id]
-        assert await rows.lineages.of_volume(before) is None
+        assert await rows.branches.list_with_deleted(project.id) == []
+        assert await rows.lineages.list_volume_ids(project.id) == [root.volume_id]
+        assert await rows.lineages.get_by_volume(before) is None
 
 
 async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_it(store: Store) -> None:
     project, root = await root_of(store)
-    replica, copy = an_endpoint(root, volume_id=VolumeId.new(), state=EndpointState.IDLE), VolumeId.new()
+    replica, copy = make_endpoint(root, volume_id=VolumeId.new(), state=EndpointState.IDLE), VolumeId.new()
     snapshot = Snapshot(
         id=SnapshotId.new(),
         project_id=project.id,
@@ -127,15 +127,15 @@ async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_
         await rows.endpoints.add(replica)
         await rows.snapshots.add(snapshot)
     async with store.transaction() as rows:
-        assert set(await rows.lineages.volumes_of(project.id)) == {root.volume_id, replica.volume_id, copy}
+        assert set(await rows.lineages.list_volume_ids(project.id)) == {root.volume_id, replica.volume_id, copy}
         await rows.lineages.remove_volumes([root.volume_id, copy])
-        assert copy in await rows.lineages.volumes_of(project.id), "a snapshot has it"
-        await rows.branches.forget(root.id)
-        assert await rows.lineages.volumes_of(project.id) == [copy]
-        await rows.projects.set_purged(project.id, NOON)
-        assert await rows.lineages.volumes_of(project.id) == []
+        assert copy in await rows.lineages.list_volume_ids(project.id), "a snapshot has it"
+        await rows.branches.delete(root.id)
+        assert await rows.lineages.list_volume_ids(project.id) == [copy]
+        await rows.projects.purge(project.id, NOON)
+        assert await rows.lineages.list_volume_ids(project.id) == []
     async with store.transaction() as rows:
-        await rows.projects.forget(project.id)
+        await rows.projects.delete(project.id)
 
 
 async def test_a_branch_is_due_when_its_time_is_over_and_it_was_not_begun(store: Store) -> None:
@@ -146,13 +146,13 @@ async def test_a_branch_is_due_when_its_time_is_over_and_it_was_not_begun(store:
         for name, until in times.items()
     }
     async with store.read() as rows:
-        assert await rows.branches.past_recovery(NOON - HOUR, 10) == []
-        assert await rows.branches.past_recovery(NOON, 10) == [made["early"]]
-        assert await rows.branches.past_recovery(NOON + DAY, 10) == [made["early"], made["late"]]
-        assert await rows.branches.past_recovery(NOON + DAY, 1) == [made["early"]]
+        assert await rows.branches.list_past_recovery(NOON - HOUR, 10) == []
+        assert await rows.branches.list_past_recovery(NOON, 10) == [made["early"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [made["early"], made["late"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 1) == [made["early"]]
     async with store.transaction() as rows:
         await rows.branches.end_recovery(made["early"].id)
-        assert await rows.branches.past_recovery(NOON + DAY, 10) == [made["late"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [made["late"]]
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ async def test_unused_branches_are_those_that_nothing_speaks_for(
     _, root = await root_of(store, is_default=False)
     child = await a_child(store, root, "child", **fields)
     async with store.transaction() as rows:
-        await rows.endpoints.add(an_endpoint(child, **{"state": EndpointState.IDLE, "pending_state": None, **uses}))
+        await rows.endpoints.add(make_endpoint(child, **{"state": EndpointState.IDLE, "pending_state": None, **uses}))
     async with store.read() as rows:
-        due = await rows.unused_branches.due(created_before=NOON, used_since=NOON + DAY, limit=10)
+        due = await rows.unused_branches.list_due_for_archiving(created_before=NOON, used_since=NOON + DAY, limit=10)
     assert due == ([] if fields or uses else [child])
 
 
@@ -189,15 +189,15 @@ async def test_one_whose_snapshots_are_taken_by_a_schedule_is_in_use(store: Stor
 
     async def due() -> list[Branch]:
         async with store.read() as rows:
-            return await rows.unused_branches.due(created_before=NOON, used_since=NOON, limit=10)
+            return await rows.unused_branches.list_due_for_archiving(created_before=NOON, used_since=NOON, limit=10)
 
     async with store.transaction() as rows:
-        [endpoint] = await rows.endpoints.of_branch(root.id)
+        [endpoint] = await rows.endpoints.list_in_branch(root.id)
         await rows.endpoints.save(replace(endpoint, state=EndpointState.IDLE, pending_state=None))
     assert await due() == [root]
     async with store.transaction() as rows:
-        hourly = Item(frequency=Frequency.HOURLY, retention_seconds=3600)
-        await rows.snapshot_schedules.put(
+        hourly = ScheduleItem(frequency=Frequency.HOURLY, retention_seconds=3600)
+        await rows.snapshot_schedules.replace(
             SnapshotSchedule(branch_id=root.id, project_id=project.id, items=[hourly], next_at=NOON, updated_at=NOON)
         )
     assert await due() == []
@@ -210,7 +210,7 @@ async def test_children_are_unused_before_their_parents(store: Store) -> None:
 
     async def due() -> list[Branch]:
         async with store.read() as rows:
-            return await rows.unused_branches.due(created_before=NOON, used_since=NOON, limit=10)
+            return await rows.unused_branches.list_due_for_archiving(created_before=NOON, used_since=NOON, limit=10)
 
     assert await due() == [child]
     for state in ({"state": BranchState.ARCHIVED}, {"deleted_at": NOON}):

@@ -9,28 +9,28 @@ import pytest
 
 from bough.domain.branch import Branch, Volume
 from bough.domain.project import Project
-from bough.domain.usage import Moved
+from bough.domain.usage import EndpointTraffic
 from bough.ids import BranchId, ProjectId
-from bough.store.branch_pages import BranchOrder, BranchUse, SeenBranch, SortBy
-from bough.store.order import OrderedPlace
+from bough.store.branch_pages import BranchSortOrder, BranchUsage, BranchWithUsage, SortBy
+from bough.store.order import SortPosition
 from bough.store.queries import Duplicate
 from bough.store.store import Store
-from stores import NOON, a_branch, a_project, add_project, an_endpoint
+from support.stores import NOON, add_project, make_branch, make_endpoint, make_project
 
 MINUTE = timedelta(minutes=1)
-NEWEST = BranchOrder(by="created_at", falls=True)
-ORDERS = [BranchOrder(by=by, falls=falls) for by, falls in product(get_args(SortBy), (True, False))]
+NEWEST = BranchSortOrder(by="created_at", is_descending=True)
+ORDERS = [BranchSortOrder(by=by, is_descending=falls) for by, falls in product(get_args(SortBy), (True, False))]
 
 
 async def _fan(store: Store, *names: str, **changes: Any) -> tuple[Project, list[Branch]]:
     """A project, its root and children of these names, each a minute younger and changed a minute earlier."""
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project)
     made = [root]
     for number, name in enumerate(names, 1):
         moments = {"created_at": NOON + number * MINUTE, "updated_at": NOON - number * MINUTE}
         fields = {"parent_id": root.id, "is_default": False, "name": name, **moments, **changes}
-        made.append(a_branch(project, **fields))
+        made.append(make_branch(project, **fields))
         await _plant(store, made[-1])
     return project, made
 
@@ -44,16 +44,16 @@ async def _plant(store: Store, branch: Branch) -> None:
 async def _page(
     store: Store,
     project_id: ProjectId,
-    order: BranchOrder = NEWEST,
+    order: BranchSortOrder = NEWEST,
     *,
     search: str = "",
     deleted_too: bool = False,
     limit: int = 100,
-    after: OrderedPlace | None = None,
-) -> tuple[list[SeenBranch], OrderedPlace | None]:
+    after: SortPosition | None = None,
+) -> tuple[list[BranchWithUsage], SortPosition | None]:
     async with store.read() as rows:
         return await rows.branch_pages.page(
-            project_id, order, search=search, deleted_too=deleted_too, limit=limit, after=after
+            project_id, order, search=search, include_deleted=deleted_too, limit=limit, after=after
         )
 
 
@@ -62,7 +62,7 @@ async def _names(store: Store, project: Project, **query: Any) -> list[str]:
     return [seen.branch.name for seen in found]
 
 
-async def _paged(store: Store, project: Project, order: BranchOrder, limit: int, **query: Any) -> list[BranchId]:
+async def _paged(store: Store, project: Project, order: BranchSortOrder, limit: int, **query: Any) -> list[BranchId]:
     """Every page after another, the last of which says that it is."""
     ids: list[BranchId] = []
     after = None
@@ -78,7 +78,7 @@ async def test_pages_hold_every_branch_once_and_in_order(store: Store) -> None:
     project, made = await _fan(store, "b", "a", "c")
     await _fan(store, "of another project")
     for order, limit in product(ORDERS, (1, 2, 4, 5)):
-        expected = sorted(made, key=lambda branch: getattr(branch, order.by), reverse=order.falls)
+        expected = sorted(made, key=lambda branch: getattr(branch, order.by), reverse=order.is_descending)
         assert await _paged(store, project, order, limit) == [branch.id for branch in expected], f"{order}, {limit}"
 
 
@@ -91,7 +91,7 @@ async def test_rows_that_are_equal_in_their_order_are_told_apart(store: Store) -
 async def test_names_in_any_script_are_paged_without_a_loss(store: Store) -> None:
     names = ["a", "B", "b", "Ä", "ä", "_", "-", "a b", "a-b", "日本", "🌿", "'", "\\", "%", "z\n"]
     project, made = await _fan(store, *names)
-    for order in (BranchOrder(by="name", falls=True), BranchOrder(by="name", falls=False)):
+    for order in (BranchSortOrder(by="name", is_descending=True), BranchSortOrder(by="name", is_descending=False)):
         paged = await _paged(store, project, order, 3)
         assert sorted(paged) == sorted(branch.id for branch in made)
         whole, _ = await _page(store, project.id, order)
@@ -144,46 +144,50 @@ async def test_deleted_ones_are_listed_on_request_and_never_counted(store: Store
     assert paged == [gone.id, kept.id, root.id]
     async with store.read() as rows:
         assert await rows.branch_pages.count(project.id, "") == 2
-        seen = await rows.branch_pages.one(project.id, gone.id)
+        seen = await rows.branch_pages.get(project.id, gone.id)
     assert seen is not None
     assert seen.branch.deleted_at == NOON
 
 
 async def test_what_its_endpoints_used_is_added_up_those_that_are_gone_too(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     branch, endpoint = await add_project(store, project)
-    other = an_endpoint(branch)
+    other = make_endpoint(branch)
     async with store.transaction() as rows:
         await rows.endpoints.add(other)
         for each, out in ((endpoint, 5), (other, 2)):
-            await rows.usage.start_counting(each.id, NOON)
-            await rows.usage.stop_counting(each, NOON + MINUTE)
+            await rows.usage.start_metering(each.id, NOON)
+            await rows.usage.stop_metering(each, NOON + MINUTE)
             await rows.usage.add_cpu(each.id, NOON, 3.0)
-            await rows.usage.add_moved(Moved(endpoint_id=each.id, bytes_in=100, bytes_out=out, opened=1))
+            await rows.usage.add_traffic(
+                EndpointTraffic(endpoint_id=each.id, bytes_in=100, bytes_out=out, connections_opened=1)
+            )
         await rows.endpoints.save(replace(other, deleted_at=NOON))
     async with store.read() as rows:
-        seen = await rows.branch_pages.one(project.id, branch.id)
-        found, _ = await rows.branch_pages.page(project.id, NEWEST, search="", deleted_too=False, limit=1, after=None)
+        seen = await rows.branch_pages.get(project.id, branch.id)
+        found, _ = await rows.branch_pages.page(
+            project.id, NEWEST, search="", include_deleted=False, limit=1, after=None
+        )
     assert seen is not None
     assert found == [seen]
     assert (seen.branch, seen.creator) == (branch, "Operator")
-    assert (seen.used.bytes_out, seen.used.active_seconds, seen.used.cpu_seconds) == (7, 120, 6)
-    assert seen.used.compute_seconds == 240  # at 2 CU
+    assert (seen.usage.bytes_out, seen.usage.active_seconds, seen.usage.cpu_seconds) == (7, 120, 6)
+    assert seen.usage.compute_seconds == 240  # at 2 CU
 
 
 async def test_one_that_nobody_used_has_used_nothing(store: Store) -> None:
     project, (_, child) = await _fan(store, "dev")
     async with store.read() as rows:
-        seen = await rows.branch_pages.one(project.id, child.id)
-        assert await rows.branch_pages.one(ProjectId.new(), child.id) is None
-        assert await rows.branch_pages.one(project.id, BranchId.new()) is None
+        seen = await rows.branch_pages.get(project.id, child.id)
+        assert await rows.branch_pages.get(ProjectId.new(), child.id) is None
+        assert await rows.branch_pages.get(project.id, BranchId.new()) is None
     assert seen is not None
-    assert (seen.branch, seen.used) == (child, BranchUse())
+    assert (seen.branch, seen.usage) == (child, BranchUsage())
 
 
 async def test_a_name_is_free_when_its_branch_is_gone(store: Store) -> None:
     project, (root, gone) = await _fan(store, "dev")
-    again = a_branch(project, parent_id=root.id, is_default=False, name="dev")
+    again = make_branch(project, parent_id=root.id, is_default=False, name="dev")
     with pytest.raises(Duplicate):
         await _plant(store, again)
     async with store.transaction() as rows:

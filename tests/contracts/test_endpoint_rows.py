@@ -7,13 +7,13 @@ from bough.domain.endpoint import Endpoint, EndpointState
 from bough.domain.operation import OperationAction, OperationStatus
 from bough.ids import EndpointId
 from bough.store.store import Store
-from stores import NOON, a_project, add_project, an_operation
+from support.stores import NOON, add_project, make_operation, make_project
 
 
 async def an_endpoint(
     store: Store, state: EndpointState, pending: EndpointState | None = None, *, deleted: bool = False
 ) -> Endpoint:
-    _branch, endpoint = await add_project(store, a_project(deleted_at=NOON if deleted else None))
+    _branch, endpoint = await add_project(store, make_project(deleted_at=NOON if deleted else None))
     moved = replace(endpoint, state=state, pending_state=pending)
     async with store.transaction() as rows:
         await rows.endpoints.save(moved)
@@ -21,7 +21,7 @@ async def an_endpoint(
 
 
 async def has_run(store: Store, endpoint: Endpoint, minute: int, status: OperationStatus, action: str) -> None:
-    operation = an_operation(
+    operation = make_operation(
         endpoint.project_id,
         branch_id=endpoint.branch_id,
         endpoint_id=endpoint.id,
@@ -37,8 +37,8 @@ async def has_run(store: Store, endpoint: Endpoint, minute: int, status: Operati
 async def test_those_that_have_a_row_are_known(store: Store) -> None:
     endpoint = await an_endpoint(store, EndpointState.IDLE, deleted=True)
     async with store.read() as rows:
-        assert await rows.endpoints.known([endpoint.id, EndpointId.new()]) == {endpoint.id}
-        assert await rows.endpoints.known([]) == set()
+        assert await rows.endpoints.filter_existing([endpoint.id, EndpointId.new()]) == {endpoint.id}
+        assert await rows.endpoints.filter_existing([]) == set()
 
 
 async def test_they_are_counted_by_state_without_deleted_ones(store: Store) -> None:
@@ -54,7 +54,7 @@ async def test_those_on_their_way_are_found(store: Store) -> None:
     starting = await an_endpoint(store, EndpointState.IDLE, EndpointState.ACTIVE)
     await an_endpoint(store, EndpointState.IDLE, EndpointState.ACTIVE, deleted=True)
     async with store.read() as rows:
-        assert await rows.endpoints.changing() == [starting]
+        assert await rows.endpoints.list_in_transition() == [starting]
 
 
 async def test_one_whose_last_start_failed_is_found_until_it_starts_again(store: Store) -> None:
@@ -65,10 +65,10 @@ async def test_one_whose_last_start_failed_is_found_until_it_starts_again(store:
     await has_run(store, failed, 3, OperationStatus.FINISHED, "apply_config")
     await has_run(store, fine, 1, OperationStatus.FAILED, "suspend_compute")
     async with store.read() as rows:
-        assert await rows.endpoints.failed() == [failed]
+        assert await rows.endpoints.list_failed() == [failed]
     await has_run(store, failed, 4, OperationStatus.FAILED, "start_compute")
     async with store.read() as rows:
-        assert await rows.endpoints.failed() == [failed]
+        assert await rows.endpoints.list_failed() == [failed]
     await has_run(store, failed, 5, OperationStatus.FINISHED, "start_compute")
     async with store.read() as rows:
-        assert await rows.endpoints.failed() == []
+        assert await rows.endpoints.list_failed() == []

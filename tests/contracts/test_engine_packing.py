@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from bough.domain.change import MakeDatabase
+from bough.domain.catalog_change import CreateDatabase
 from bough.engine.port import Engine, EngineError, Readiness
 from bough.engine.spec import ComputeSpec
 from bough.ids import VolumeId
-from contracts.engines import ensure_child, ensure_ready, session
-from engine.homes import branch_of
+from contracts.engines import connect, create_child, start_compute
+from support.engine_home import make_branch_spec
 
 
 async def fill(engine: Engine, spec: ComputeSpec, table: str, rows: int) -> None:
-    async with await session(engine, spec) as db:
+    async with await connect(engine, spec) as db:
         await db.execute(f"create table {table} as select n, md5(n::text) as text from generate_series(1, {rows}) n")
 
 
 async def count(engine: Engine, spec: ComputeSpec, table: str) -> int:
-    async with await session(engine, spec) as db:
+    async with await connect(engine, spec) as db:
         return int(await db.fetchval(f"select count(*) from {table}"))
 
 
@@ -31,13 +31,13 @@ async def bring_back(engine: Engine, spec: ComputeSpec) -> None:
 
 
 async def test_it_gives_most_of_its_disk_back_and_comes_back_as_it_was(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     await fill(engine, spec, "wide", 60_000)
     await engine.ensure_suspended(spec.endpoint_id)
-    before = await engine.size(spec.volume_id)
+    before = await engine.measure_volume(spec.volume_id)
     for _ in range(2):
         await put_away(engine, spec)
-    after = await engine.size(spec.volume_id)
+    after = await engine.measure_volume(spec.volume_id)
     assert before is not None
     assert after is not None
     assert after < before * 0.8
@@ -49,16 +49,16 @@ async def test_it_gives_most_of_its_disk_back_and_comes_back_as_it_was(engine: E
 
 
 async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     await engine.ensure_suspended(spec.endpoint_id)
     await put_away(engine, spec)
-    copy = replace(branch_of(spec), volume_id=VolumeId.new(), parent=spec.volume_id)
+    copy = replace(make_branch_spec(spec), volume_id=VolumeId.new(), parent=spec.volume_id)
     for refused in (
         engine.ensure_running(spec),
         engine.ensure_branch(copy),
-        engine.look_into(branch_of(spec)),
-        engine.change(branch_of(spec), MakeDatabase(name="other", owner="neondb_owner")),
-        engine.retire(spec.project_id, spec.volume_id),
+        engine.read_branch_contents(make_branch_spec(spec)),
+        engine.apply_change(make_branch_spec(spec), CreateDatabase(name="other", owner="neondb_owner")),
+        engine.retire_volume(spec.project_id, spec.volume_id),
     ):
         with pytest.raises(EngineError, match="archived") as error:
             await refused
@@ -72,15 +72,15 @@ async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> 
 async def test_a_child_that_hardly_differs_from_its_parent_gives_back_what_it_can(
     engine: Engine, spec: ComputeSpec
 ) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     await fill(engine, spec, "inherited", 50_000)
-    child = await ensure_child(engine, spec)
+    child = await create_child(engine, spec)
     assert await engine.ensure_running(child) is Readiness.READY
     await fill(engine, child, "own", 10)
     await engine.ensure_suspended(child.endpoint_id)
-    before = await engine.size(child.volume_id)
+    before = await engine.measure_volume(child.volume_id)
     await put_away(engine, child)
-    after = await engine.size(child.volume_id)
+    after = await engine.measure_volume(child.volume_id)
     assert before is not None
     assert after is not None
     assert after <= before + 8192, "it takes a note that it is put away, and no more"

@@ -12,8 +12,8 @@ from bough.domain import lsn
 from bough.domain.history import HEAD, Point
 from bough.engine.port import Engine, EngineError, Origin, Readiness
 from bough.engine.spec import BranchSpec, ComputeSpec
-from contracts.engines import child_of, ensure_ready, session
-from engine.homes import ROLE, branch_of, kill_postmaster_of
+from contracts.engines import connect, make_child_spec, start_compute
+from support.engine_home import ROLE, kill_postmaster_of, make_branch_spec
 
 NEXT = "insert into numbers select coalesce(max(n), 0) + 1 from numbers returning n"
 MARKED = "select pg_current_wal_insert_lsn()::text as lsn, clock_timestamp() as at"
@@ -38,7 +38,7 @@ class Mark:
 
 async def write(engine: Engine, spec: ComputeSpec, count: int) -> list[Mark]:
     marks = []
-    async with await session(engine, spec) as db:
+    async with await connect(engine, spec) as db:
         await db.execute("create table if not exists numbers (n int)")
         for _ in range(count):
             number = await db.fetchval(NEXT)
@@ -47,17 +47,17 @@ async def write(engine: Engine, spec: ComputeSpec, count: int) -> list[Mark]:
 
 
 def at(point: Point, parent: ComputeSpec, own: ComputeSpec) -> BranchSpec:
-    return replace(branch_of(own), parent=parent.volume_id, point=point)
+    return replace(make_branch_spec(own), parent=parent.volume_id, point=point)
 
 
 async def begun(engine: Engine, parent: ComputeSpec, point: Point) -> tuple[ComputeSpec, Origin]:
-    own = child_of(parent)
+    own = make_child_spec(parent)
     return own, await engine.ensure_branch(at(point, parent, own))
 
 
 async def held(engine: Engine, spec: ComputeSpec) -> list[int]:
     assert await engine.ensure_running(spec) is Readiness.READY
-    async with await session(engine, spec) as db:
+    async with await connect(engine, spec) as db:
         return [row["n"] for row in await db.fetch("select n from numbers order by n")]
 
 
@@ -69,7 +69,7 @@ async def check(engine: Engine, parent: ComputeSpec, marks: Sequence[Mark]) -> N
         assert await held(engine, own) == mark.numbers, point
         assert origin.lsn is not None and origin.at is not None
         if point.lsn is not None:
-            assert lsn.number(origin.lsn) <= lsn.number(mark.lsn)
+            assert lsn.to_int(origin.lsn) <= lsn.to_int(mark.lsn)
         assert origin.at <= mark.at
         assert await engine.ensure_branch(at(point, parent, own)) == origin, "and stays so"
         await engine.ensure_suspended(own.endpoint_id)
@@ -78,26 +78,26 @@ async def check(engine: Engine, parent: ComputeSpec, marks: Sequence[Mark]) -> N
 
 async def kill(engine: Engine, spec: ComputeSpec) -> None:
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
-        async with await session(engine, spec) as db:
+        async with await connect(engine, spec) as db:
             await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
 
 
 async def test_of_a_running_parent(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     marks = await write(engine, spec, 4)
     await check(engine, spec, (marks[0], marks[2], marks[-1]))
     assert await held(engine, spec) == marks[-1].numbers, "the parent is as it was"
 
 
 async def test_of_a_sleeping_parent(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     marks = await write(engine, spec, 3)
     await engine.ensure_suspended(spec.endpoint_id)
     await check(engine, spec, (marks[1], marks[-1]))
 
 
 async def test_of_a_parent_that_was_killed(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     marks = await write(engine, spec, 3)
     await kill(engine, spec)
     await check(engine, spec, (marks[-1], marks[1]))
@@ -106,7 +106,7 @@ async def test_of_a_parent_that_was_killed(engine: Engine, spec: ComputeSpec) ->
 
 async def test_of_a_branch_that_was_restored_itself(engine: Engine, spec: ComputeSpec) -> None:
     """Its WAL has the positions of the parent's a second time, on another timeline; and a third time."""
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     marks = await write(engine, spec, 3)
     second, _ = await begun(engine, spec, marks[1].points[0])
     assert await held(engine, second) == [1, 2]
@@ -120,7 +120,7 @@ async def test_of_a_branch_that_was_restored_itself(engine: Engine, spec: Comput
 
 
 async def test_nothing_is_replayed_when_nothing_was_written_after_the_point(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
+    await start_compute(engine, spec)
     marks = await write(engine, spec, 1)
     await engine.ensure_suspended(spec.endpoint_id)
     later = marks[-1].at + timedelta(days=1)
@@ -140,29 +140,29 @@ async def test_a_volume_that_is_not_there_has_no_points(engine: Engine, spec: Co
 
 
 async def test_where_the_wal_ends(engine: Engine, spec: ComputeSpec) -> None:
-    assert await engine.written_until(spec.volume_id) is None
-    await ensure_ready(engine, spec)
+    assert await engine.read_wal_end(spec.volume_id) is None
+    await start_compute(engine, spec)
     mark = (await write(engine, spec, 1))[0]
-    running = await engine.written_until(spec.volume_id)
+    running = await engine.read_wal_end(spec.volume_id)
     child, origin = await begun(engine, spec, HEAD)
-    assert await engine.written_until(child.volume_id) == origin.lsn
+    assert await engine.read_wal_end(child.volume_id) == origin.lsn
     await engine.ensure_suspended(spec.endpoint_id)
-    asleep = await engine.written_until(spec.volume_id)
+    asleep = await engine.read_wal_end(spec.volume_id)
     assert running is not None and asleep is not None
-    assert lsn.number(mark.lsn) <= lsn.number(running) <= lsn.number(asleep)
-    stands = replace(spec, stands=True)
+    assert lsn.to_int(mark.lsn) <= lsn.to_int(running) <= lsn.to_int(asleep)
+    stands = replace(spec, is_read_only=True)
     assert await engine.ensure_running(stands) is Readiness.READY
-    assert await engine.written_until(spec.volume_id) == asleep, "it stands where it ended"
+    assert await engine.read_wal_end(spec.volume_id) == asleep, "it stands where it ended"
     await engine.ensure_suspended(spec.endpoint_id)
     assert await held(engine, spec) == [1]
     await kill(engine, spec)
-    assert await engine.written_until(spec.volume_id) is None
+    assert await engine.read_wal_end(spec.volume_id) is None
 
 
 async def test_one_can_look_into_a_branch_without_waking_it(engine: Engine, spec: ComputeSpec) -> None:
-    await ensure_ready(engine, spec)
-    running = await engine.look_into(branch_of(spec))
+    await start_compute(engine, spec)
+    running = await engine.read_branch_contents(make_branch_spec(spec))
     assert ROLE in {role.name for role in running.roles}
     await engine.ensure_suspended(spec.endpoint_id)
-    assert await engine.look_into(branch_of(spec)) == running
-    assert spec.endpoint_id not in (await engine.observe()).running
+    assert await engine.read_branch_contents(make_branch_spec(spec)) == running
+    assert spec.endpoint_id not in (await engine.observe()).running_endpoints

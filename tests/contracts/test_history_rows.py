@@ -3,18 +3,18 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bough.domain.branch import Branch, BranchState, LineageStretch, Volume
+from bough.domain.branch import Branch, BranchLineage, BranchState, Volume
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.domain.snapshot import Snapshot, SnapshotState
 from bough.ids import LineageId, ProjectId, SnapshotId, VolumeId
 from bough.store.store import Rows, Store
-from stores import NOON, a_branch, a_project, add_branch, add_project
+from support.stores import NOON, add_branch, add_project, make_branch, make_project
 
 HOUR = timedelta(hours=1)
 
 
 async def lineage_of(rows: Rows, branch: Branch) -> LineageId:
-    found = await rows.lineages.of_volume(branch.volume_id)
+    found = await rows.lineages.get_by_volume(branch.volume_id)
     assert found is not None
     return found.id
 
@@ -22,27 +22,27 @@ async def lineage_of(rows: Rows, branch: Branch) -> LineageId:
 async def seen_storage(store: Store, project_id: ProjectId) -> tuple[int | None, int]:
     """What a project's storage comes to, and what it wrote."""
     async with store.read() as rows:
-        seen = await rows.projects.seen(project_id)
+        seen = await rows.projects.get_with_usage(project_id)
     assert seen is not None
-    return seen.storage_bytes, seen.used.written_bytes
+    return seen.storage_bytes, seen.usage.written_bytes
 
 
 async def test_lineages_that_are_looked_after(store: Store) -> None:
-    running, endpoint = await add_project(store, a_project(1), state=BranchState.READY, wal_position=2**40)
-    asleep, _ = await add_project(store, a_project(2), state=BranchState.READY)
-    await add_project(store, a_project(3))  # still being made
-    archived, _ = await add_project(store, a_project(4), state=BranchState.ARCHIVED)
-    await add_project(store, a_project(5, deleted_at=NOON, recoverable_until=NOON + HOUR), state=BranchState.READY)
+    running, endpoint = await add_project(store, make_project(1), state=BranchState.READY, wal_position=2**40)
+    asleep, _ = await add_project(store, make_project(2), state=BranchState.READY)
+    await add_project(store, make_project(3))  # still being made
+    archived, _ = await add_project(store, make_project(4), state=BranchState.ARCHIVED)
+    await add_project(store, make_project(5, deleted_at=NOON, recoverable_until=NOON + HOUR), state=BranchState.READY)
     deleted, _ = await add_project(
-        store, a_project(6), state=BranchState.READY, deleted_at=NOON, recoverable_until=NOON + HOUR
+        store, make_project(6), state=BranchState.READY, deleted_at=NOON, recoverable_until=NOON + HOUR
     )
-    gone, _ = await add_project(store, a_project(7), state=BranchState.READY, deleted_at=NOON)
+    gone, _ = await add_project(store, make_project(7), state=BranchState.READY, deleted_at=NOON)
     async with store.transaction() as rows:
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE))
     async with store.read() as rows:
-        [written] = await rows.histories.running()
-        every = {each.volume_id: each for each in await rows.histories.every()}
-        [own] = await rows.histories.of_project(asleep.project_id)
+        [written] = await rows.histories.list_running()
+        every = {each.volume_id: each for each in await rows.histories.list_all()}
+        [own] = await rows.histories.list_in_project(asleep.project_id)
     assert (written.volume_id, written.branch_id, written.wal_position) == (running.volume_id, running.id, 2**40)
     assert every.keys() == {each.volume_id for each in (running, asleep, archived, deleted, gone)}
     assert every[running.volume_id] == written
@@ -51,62 +51,64 @@ async def test_lineages_that_are_looked_after(store: Store) -> None:
 
 
 async def test_a_replica_writes_nothing(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project(), state=BranchState.READY)
+    _, endpoint = await add_project(store, make_project(), state=BranchState.READY)
     async with store.transaction() as rows:
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, type=EndpointType.READ_ONLY))
     async with store.read() as rows:
-        assert await rows.histories.running() == []
+        assert await rows.histories.list_running() == []
 
 
 async def test_how_a_lineage_stands_is_noted(store: Store) -> None:
-    branch, _ = await add_project(store, a_project())
+    branch, _ = await add_project(store, make_project())
     async with store.transaction() as rows:
         lineage_id = await lineage_of(rows, branch)
-        await rows.histories.note(lineage_id, began_at=NOON, began_lsn="0/100", history_bytes=2**40)
+        await rows.histories.save_extent(lineage_id, began_at=NOON, began_lsn="0/100", history_bytes=2**40)
     async with store.read() as rows:
-        found = await rows.lineages.of_volume(branch.volume_id)
+        found = await rows.lineages.get_by_volume(branch.volume_id)
     assert found is not None
     assert (found.began_at, found.began_lsn, found.history_bytes) == (NOON, "0/100", 2**40)
 
 
 async def test_a_stretch_is_cut_and_a_lineage_let_go(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     branch, _ = await add_project(store, project)
-    other = await add_branch(store, a_branch(project, name="other", is_default=False))
+    other = await add_branch(store, make_branch(project, name="other", is_default=False))
     async with store.transaction() as rows:
         first, second = await lineage_of(rows, branch), await lineage_of(rows, other)
-        stretch = LineageStretch(branch_id=branch.id, position=1, lineage_id=second, from_at=NOON)
+        stretch = BranchLineage(branch_id=branch.id, position=1, lineage_id=second, from_at=NOON)
         await rows.lineages.add_stretch(stretch)
-        await rows.histories.cut(replace(stretch, lineage_id=first))
-        assert len(await rows.lineages.past(branch.id)) == 2
-        await rows.histories.cut(stretch)
-        assert [past.lineage.id for past in await rows.lineages.past(branch.id)] == [first]
-        await rows.histories.let_go(second)
-        assert await rows.lineages.past(other.id) == []
+        await rows.histories.delete_stretch(replace(stretch, lineage_id=first))
+        assert len(await rows.lineages.list_ranges(branch.id)) == 2
+        await rows.histories.delete_stretch(stretch)
+        assert [past.lineage.id for past in await rows.lineages.list_ranges(branch.id)] == [first]
+        await rows.histories.delete_stretches_of(second)
+        assert await rows.lineages.list_ranges(other.id) == []
 
 
 async def test_a_restore_makes_another_branch_of_it_and_its_first_publication_does_not(store: Store) -> None:
-    branch, _ = await add_project(store, a_project())
+    branch, _ = await add_project(store, make_project())
     async with store.transaction() as rows:
         lineage_id = await lineage_of(rows, branch)
-        first = LineageStretch(branch_id=branch.id, position=0, lineage_id=lineage_id, from_at=NOON)
-        await rows.lineages.write_past(branch.id, [first])
-        assert not await rows.histories.is_another_since(branch.id, NOON - HOUR)
-        await rows.lineages.write_past(branch.id, [first, replace(first, from_at=NOON + HOUR)])
-        assert await rows.histories.is_another_since(branch.id, NOON)
-        assert not await rows.histories.is_another_since(branch.id, NOON + HOUR)
+        first = BranchLineage(branch_id=branch.id, position=0, lineage_id=lineage_id, from_at=NOON)
+        await rows.lineages.replace_stretches(branch.id, [first])
+        assert not await rows.histories.was_restored_since(branch.id, NOON - HOUR)
+        await rows.lineages.replace_stretches(branch.id, [first, replace(first, from_at=NOON + HOUR)])
+        assert await rows.histories.was_restored_since(branch.id, NOON)
+        assert not await rows.histories.was_restored_since(branch.id, NOON + HOUR)
 
 
 async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapshots_take(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY)
     assert await seen_storage(store, project.id) == (None, 0)
-    wrote_little = a_branch(project, parent_id=root.id, is_default=False, name="a", logical_size=2**41, written_bytes=7)
-    wrote_much = a_branch(
+    wrote_little = make_branch(
+        project, parent_id=root.id, is_default=False, name="a", logical_size=2**41, written_bytes=7
+    )
+    wrote_much = make_branch(
         project, parent_id=root.id, is_default=False, name="b", logical_size=1000, written_bytes=2**42
     )
-    unmeasured = a_branch(project, parent_id=root.id, is_default=False, name="c", written_bytes=3)
-    deleted = a_branch(
+    unmeasured = make_branch(project, parent_id=root.id, is_default=False, name="c", written_bytes=3)
+    deleted = make_branch(
         project, parent_id=root.id, is_default=False, name="d", logical_size=10**6, written_bytes=10**6, deleted_at=NOON
     )
     for branch in (wrote_little, wrote_much, unmeasured, deleted):
@@ -114,7 +116,9 @@ async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapsho
     async with store.transaction() as rows:
         await rows.branches.save(replace(root, logical_size=2**40, written_bytes=5))
         for branch, size in ((root, 2**33), (wrote_much, 11)):
-            await rows.histories.note(await lineage_of(rows, branch), began_at=None, began_lsn=None, history_bytes=size)
+            await rows.histories.save_extent(
+                await lineage_of(rows, branch), began_at=None, began_lsn=None, history_bytes=size
+            )
         taken: tuple[tuple[int | None, datetime | None], ...] = ((13, None), (None, None), (10**6, NOON))
         for number, (own_bytes, gone) in enumerate(taken):
             volume = VolumeId.new()

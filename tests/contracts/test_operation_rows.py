@@ -11,7 +11,7 @@ from bough.domain.project import Project
 from bough.ids import BranchId, OperationId
 from bough.store.operations import LostLease
 from bough.store.store import Store
-from stores import NOON, a_project, add_project, an_operation
+from support.stores import NOON, add_project, make_operation, make_project
 
 LATER = NOON + timedelta(seconds=30)
 
@@ -24,33 +24,33 @@ async def _add(store: Store, *operations: Operation) -> None:
 
 @pytest.fixture
 async def project(store: Store) -> Project:
-    made = a_project()
+    made = make_project()
     await add_project(store, made)
     return made
 
 
 async def test_an_operation_is_read_back_whole(store: Store, project: Project) -> None:
-    operation = an_operation(project.id)
+    operation = make_operation(project.id)
     await _add(store, operation)
     async with store.read() as rows:
         assert await rows.operations.get(operation.id) == operation
-        assert await rows.operations.open_of(project.id) == [operation]
+        assert await rows.operations.list_open(project.id) == [operation]
 
 
 async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, project: Project) -> None:
-    first = an_operation(project.id)
-    behind = an_operation(project.id, after=first.id, due_at=NOON - timedelta(hours=1))
-    future = an_operation(project.id, due_at=LATER)
-    held = an_operation(project.id, lease_until=LATER, due_at=NOON - timedelta(hours=1))
+    first = make_operation(project.id)
+    behind = make_operation(project.id, after=first.id, due_at=NOON - timedelta(hours=1))
+    future = make_operation(project.id, due_at=LATER)
+    held = make_operation(project.id, lease_until=LATER, due_at=NOON - timedelta(hours=1))
     await _add(store, first, behind, future, held)
     async with store.read() as rows:
-        found = await rows.operations.next_due(NOON)
+        found = await rows.operations.get_next_due(NOON)
     assert found is not None
     assert found.id == first.id
     async with store.transaction() as rows:
         await rows.operations.save(replace(first, status=OperationStatus.FINISHED, ended_at=NOON))
     async with store.read() as rows:
-        found = await rows.operations.next_due(NOON)
+        found = await rows.operations.get_next_due(NOON)
     assert found is not None
     assert found.id == behind.id
 
@@ -58,11 +58,11 @@ async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, proje
 async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more(
     store: Store, project: Project
 ) -> None:
-    await _add(store, an_operation(project.id))
+    await _add(store, make_operation(project.id))
     holders: list[Operation] = []
     for moment in (NOON, LATER + timedelta(seconds=1)):
         async with store.transaction() as rows:
-            found = await rows.operations.next_due(moment)
+            found = await rows.operations.get_next_due(moment)
             assert found is not None
             await rows.operations.lease(found, moment + timedelta(seconds=30), moment)
             again = await rows.operations.get(found.id)
@@ -76,15 +76,15 @@ async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more
             await rows.operations.save(replace(old, error="from the dead"))
     with pytest.raises(LostLease):
         async with store.transaction() as rows:
-            await rows.operations.hold(old.id, old.fence)
+            await rows.operations.check_lease(old.id, old.fence)
     async with store.transaction() as rows:
-        assert not await rows.operations.renew(old.id, old.fence, LATER)
-        assert await rows.operations.renew(new.id, new.fence, LATER)
-        await rows.operations.hold(new.id, new.fence)
+        assert not await rows.operations.renew_lease(old.id, old.fence, LATER)
+        assert await rows.operations.renew_lease(new.id, new.fence, LATER)
+        await rows.operations.check_lease(new.id, new.fence)
 
 
 async def test_an_operation_that_ended_is_written_no_more(store: Store, project: Project) -> None:
-    operation = an_operation(project.id)
+    operation = make_operation(project.id)
     await _add(store, operation)
     ended = replace(operation, status=OperationStatus.FINISHED, ended_at=NOON)
     async with store.transaction() as rows:
@@ -97,13 +97,13 @@ async def test_an_operation_that_ended_is_written_no_more(store: Store, project:
 
 
 async def test_two_runners_never_take_the_same_operation(store: Store, project: Project) -> None:
-    await _add(store, *(an_operation(project.id) for _ in range(10)))
+    await _add(store, *(make_operation(project.id) for _ in range(10)))
 
     async def take_all() -> list[OperationId]:
         taken: list[OperationId] = []
         for _ in range(20):
             async with store.transaction() as rows:
-                found = await rows.operations.next_due(NOON)
+                found = await rows.operations.get_next_due(NOON)
                 if found is not None:
                     await rows.operations.lease(found, LATER, NOON)
                     taken.append(found.id)
@@ -116,14 +116,16 @@ async def test_two_runners_never_take_the_same_operation(store: Store, project: 
 
 
 async def test_work_on_an_endpoint_is_known(store: Store) -> None:
-    project, other = a_project(1), a_project(2)
+    project, other = make_project(1), make_project(2)
     branch, endpoint = await add_project(store, project)
     another_branch, another = await add_project(store, other)
-    await _add(store, an_operation(project.id, branch_id=branch.id, endpoint_id=endpoint.id))
-    await _add(store, an_operation(other.id, branch_id=BranchId.new(), endpoint_id=None))
+    await _add(store, make_operation(project.id, branch_id=branch.id, endpoint_id=endpoint.id))
+    await _add(store, make_operation(other.id, branch_id=BranchId.new(), endpoint_id=None))
     async with store.read() as rows:
-        assert await rows.operations.endpoints_with_work() == {endpoint.id}, "work on another branch is none of theirs"
+        assert await rows.operations.list_busy_endpoint_ids() == {endpoint.id}, (
+            "work on another branch is none of theirs"
+        )
         assert await rows.operations.count_open() == 2
-    await _add(store, an_operation(other.id, branch_id=another_branch.id, endpoint_id=None))
+    await _add(store, make_operation(other.id, branch_id=another_branch.id, endpoint_id=None))
     async with store.read() as rows:
-        assert await rows.operations.endpoints_with_work() == {endpoint.id, another.id}
+        assert await rows.operations.list_busy_endpoint_ids() == {endpoint.id, another.id}

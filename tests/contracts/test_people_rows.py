@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from bough.domain.invitation import Invitation
-from bough.domain.link import Link, Purpose
+from bough.domain.one_time_link import LinkPurpose, OneTimeLink
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.session import Session
 from bough.domain.user import OPERATOR, User
 from bough.ids import InvitationId, MemberId, OrganizationId, UserId
-from bough.store.members import MemberOrder, SeenMember, SortBy
-from bough.store.order import OrderedPlace
+from bough.store.members import MemberAndUser, MemberSortOrder, SortBy
+from bough.store.order import SortPosition
 from bough.store.queries import Duplicate
 from bough.store.store import Store
-from stores import NOON, ORGANIZATION
+from support.stores import NOON, ORGANIZATION
 
 SOON, LATER = NOON + timedelta(minutes=1), NOON + timedelta(hours=1)
 SORTS: tuple[SortBy, ...] = ("email", "role", "joined_at")
@@ -48,10 +48,10 @@ def an_invitation(org_id: OrganizationId, email: str, **changes: Any) -> Invitat
     return Invitation(id=invitation_id, org_id=org_id, email=email, **{**fields, **changes})
 
 
-def a_link(digest: str, **changes: Any) -> Link:
-    fields: dict[str, Any] = {"purpose": Purpose.RESET, "email": "ada@example.com", "user_id": OPERATOR}
+def a_link(digest: str, **changes: Any) -> OneTimeLink:
+    fields: dict[str, Any] = {"purpose": LinkPurpose.RESET, "email": "ada@example.com", "user_id": OPERATOR}
     fields |= {"created_at": NOON, "expires_at": LATER}
-    return Link(digest=digest, **{**fields, **changes})
+    return OneTimeLink(digest=digest, **{**fields, **changes})
 
 
 def a_session(digest: str, user_id: UserId = OPERATOR, **changes: Any) -> Session:
@@ -59,7 +59,7 @@ def a_session(digest: str, user_id: UserId = OPERATOR, **changes: Any) -> Sessio
     return Session(digest=digest, user_id=user_id, **{**fields, **changes})
 
 
-async def _team(store: Store, *emails: str) -> tuple[Organization, list[SeenMember]]:
+async def _team(store: Store, *emails: str) -> tuple[Organization, list[MemberAndUser]]:
     """An organization whose members joined in pairs."""
     team, seen = an_organization(), []
     async with store.transaction() as rows:
@@ -69,7 +69,7 @@ async def _team(store: Store, *emails: str) -> tuple[Organization, list[SeenMemb
             member = a_member(team, user, list(MemberRole)[number % 3], number // 2)
             await rows.users.add(user)
             await rows.members.add(member)
-            seen.append(SeenMember(member, user))
+            seen.append(MemberAndUser(member, user))
     return team, seen
 
 
@@ -83,11 +83,11 @@ async def test_a_user_is_found_by_id_and_by_address(store: Store) -> None:
         await rows.users.save(changed)
     async with store.read() as rows:
         assert await rows.users.get(ada.id) == changed
-        assert await rows.users.with_email("bob@example.com") == bob
-        assert await rows.users.with_email("Bob@example.com") is None
-        assert await rows.users.named([ada.id, UserId.new()]) == {ada.id: changed}
-        assert await rows.users.named([]) == {}
-        assert [each.id for each in await rows.users.everybody() if not each.is_operator] == [ada.id, bob.id]
+        assert await rows.users.get_by_email("bob@example.com") == bob
+        assert await rows.users.get_by_email("Bob@example.com") is None
+        assert await rows.users.get_many([ada.id, UserId.new()]) == {ada.id: changed}
+        assert await rows.users.get_many([]) == {}
+        assert [each.id for each in await rows.users.list_all() if not each.is_operator] == [ada.id, bob.id]
 
 
 async def test_an_address_has_one_account(store: Store) -> None:
@@ -113,12 +113,12 @@ async def test_organizations_are_reached_through_memberships(store: Store) -> No
         await rows.organizations.save(renamed)
     async with store.read() as rows:
         assert await rows.organizations.get(team.id) == renamed
-        assert await rows.organizations.of_user(ada.id) == [personal, renamed]
-        reached = await rows.organizations.reached_by(ada.id)
+        assert await rows.organizations.list_by_user(ada.id) == [personal, renamed]
+        reached = await rows.organizations.list_memberships(ada.id)
         assert reached == [(personal, MemberRole.ADMIN), (renamed, MemberRole.VIEWER)]
-        assert await rows.organizations.personal(ada.id) == personal
-        assert await rows.organizations.personal(UserId.new()) is None
-        assert await rows.organizations.named([team.id, OrganizationId.new()]) == {team.id: renamed}
+        assert await rows.organizations.get_personal(ada.id) == personal
+        assert await rows.organizations.get_personal(UserId.new()) is None
+        assert await rows.organizations.get_many([team.id, OrganizationId.new()]) == {team.id: renamed}
 
 
 async def test_a_lock_on_an_organization_lets_one_decide_at_a_time(store: Store) -> None:
@@ -145,17 +145,17 @@ async def test_a_member_is_found_changed_and_removed(store: Store) -> None:
         await rows.members.set_role(ada.member, MemberRole.EDITOR)
         await rows.members.remove(bob.member)
     async with store.read() as rows:
-        changed = SeenMember(replace(ada.member, role=MemberRole.EDITOR), ada.user)
+        changed = MemberAndUser(replace(ada.member, role=MemberRole.EDITOR), ada.user)
         assert await rows.members.get(team.id, ada.member.id) == changed
-        assert await rows.members.of_user(team.id, ada.user.id) == changed
+        assert await rows.members.get_by_user(team.id, ada.user.id) == changed
         assert await rows.members.get(ORGANIZATION, ada.member.id) is None
         assert await rows.members.get(team.id, bob.member.id) is None
-        assert await rows.members.of_user(team.id, bob.user.id) is None
+        assert await rows.members.get_by_user(team.id, bob.user.id) is None
         assert await rows.members.count_admins(team.id) == 0
         assert await rows.members.count_admins(ORGANIZATION) == 1
         asked = ["eve@example.com", "bob@example.com", "ada@example.com", "nobody@example.com"]
-        assert await rows.members.among(team.id, asked) == ["ada@example.com", "eve@example.com"]
-        assert await rows.members.among(ORGANIZATION, asked) == []
+        assert await rows.members.list_member_emails(team.id, asked) == ["ada@example.com", "eve@example.com"]
+        assert await rows.members.list_member_emails(ORGANIZATION, asked) == []
 
 
 async def test_nobody_is_a_member_twice(store: Store) -> None:
@@ -165,9 +165,9 @@ async def test_nobody_is_a_member_twice(store: Store) -> None:
             await rows.members.add(a_member(team, ada.user))
 
 
-async def _all_pages(store: Store, org_id: OrganizationId, order: MemberOrder) -> list[SeenMember]:
-    found: list[SeenMember] = []
-    after: OrderedPlace | None = None
+async def _all_pages(store: Store, org_id: OrganizationId, order: MemberSortOrder) -> list[MemberAndUser]:
+    found: list[MemberAndUser] = []
+    after: SortPosition | None = None
     async with store.read() as rows:
         while True:
             page, after = await rows.members.page(org_id, order, limit=2, after=after)
@@ -179,9 +179,9 @@ async def _all_pages(store: Store, org_id: OrganizationId, order: MemberOrder) -
 async def test_pages_of_members_hold_everybody_once_and_in_order(store: Store) -> None:
     team, seen = await _team(store, *(f"{name}@example.com" for name in ("d", "b", "e", "a", "c")))
     for by, falls in ORDERS:
-        order = MemberOrder(by=by, falls=falls)
+        order = MemberSortOrder(by=by, is_descending=falls)
         found = await _all_pages(store, team.id, order)
-        places = [(place.value, place.id) for place in map(order.place, found)]
+        places = [(place.value, place.id) for place in map(order.position_of, found)]
         assert places == sorted(places, reverse=falls), order
         assert {each.member.id for each in found} == {each.member.id for each in seen}, order
         assert len(found) == len(seen), order
@@ -194,20 +194,20 @@ async def test_an_invitation_takes_the_place_of_the_earlier_to_the_address(store
     second = an_invitation(team.id, "ada@example.com", role=MemberRole.ADMIN, invited_at=SOON)
     async with store.transaction() as rows:
         for each in (first, other, elsewhere, second):
-            await rows.invitations.put(each)
+            await rows.invitations.replace(each)
     async with store.read() as rows:
         assert await rows.invitations.get(first.id, NOON) is None
-        assert await rows.invitations.by_link(first.digest, NOON) is None
+        assert await rows.invitations.get_by_digest(first.digest, NOON) is None
         assert await rows.invitations.get(second.id, NOON) == second
-        assert await rows.invitations.by_link(second.digest, NOON) == second
-        assert await rows.invitations.of(team.id, NOON) == [other, second]
-        assert await rows.invitations.addressed_to("ada@example.com", NOON) == [elsewhere, second]
+        assert await rows.invitations.get_by_digest(second.digest, NOON) == second
+        assert await rows.invitations.list_in_organization(team.id, NOON) == [other, second]
+        assert await rows.invitations.list_by_email("ada@example.com", NOON) == [elsewhere, second]
 
 
 async def test_an_invitation_is_used_once(store: Store) -> None:
     invitation = an_invitation(ORGANIZATION, "ada@example.com")
     async with store.transaction() as rows:
-        await rows.invitations.put(invitation)
+        await rows.invitations.replace(invitation)
 
     async def use() -> int:
         async with store.transaction() as rows:
@@ -220,15 +220,15 @@ async def test_an_expired_invitation_is_not_found_and_then_forgotten(store: Stor
     short = an_invitation(ORGANIZATION, "ada@example.com", expires_at=SOON)
     long = an_invitation(ORGANIZATION, "bob@example.com")
     async with store.transaction() as rows:
-        await rows.invitations.put(short)
-        await rows.invitations.put(long)
+        await rows.invitations.replace(short)
+        await rows.invitations.replace(long)
     async with store.read() as rows:
         assert await rows.invitations.get(short.id, SOON) is None
-        assert await rows.invitations.by_link(short.digest, SOON) is None
-        assert await rows.invitations.of(ORGANIZATION, SOON) == [long]
-        assert await rows.invitations.addressed_to("ada@example.com", SOON) == []
+        assert await rows.invitations.get_by_digest(short.digest, SOON) is None
+        assert await rows.invitations.list_in_organization(ORGANIZATION, SOON) == [long]
+        assert await rows.invitations.list_by_email("ada@example.com", SOON) == []
     async with store.transaction() as rows:
-        assert await rows.invitations.forget_expired(SOON) == 1
+        assert await rows.invitations.delete_expired(SOON) == 1
         assert await rows.invitations.remove(short.id) == 0
 
 
@@ -243,12 +243,12 @@ async def test_a_session_is_found_with_its_person_until_it_expires_or_ends(store
     async with store.read() as rows:
         assert await rows.sessions.get("here", NOON) == (here, ada)
         assert await rows.sessions.get("nowhere", NOON) is None
-        assert await rows.sessions.of(ada.id, NOON) == [there, here]
+        assert await rows.sessions.list_by_user(ada.id, NOON) == [there, here]
         assert await rows.sessions.get("there", SOON) is None
-        assert await rows.sessions.of(ada.id, SOON) == [here]
+        assert await rows.sessions.list_by_user(ada.id, SOON) == [here]
     async with store.transaction() as rows:
-        assert await rows.sessions.forget_expired(SOON) == 1
-        await rows.sessions.end("here")
+        assert await rows.sessions.delete_expired(SOON) == 1
+        await rows.sessions.delete("here")
         assert await rows.sessions.get("here", NOON) is None
         assert await rows.sessions.get("other", NOON) is not None
 
@@ -260,24 +260,24 @@ async def test_all_sessions_of_a_person_end_but_the_one_at_hand(store: Store) ->
         for session in (a_session("one", ada.id), a_session("two", ada.id), a_session("operator's")):
             await rows.sessions.add(session)
     async with store.transaction() as rows:
-        assert await rows.sessions.end_all(ada.id, but="two") == 1
-        assert [each.digest for each in await rows.sessions.of(ada.id, NOON)] == ["two"]
-        assert await rows.sessions.end_all(ada.id) == 1
-        assert len(await rows.sessions.of(OPERATOR, NOON)) == 1
+        assert await rows.sessions.delete_by_user(ada.id, except_digest="two") == 1
+        assert [each.digest for each in await rows.sessions.list_by_user(ada.id, NOON)] == ["two"]
+        assert await rows.sessions.delete_by_user(ada.id) == 1
+        assert len(await rows.sessions.list_by_user(OPERATOR, NOON)) == 1
 
 
 async def test_a_link_is_found_for_its_purpose_and_used_once(store: Store) -> None:
-    link = a_link("digest", purpose=Purpose.SIGN_UP, user_id=None)
+    link = a_link("digest", purpose=LinkPurpose.SIGN_UP, user_id=None)
     async with store.transaction() as rows:
         await rows.links.add(link)
     async with store.read() as rows:
-        assert await rows.links.get("digest", Purpose.SIGN_UP, NOON) == link
-        assert await rows.links.get("digest", Purpose.RESET, NOON) is None
-        assert await rows.links.get("digest", Purpose.SIGN_UP, LATER) is None
+        assert await rows.links.get("digest", LinkPurpose.SIGN_UP, NOON) == link
+        assert await rows.links.get("digest", LinkPurpose.RESET, NOON) is None
+        assert await rows.links.get("digest", LinkPurpose.SIGN_UP, LATER) is None
 
     async def use() -> int:
         async with store.transaction() as rows:
-            return await rows.links.use("digest")
+            return await rows.links.consume("digest")
 
     assert sorted(await asyncio.gather(use(), use())) == [0, 1]
 
@@ -288,34 +288,34 @@ async def test_links_of_a_person_are_void_together_and_expired_ones_forgotten(st
         await rows.users.add(ada)
         for link in (
             a_link("one", user_id=ada.id),
-            a_link("two", user_id=ada.id, purpose=Purpose.WELCOME),
+            a_link("two", user_id=ada.id, purpose=LinkPurpose.WELCOME),
             a_link("operator's"),
             a_link("old", expires_at=SOON),
         ):
             await rows.links.add(link)
     async with store.transaction() as rows:
-        await rows.links.void(ada.id)
-        assert await rows.links.get("one", Purpose.RESET, NOON) is None
-        assert await rows.links.get("two", Purpose.WELCOME, NOON) is None
-        assert await rows.links.forget_expired(SOON) == 1
-        assert await rows.links.get("operator's", Purpose.RESET, NOON) is not None
+        await rows.links.delete_by_user(ada.id)
+        assert await rows.links.get("one", LinkPurpose.RESET, NOON) is None
+        assert await rows.links.get("two", LinkPurpose.WELCOME, NOON) is None
+        assert await rows.links.delete_expired(SOON) == 1
+        assert await rows.links.get("operator's", LinkPurpose.RESET, NOON) is not None
 
 
 async def test_mails_wait_in_their_order_until_they_are_due(store: Store) -> None:
     async with store.transaction() as rows:
-        await rows.letters.add("ada@example.com", "first", "sealed 1", NOON)
-        await rows.letters.add(None, "to nobody", "sealed 2", NOON)
-        await rows.letters.add("bob@example.com", "later", "sealed 3", SOON)
+        await rows.mail_messages.add("ada@example.com", "first", "sealed 1", NOON)
+        await rows.mail_messages.add(None, "to nobody", "sealed 2", NOON)
+        await rows.mail_messages.add("bob@example.com", "later", "sealed 3", SOON)
     async with store.read() as rows:
-        first, nobody = await rows.letters.due(NOON, 10)
+        first, nobody = await rows.mail_messages.list_due(NOON, 10)
         assert (first.recipient, first.subject, first.sealed_text) == ("ada@example.com", "first", "sealed 1")
         assert (first.tries, first.created_at, first.due_at) == (0, NOON, NOON)
         assert (nobody.recipient, nobody.subject) == (None, "to nobody")
-        assert await rows.letters.due(LATER, 1) == [first]
+        assert await rows.mail_messages.list_due(LATER, 1) == [first]
     async with store.transaction() as rows:
-        await rows.letters.postpone(first, LATER)
-        await rows.letters.remove(nobody.id)
+        await rows.mail_messages.postpone(first, LATER)
+        await rows.mail_messages.remove(nobody.id)
     async with store.read() as rows:
-        assert [each.subject for each in await rows.letters.due(SOON, 10)] == ["later"]
-        _, again = await rows.letters.due(LATER, 10)
+        assert [each.subject for each in await rows.mail_messages.list_due(SOON, 10)] == ["later"]
+        _, again = await rows.mail_messages.list_due(LATER, 10)
         assert again == replace(first, tries=1, due_at=LATER)

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from bough.domain.api_key import ApiKey, KeyKind
-from bough.domain.audit import ActorKind, AuditLine
+from bough.domain.audit import ActorKind, AuditEntry
 from bough.domain.branch import Volume
 from bough.domain.organization import Organization
 from bough.domain.permission import Permission
 from bough.domain.project import Project
+from bough.domain.project_transfer import TransferRequest
 from bough.domain.rights import ProjectRole
-from bough.domain.transfer import TransferRequest
 from bough.domain.user import OPERATOR, User
 from bough.ids import OrganizationId, PermissionId, ProjectId, UserId
-from bough.store.audit import AuditQuestion
-from bough.store.grants import NOTHING, Granted
+from bough.store.audit import AuditQuery
+from bough.store.grants import NO_GRANT, ProjectGrant
 from bough.store.queries import Duplicate
 from bough.store.store import Rows, Store
-from stores import NOON, ORGANIZATION, a_branch, a_project, add_project
+from support.stores import NOON, ORGANIZATION, add_project, make_branch, make_project
 
 LATER = NOON + timedelta(hours=1)
 EMAIL = "ada@example.com"
@@ -29,7 +29,7 @@ OTHER = OrganizationId("org-other")
 
 @pytest.fixture
 async def project(store: Store) -> Project:
-    made = a_project()
+    made = make_project()
     async with store.transaction() as rows:
         await rows.projects.add(made)
         await rows.organizations.add(
@@ -76,43 +76,45 @@ async def test_an_address_has_one_living_permission_on_a_project(store: Store, p
         async with store.transaction() as rows:
             await rows.grants.add_permission(second)
     async with store.transaction() as rows:
-        assert await rows.grants.permission_for(project.id, EMAIL) == first
-        assert await rows.grants.permission(project.id, first.id) == first
-        assert await rows.grants.permission(a_project().id, first.id) is None
-        await rows.grants.revoke(first.id, LATER)
-        assert await rows.grants.permission_for(project.id, EMAIL) is None
-        assert await rows.grants.permission(project.id, first.id) is None
+        assert await rows.grants.get_permission_by_email(project.id, EMAIL) == first
+        assert await rows.grants.get_permission(project.id, first.id) == first
+        assert await rows.grants.get_permission(make_project().id, first.id) is None
+        await rows.grants.revoke_permission(first.id, LATER)
+        assert await rows.grants.get_permission_by_email(project.id, EMAIL) is None
+        assert await rows.grants.get_permission(project.id, first.id) is None
         await rows.grants.add_permission(second)
-        assert await rows.grants.permissions_on(project.id) == [second]
+        assert await rows.grants.list_permissions(project.id) == [second]
 
 
 async def test_what_a_person_has_is_a_role_a_permission_or_both(store: Store, project: Project) -> None:
     async with store.transaction() as rows:
         user_id = await _person(rows)
-        assert await rows.grants.of(user_id, EMAIL, project.id) == NOTHING
+        assert await rows.grants.get(user_id, EMAIL, project.id) == NO_GRANT
         await rows.grants.set_role(project.id, user_id, ProjectRole.VIEWER)
         await rows.grants.set_role(project.id, user_id, ProjectRole.ADMIN)
-        assert await rows.grants.of(user_id, EMAIL, project.id) == Granted(ProjectRole.ADMIN)
+        assert await rows.grants.get(user_id, EMAIL, project.id) == ProjectGrant(ProjectRole.ADMIN)
         await rows.grants.add_permission(_permission(project))
-        assert await rows.grants.of_person(user_id, EMAIL) == {project.id: Granted(ProjectRole.ADMIN, shared=True)}
-        assert await rows.grants.roles_on(project.id) == {user_id: ProjectRole.ADMIN}
+        assert await rows.grants.get_by_project(user_id, EMAIL) == {
+            project.id: ProjectGrant(ProjectRole.ADMIN, is_shared=True)
+        }
+        assert await rows.grants.get_roles(project.id) == {user_id: ProjectRole.ADMIN}
         await rows.grants.set_role(project.id, user_id, None)
-        assert await rows.grants.of(user_id, EMAIL, project.id) == Granted(None, shared=True)
+        assert await rows.grants.get(user_id, EMAIL, project.id) == ProjectGrant(None, is_shared=True)
 
 
 async def test_who_leaves_an_organization_leaves_its_projects_only(store: Store, project: Project) -> None:
-    elsewhere = a_project(org_id=OTHER)
+    elsewhere = make_project(org_id=OTHER)
     async with store.transaction() as rows:
         user_id = await _person(rows)
         await rows.projects.add(elsewhere)
         for each in (project, elsewhere):
             await rows.grants.set_role(each.id, user_id, ProjectRole.EDITOR)
-        await rows.grants.drop_roles_in(ORGANIZATION, user_id)
-        assert await rows.grants.of_person(user_id, EMAIL) == {elsewhere.id: Granted(ProjectRole.EDITOR)}
+        await rows.grants.delete_roles_in_organization(ORGANIZATION, user_id)
+        assert await rows.grants.get_by_project(user_id, EMAIL) == {elsewhere.id: ProjectGrant(ProjectRole.EDITOR)}
 
 
 async def test_projects_that_leave_take_nothing_along(store: Store, project: Project) -> None:
-    stays = a_project(1)
+    stays = make_project(1)
     async with store.transaction() as rows:
         user_id = await _person(rows)
         await rows.projects.add(stays)
@@ -121,14 +123,16 @@ async def test_projects_that_leave_take_nothing_along(store: Store, project: Pro
             await rows.grants.add_permission(_permission(each))
             await rows.transfer_requests.add(_offer(each, f"offer of {each.id}"))
         keys = [await _key(rows, "all"), await _key(rows, "one", project.id), await _key(rows, "two", stays.id)]
-        await rows.api_keys.revoke_all_on([project.id], LATER)
-        await rows.grants.drop_all_on([project.id], LATER)
-        await rows.transfer_requests.drop_all_of([project.id])
-        await rows.projects.set_owner([project.id], OTHER, LATER)
+        await rows.api_keys.revoke_in_projects([project.id], LATER)
+        await rows.grants.revoke_all([project.id], LATER)
+        await rows.transfer_requests.delete_by_projects([project.id])
+        await rows.projects.set_organization([project.id], OTHER, LATER)
     async with store.read() as rows:
-        assert await rows.grants.of_person(user_id, EMAIL) == {stays.id: Granted(ProjectRole.EDITOR, shared=True)}
-        assert await rows.api_keys.of_organization(ORGANIZATION) == [keys[0], keys[2]]
-        assert [await rows.api_keys.is_living(key.id) for key in keys] == [True, False, True]
+        assert await rows.grants.get_by_project(user_id, EMAIL) == {
+            stays.id: ProjectGrant(ProjectRole.EDITOR, is_shared=True)
+        }
+        assert await rows.api_keys.list_in_organization(ORGANIZATION) == [keys[0], keys[2]]
+        assert [await rows.api_keys.is_active(key.id) for key in keys] == [True, False, True]
         assert await rows.transfer_requests.get(f"offer of {project.id}", NOON) is None
         assert await rows.transfer_requests.get(f"offer of {stays.id}", NOON)
         assert await rows.projects.get(project.id) == replace(project, org_id=OTHER, updated_at=LATER)
@@ -138,33 +142,33 @@ async def test_projects_that_leave_take_nothing_along(store: Store, project: Pro
 async def test_keys_of_an_organization_are_found_while_they_live(store: Store, project: Project) -> None:
     async with store.transaction() as rows:
         whole, single = await _key(rows, "whole"), await _key(rows, "single", project.id)
-        assert await rows.api_keys.of_organization(ORGANIZATION) == [whole, single]
-        assert await rows.api_keys.of_organization(OTHER) == []
-        assert await rows.api_keys.organization_one(ORGANIZATION, single.id) == single
-        assert await rows.api_keys.organization_one(OTHER, single.id) is None
-        holder = await rows.api_keys.holder("single")
+        assert await rows.api_keys.list_in_organization(ORGANIZATION) == [whole, single]
+        assert await rows.api_keys.list_in_organization(OTHER) == []
+        assert await rows.api_keys.get_in_organization(ORGANIZATION, single.id) == single
+        assert await rows.api_keys.get_in_organization(OTHER, single.id) is None
+        holder = await rows.api_keys.get_holder("single")
         assert holder
-        assert [(organization.id, role) for organization, role in holder.reached] == [(ORGANIZATION, None)]
+        assert [(organization.id, role) for organization, role in holder.memberships] == [(ORGANIZATION, None)]
         await rows.api_keys.revoke(single.id, LATER)
-        assert await rows.api_keys.organization_one(ORGANIZATION, single.id) is None
-        assert await rows.api_keys.holder("single") is None
-        assert not await rows.api_keys.is_living(single.id)
+        assert await rows.api_keys.get_in_organization(ORGANIZATION, single.id) is None
+        assert await rows.api_keys.get_holder("single") is None
+        assert not await rows.api_keys.is_active(single.id)
 
 
 async def test_projects_are_named_while_they_live_and_their_branches_counted(store: Store, project: Project) -> None:
-    bushy, gone = a_project(1), a_project(2, deleted_at=NOON, recoverable_until=LATER)
+    bushy, gone = make_project(1), make_project(2, deleted_at=NOON, recoverable_until=LATER)
     await add_project(store, bushy)
     async with store.transaction() as rows:
         await rows.projects.add(gone)
         for name, deleted_at in (("next", None), ("old", NOON)):
-            branch = a_branch(bushy, name=name, is_default=False, deleted_at=deleted_at)
+            branch = make_branch(bushy, name=name, is_default=False, deleted_at=deleted_at)
             await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=bushy.id, created_at=NOON))
             await rows.branches.add(branch)
     wanted = [project.id, bushy.id, gone.id, ProjectId("no-such-project")]
     async with store.read() as rows:
-        assert {each.id for each in await rows.projects.named(wanted)} == {project.id, bushy.id}
-        assert await rows.projects.most_branches(wanted) == 2
-        assert await rows.projects.most_branches([project.id]) == 0
+        assert {each.id for each in await rows.projects.list_by_ids(wanted)} == {project.id, bushy.id}
+        assert await rows.projects.max_branch_count(wanted) == 2
+        assert await rows.projects.max_branch_count([project.id]) == 0
 
 
 def _offer(project: Project, digest: str, expires_at: datetime = LATER) -> TransferRequest:
@@ -181,7 +185,7 @@ async def test_an_offer_stands_until_its_time(store: Store, project: Project) ->
     async with store.transaction() as rows:
         assert await rows.transfer_requests.get("digest", LATER - timedelta(seconds=1)) == offer
         assert await rows.transfer_requests.get("digest", LATER) is None
-        assert await rows.transfer_requests.forget_expired(LATER) == 1
+        assert await rows.transfer_requests.delete_expired(LATER) == 1
         assert await rows.transfer_requests.get("longer", LATER)
 
 
@@ -205,9 +209,9 @@ async def test_the_audit_is_read_from_the_newest_and_forgotten_from_the_oldest(s
                 }
             )
     async with store.transaction() as rows:
-        newest, *older = await rows.audit.page(AuditQuestion(project_id=project.id), 10, None)
+        newest, *older = await rows.audit.page(AuditQuery(project_id=project.id), 10, None)
         assert [line.details["minute"] for line in older] == [2, 1, 0]
-        assert newest == AuditLine(
+        assert newest == AuditEntry(
             id=newest.id,
             at=NOON + timedelta(minutes=3),
             actor_kind=ActorKind.PERSON,
@@ -222,10 +226,10 @@ async def test_the_audit_is_read_from_the_newest_and_forgotten_from_the_oldest(s
             thing="ünïcode",
             details={"minute": 3, "list": [None, "\u2603"]},
         )
-        assert await rows.audit.page(AuditQuestion(), 2, newest.id) == older[:2]
+        assert await rows.audit.page(AuditQuery(), 2, newest.id) == older[:2]
         since, until = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
-        assert await rows.audit.page(AuditQuestion(since=since, until=until), 10, None) == older[:2]
-        assert await rows.audit.page(AuditQuestion(org_id=OTHER), 10, None) == older[2:]
-        assert await rows.audit.page(AuditQuestion(action="two", user_id=OPERATOR), 10, None) == [newest, older[1]]
-        assert await rows.audit.forget_before(since) == 1
-        assert await rows.audit.page(AuditQuestion(), 10, None) == [newest, *older[:2]]
+        assert await rows.audit.page(AuditQuery(since=since, until=until), 10, None) == older[:2]
+        assert await rows.audit.page(AuditQuery(org_id=OTHER), 10, None) == older[2:]
+        assert await rows.audit.page(AuditQuery(action="two", user_id=OPERATOR), 10, None) == [newest, older[1]]
+        assert await rows.audit.delete_before(since) == 1
+        assert await rows.audit.page(AuditQuery(), 10, None) == [newest, *older[:2]]

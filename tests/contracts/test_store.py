@@ -10,47 +10,49 @@ import pytest
 from bough.domain.endpoint import EndpointState
 from bough.domain.organization import Organization
 from bough.domain.user import OPERATOR
-from bough.errors import SettingRefused, Unavailable
+from bough.errors import InvalidSetting, Unavailable
 from bough.ids import OrganizationId, ProjectId
-from bough.store.page import Place
+from bough.store.paging import PagePosition
 from bough.store.postgres import PostgresStore
 from bough.store.queries import Duplicate
 from bough.store.store import Store
-from stores import NOON, ORGANIZATION, a_project, add_project
-from world import PostgresServer
+from support.platform import PostgresServer
+from support.stores import NOON, ORGANIZATION, add_project, make_project
 
 
 async def test_the_operator_and_its_organization_are_there_from_the_first(store: Store) -> None:
     async with store.read() as rows:
         user = await rows.users.get(OPERATOR)
-        organizations = await rows.organizations.of_user(OPERATOR)
+        organizations = await rows.organizations.list_by_user(OPERATOR)
     assert user is not None
     assert [organization.id for organization in organizations] == [ORGANIZATION]
     assert organizations[0].personal_for == OPERATOR
 
 
 async def test_what_is_written_is_read_back_whole(store: Store) -> None:
-    project = a_project(name="Grün 'quoted' \\ %_", settings={"quota": {"written_data_bytes": 2**62}, "x": [None, 1.5]})
+    project = make_project(
+        name="Grün 'quoted' \\ %_", settings={"quota": {"written_data_bytes": 2**62}, "x": [None, 1.5]}
+    )
     branch, endpoint = await add_project(store, project)
     async with store.read() as rows:
         assert await rows.projects.get(project.id) == project
         assert await rows.branches.get(project.id, branch.id) == branch
         assert await rows.endpoints.get(endpoint.id) == endpoint
-        history = await rows.lineages.past(branch.id)
-    assert [past.stretch.position for past in history] == [0]
+        history = await rows.lineages.list_ranges(branch.id)
+    assert [past.branch_lineage.position for past in history] == [0]
 
 
 async def test_volumes_are_told_with_the_names_of_what_they_hold(store: Store) -> None:
-    project = a_project(name="orchard")
+    project = make_project(name="orchard")
     branch, _ = await add_project(store, project)
     async with store.read() as rows:
-        use = next(each for each in await rows.volume_uses.every() if each.volume_id == branch.volume_id)
+        use = next(each for each in await rows.volume_uses.list_all() if each.volume_id == branch.volume_id)
     assert (use.project_id, use.project_name) == (project.id, "orchard")
     assert (use.branch_id, use.branch_name) == (branch.id, branch.name)
 
 
 async def test_a_transaction_is_all_or_nothing(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     with pytest.raises(RuntimeError, match="halfway"):
         async with store.transaction() as rows:
             await rows.projects.add(project)
@@ -60,11 +62,11 @@ async def test_a_transaction_is_all_or_nothing(store: Store) -> None:
 
 
 async def test_what_need_not_last_is_also_all_or_nothing_and_seen_at_once(store: Store) -> None:
-    project, halfway = a_project(), a_project()
-    async with store.transaction(lasting=False) as rows:
+    project, halfway = make_project(), make_project()
+    async with store.transaction(durable=False) as rows:
         await rows.projects.add(project)
     with pytest.raises(RuntimeError, match="halfway"):
-        async with store.transaction(lasting=False) as rows:
+        async with store.transaction(durable=False) as rows:
             await rows.projects.add(halfway)
             raise RuntimeError("halfway")
     async with store.read() as rows:
@@ -74,14 +76,14 @@ async def test_what_need_not_last_is_also_all_or_nothing_and_seen_at_once(store:
 
 async def test_transactions_that_come_together_do_not_mix(store: Store) -> None:
     async def count_up(lasting: bool) -> None:
-        async with store.transaction(lasting=lasting) as rows:
+        async with store.transaction(durable=lasting) as rows:
             await rows.projects.lock(project.id)
             found = await rows.projects.get(project.id)
             assert found is not None
             seconds = found.history_retention_seconds + 1
             await rows.projects.save(replace(found, history_retention_seconds=seconds))
 
-    project = a_project(history_retention_seconds=0)
+    project = make_project(history_retention_seconds=0)
     await add_project(store, project)
     await asyncio.gather(*(count_up(lasting=bool(number % 2)) for number in range(10)))
     async with store.read() as rows:
@@ -92,10 +94,10 @@ async def test_transactions_that_come_together_do_not_mix(store: Store) -> None:
 
 @pytest.mark.parametrize("turns", range(12))
 async def test_a_transaction_that_is_cancelled_is_whole_or_not_there(store: Store, turns: int) -> None:
-    projects = [a_project(0), a_project(1)]
+    projects = [make_project(0), make_project(1)]
 
     async def add() -> None:
-        async with store.transaction(lasting=False) as rows:
+        async with store.transaction(durable=False) as rows:
             for project in projects:
                 await rows.projects.add(project)
 
@@ -105,14 +107,14 @@ async def test_a_transaction_that_is_cancelled_is_whole_or_not_there(store: Stor
     adding.cancel()
     await asyncio.gather(adding, return_exceptions=True)
     async with store.transaction() as rows:
-        await rows.projects.add(a_project(2))  # the next one is not in the way of what was cut
+        await rows.projects.add(make_project(2))  # the next one is not in the way of what was cut
     async with store.read() as rows:
         there = [await rows.projects.get(project.id) is not None for project in projects]
     assert there in ([True, True], [False, False])
 
 
 async def test_a_key_that_is_taken_is_a_duplicate(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     async with store.transaction() as rows:
         await rows.projects.add(project)
     with pytest.raises(Duplicate):
@@ -121,7 +123,7 @@ async def test_a_key_that_is_taken_is_a_duplicate(store: Store) -> None:
 
 
 async def test_readers_do_not_wait_for_a_writer(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     async with store.transaction() as writing:
         await writing.projects.add(project)
         async with store.read() as rows:
@@ -131,14 +133,14 @@ async def test_readers_do_not_wait_for_a_writer(store: Store) -> None:
 
 
 async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(store: Store) -> None:
-    projects = [a_project(minute) for minute in range(7)]
+    projects = [make_project(minute) for minute in range(7)]
     async with store.transaction() as rows:
         for project in projects:
             await rows.projects.add(project)
     async with store.read() as rows:
         first = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=None)
     async with store.transaction() as rows:
-        await rows.projects.add(a_project(99))  # newer than everything shown
+        await rows.projects.add(make_project(99))  # newer than everything shown
         gone = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
         await rows.projects.save(gone)  # the last one shown
     async with store.read() as rows:
@@ -150,12 +152,12 @@ async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(store: Store
 
 
 async def test_rows_of_the_same_moment_have_an_order(store: Store) -> None:
-    same = [a_project(0) for _ in range(5)]
+    same = [make_project(0) for _ in range(5)]
     async with store.transaction() as rows:
         for project in same:
             await rows.projects.add(project)
     seen: list[ProjectId] = []
-    place: Place | None = None
+    place: PagePosition | None = None
     while True:
         async with store.read() as rows:
             page = await rows.projects.page({ORGANIZATION: None}, search="", limit=2, after=place)
@@ -168,38 +170,38 @@ async def test_rows_of_the_same_moment_have_an_order(store: Store) -> None:
 @pytest.mark.parametrize("text", ["GRÜN", "grün", "100%", "a_b", "\\"])
 async def test_search_folds_case_and_takes_its_letters_as_they_are(store: Store, text: str) -> None:
     async with store.transaction() as rows:
-        await rows.projects.add(a_project(name="Grün 100% a_b \\ end"))
-        await rows.projects.add(a_project(name="GRXN 100x axb"))
+        await rows.projects.add(make_project(name="Grün 100% a_b \\ end"))
+        await rows.projects.add(make_project(name="GRXN 100x axb"))
     async with store.read() as rows:
         page = await rows.projects.page({ORGANIZATION: None}, search=text, limit=10, after=None)
     assert [seen.project.name for seen in page.rows] == ["Grün 100% a_b \\ end"]
 
 
 async def test_sizes_and_activity_are_seen_with_a_project(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     branch, endpoint = await add_project(store, project)
     async with store.transaction() as rows:
-        await rows.branches.set_size(branch.id, 2**40)
+        await rows.branches.set_logical_size(branch.id, 2**40)
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, last_active=NOON))
     async with store.read() as rows:
-        seen = await rows.projects.seen(project.id)
-        active = await rows.endpoints.active()
+        seen = await rows.projects.get_with_usage(project.id)
+        active = await rows.endpoints.list_active()
     assert seen is not None
     assert (seen.storage_bytes, seen.last_active) == (2**40, NOON)
     assert [each.id for each in active] == [endpoint.id]
 
 
 async def test_a_forgotten_branch_leaves_no_row(store: Store) -> None:
-    project = a_project(deleted_at=NOON, recoverable_until=NOON)
+    project = make_project(deleted_at=NOON, recoverable_until=NOON)
     branch, endpoint = await add_project(store, project)
     async with store.transaction() as rows:
-        await rows.branches.forget(branch.id)
-        await rows.projects.set_purged(project.id, NOON)
+        await rows.branches.delete(branch.id)
+        await rows.projects.purge(project.id, NOON)
     async with store.read() as rows:
-        assert await rows.branches.every_of(project.id) == []
+        assert await rows.branches.list_with_deleted(project.id) == []
         assert await rows.endpoints.get(endpoint.id) is None
         assert await rows.projects.get(project.id) is None
-        assert await rows.projects.past_recovery(NOON + timedelta(days=1), 10) == []
+        assert await rows.projects.list_past_recovery(NOON + timedelta(days=1), 10) == []
 
 
 async def test_one_answer_is_kept_for_one_key(store: Store) -> None:
@@ -209,13 +211,13 @@ async def test_one_answer_is_kept_for_one_key(store: Store) -> None:
         async with store.transaction() as rows:
             await rows.idempotency.reserve("key", "print", NOON)
     async with store.transaction() as rows:
-        await rows.idempotency.keep_answer("key", 201, "sealed")
+        await rows.idempotency.save_response("key", 201, "sealed")
     async with store.read() as rows:
         kept = await rows.idempotency.get("key")
     assert kept is not None
     assert (kept.status, kept.sealed_body, kept.created_at) == (201, "sealed", NOON)
     async with store.transaction() as rows:
-        assert await rows.idempotency.forget_before(NOON + timedelta(seconds=1)) == 1
+        assert await rows.idempotency.delete_before(NOON + timedelta(seconds=1)) == 1
 
 
 async def test_a_store_that_is_away_is_a_passing_trouble(tmp_path: Path) -> None:
@@ -229,9 +231,9 @@ async def test_a_store_that_is_away_is_a_passing_trouble(tmp_path: Path) -> None
 
 
 async def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_server: PostgresServer) -> None:
-    url = await postgres_server.new_database("ascii", "encoding 'SQL_ASCII' template template0")
+    url = await postgres_server.create_database("ascii", "encoding 'SQL_ASCII' template template0")
     store = PostgresStore(url)
-    with pytest.raises(SettingRefused, match="UTF8"):
+    with pytest.raises(InvalidSetting, match="UTF8"):
         await store.open()
     await store.close()
 
@@ -249,7 +251,7 @@ async def test_a_page_over_several_organizations_is_one_order(store: Store) -> N
     async with store.transaction() as rows:
         await rows.organizations.add(other)
         for minute in range(6):
-            await rows.projects.add(a_project(minute, org_id=other.id if minute % 2 else ORGANIZATION))
+            await rows.projects.add(make_project(minute, org_id=other.id if minute % 2 else ORGANIZATION))
     async with store.read() as rows:
         first = await rows.projects.page({ORGANIZATION: None, other.id: None}, search="", limit=4, after=None)
         second = await rows.projects.page({ORGANIZATION: None, other.id: None}, search="", limit=4, after=first.next)

@@ -4,28 +4,28 @@ from dataclasses import replace
 
 from bough.domain.branch import Branch, BranchState, Lineage, Volume
 from bough.domain.role import Role
-from bough.engine.port import Contents, DatabaseNow, Origin, RoleNow
+from bough.engine.port import BranchContents, ObservedDatabase, ObservedRole, Origin
 from bough.ids import BranchId, LineageId, VolumeId
-from bough.operations import switching
-from bough.operations.switching import Switch
+from bough.operations import volume_switch
+from bough.operations.volume_switch import VolumeSwitch
 from bough.store.store import Rows, Store
-from stores import NOON, a_branch, a_project, add_branch, add_project
+from support.stores import NOON, add_branch, add_project, make_branch, make_project
 
 NEW, PASSAGE = VolumeId("vol-new"), VolumeId("vol-passage")
 POINT = Origin(lsn="0/500", at=NOON)
-INSIDE = Contents(
+INSIDE = BranchContents(
     roles=(
-        RoleNow(name="owner", can_login=True, verifier="v", valid_until=None),
-        RoleNow(name="then", can_login=True, verifier=None, valid_until=None),
+        ObservedRole(name="owner", can_login=True, verifier="v", valid_until=None),
+        ObservedRole(name="then", can_login=True, verifier=None, valid_until=None),
     ),
-    databases=(DatabaseNow(name="app", owner="owner"),),
+    databases=(ObservedDatabase(name="app", owner="owner"),),
 )
 
 
 async def _made(store: Store, branch: Branch, preserved: Branch | None) -> None:
     """What a restore has written before it switches."""
     async with store.transaction() as rows:
-        await rows.lineages.begin(branch.volume_id, NOON, "0/100")
+        await rows.lineages.set_history_start(branch.volume_id, NOON, "0/100")
         if preserved is not None:
             await rows.lineages.add_volume(Volume(id=PASSAGE, project_id=branch.project_id, created_at=NOON))
             await rows.branches.add(preserved)
@@ -52,19 +52,19 @@ def _role(branch_id: BranchId, name: str, sealed: str | None) -> Role:
 
 async def _switched(store: Store, branch: Branch, source: Branch, preserved: Branch | None = None) -> Branch:
     await _made(store, branch, preserved)
-    wish = Switch(
+    wish = VolumeSwitch(
         branch_id=branch.id,
         source_id=source.id,
         source_volume_id=source.volume_id,
         volume_id=NEW,
         origin=POINT,
-        begins="0/600",
-        inside=INSIDE,
-        left_at="0/900",
+        start_lsn="0/600",
+        contents=INSIDE,
+        previous_end_lsn="0/900",
         preserved_id=preserved.id if preserved else None,
     )
     async with store.transaction() as rows:
-        await switching.switch(rows, branch, wish)
+        await volume_switch.switch_volume(rows, branch, wish)
     async with store.read() as rows:
         found = await rows.branches.get(branch.project_id, branch.id)
     assert found is not None
@@ -73,24 +73,26 @@ async def _switched(store: Store, branch: Branch, source: Branch, preserved: Bra
 
 async def _history(rows: Rows, branch_id: BranchId) -> list[tuple[VolumeId, str | None]]:
     """Which volumes the branch was, and where each ended."""
-    return [(past.lineage.volume_id, past.stretch.until_lsn) for past in await rows.lineages.past(branch_id)]
+    return [
+        (past.lineage.volume_id, past.branch_lineage.until_lsn) for past in await rows.lineages.list_ranges(branch_id)
+    ]
 
 
 async def test_to_itself_what_it_had_goes_to_the_one_that_preserves_it(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY, logical_size=7, wal_position=0x900)
-    child = await add_branch(store, a_branch(project, name="child", parent_id=root.id, is_default=False))
-    kept = a_branch(project, name="kept", parent_id=root.id, is_default=False, volume_id=PASSAGE)
+    child = await add_branch(store, make_branch(project, name="child", parent_id=root.id, is_default=False))
+    kept = make_branch(project, name="kept", parent_id=root.id, is_default=False, volume_id=PASSAGE)
     after = await _switched(store, root, root, kept)
     async with store.read() as rows:
         preserved = await rows.branches.get(project.id, kept.id)
         moved = await rows.branches.get(project.id, child.id)
-        volumes = await rows.lineages.volumes_of(project.id)
-        retired = await rows.lineages.retired()
+        volumes = await rows.lineages.list_volume_ids(project.id)
+        retired = await rows.lineages.list_retired_volumes()
         own, others = await _history(rows, root.id), await _history(rows, kept.id)
-        roles = {role.name: role for role in await rows.roles.of_branch(root.id)}
-        old_roles = {role.name: role for role in await rows.roles.of_branch(kept.id)}
-        databases = [each.name for each in await rows.databases.of_branch(root.id)]
+        roles = {role.name: role for role in await rows.roles.list_in_branch(root.id)}
+        old_roles = {role.name: role for role in await rows.roles.list_in_branch(kept.id)}
+        databases = [each.name for each in await rows.databases.list_in_branch(root.id)]
     assert preserved is not None
     assert moved is not None
     assert (after.volume_id, preserved.volume_id, after.wal_position) == (NEW, root.volume_id, 0x600)
@@ -108,13 +110,13 @@ async def test_to_itself_what_it_had_goes_to_the_one_that_preserves_it(store: St
 
 
 async def test_a_reset_retires_what_the_branch_had_and_lets_it_live_as_long_again(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY, logical_size=7)
-    child = a_branch(project, name="child", parent_id=root.id, is_default=False, state=BranchState.READY)
+    child = make_branch(project, name="child", parent_id=root.id, is_default=False, state=BranchState.READY)
     child = await add_branch(store, replace(child, expires_at=NOON, ttl_seconds=600))
     after = await _switched(store, child, root)
     async with store.read() as rows:
-        retired = [volume.id for volume in await rows.lineages.retired()]
+        retired = [volume.id for volume in await rows.lineages.list_retired_volumes()]
         own = await _history(rows, child.id)
     assert retired == [child.volume_id]
     assert own == [(child.volume_id, "0/900"), (NEW, None)]
@@ -125,16 +127,16 @@ async def test_a_reset_retires_what_the_branch_had_and_lets_it_live_as_long_agai
 
 
 async def test_from_a_branch_that_is_not_its_parent_it_keeps_its_place(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY, parent_lsn=None)
-    child = a_branch(project, name="child", parent_id=root.id, is_default=False, parent_lsn="0/200")
+    child = make_branch(project, name="child", parent_id=root.id, is_default=False, parent_lsn="0/200")
     child = await add_branch(store, child)
-    other = await add_branch(store, a_branch(project, name="other", parent_id=root.id, is_default=False))
-    kept = a_branch(project, name="kept", parent_id=root.id, is_default=False, volume_id=PASSAGE)
+    other = await add_branch(store, make_branch(project, name="other", parent_id=root.id, is_default=False))
+    kept = make_branch(project, name="kept", parent_id=root.id, is_default=False, volume_id=PASSAGE)
     after = await _switched(store, child, other, kept)
     async with store.read() as rows:
         preserved = await rows.branches.get(project.id, kept.id)
-        begun = await rows.lineages.of_volume(NEW)
+        begun = await rows.lineages.get_by_volume(NEW)
     assert preserved is not None
     assert (after.parent_id, after.parent_lsn, after.last_reset_at) == (root.id, "0/200", None)
     assert (preserved.parent_id, preserved.parent_lsn) == (root.id, "0/200")

@@ -8,10 +8,10 @@ from bough.domain.branch import Volume
 from bough.domain.endpoint import Endpoint, EndpointState
 from bough.domain.operation import Operation, OperationStatus
 from bough.domain.role import Role
-from bough.domain.usage import Moved, Usage
+from bough.domain.usage import EndpointTraffic, EndpointUsage
 from bough.ids import BranchId, EndpointId
 from bough.store.store import Store
-from stores import NOON, a_branch, a_project, add_project, an_endpoint, an_operation
+from support.stores import NOON, add_project, make_branch, make_endpoint, make_operation, make_project
 
 MINUTE = timedelta(minutes=1)
 
@@ -31,7 +31,7 @@ def a_role(branch_id: BranchId, name: str = "app", verifier: str | None = "v") -
 
 
 async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
-    branch, endpoint = await add_project(store, a_project())
+    branch, endpoint = await add_project(store, make_project())
     first, second = a_role(branch.id), a_role(branch.id, "b", verifier=None)
     async with store.transaction() as rows:
         await rows.roles.add(first)
@@ -41,15 +41,15 @@ async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
         await rows.roles.save(changed)
         await rows.roles.remove(branch.id, second.name)
     async with store.read() as rows:
-        assert await rows.roles.of_branch(branch.id) == [changed]
+        assert await rows.roles.list_in_branch(branch.id) == [changed]
         assert await rows.roles.get(branch.id, "app") == changed
-        door = await rows.roles.at_the_door(endpoint.id, "app")
+        door = await rows.roles.get_endpoint_access(endpoint.id, "app")
     assert door is not None
     assert (door.verifier, door.branch_is_protected) == (None, False)
 
 
 async def test_the_door_is_told_how_the_endpoint_pools(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
+    _, endpoint = await add_project(store, make_project())
     changed = replace(
         endpoint, max_cu=0.5, pooler_enabled=True, settings={"pgbouncer_settings": {"default_pool_size": "5"}}
     )
@@ -57,7 +57,7 @@ async def test_the_door_is_told_how_the_endpoint_pools(store: Store) -> None:
         async with store.transaction() as rows:
             await rows.endpoints.save(each)
         async with store.read() as rows:
-            door = await rows.roles.at_the_door(endpoint.id, "nobody")
+            door = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
         assert door is not None
         assert door.verifier is None
         assert (door.endpoint_settings, door.max_cu, door.pooler_enabled) == (
@@ -68,38 +68,38 @@ async def test_the_door_is_told_how_the_endpoint_pools(store: Store) -> None:
 
 
 async def test_every_endpoint_has_usage_that_only_grows(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
-    moved = Moved(endpoint_id=endpoint.id, bytes_in=2**40, bytes_out=2**41, opened=3)
+    _, endpoint = await add_project(store, make_project())
+    moved = EndpointTraffic(endpoint_id=endpoint.id, bytes_in=2**40, bytes_out=2**41, connections_opened=3)
     async with store.transaction() as rows:
-        await rows.usage.add_moved(moved)
-        await rows.usage.add_moved(moved)
-        await rows.usage.add_moved(replace(moved, endpoint_id=EndpointId.new()))
+        await rows.usage.add_traffic(moved)
+        await rows.usage.add_traffic(moved)
+        await rows.usage.add_traffic(replace(moved, endpoint_id=EndpointId.new()))
     async with store.read() as rows:
-        assert await rows.usage.get(endpoint.id) == Usage(
+        assert await rows.usage.get(endpoint.id) == EndpointUsage(
             endpoint_id=endpoint.id,
             project_id=endpoint.project_id,
             bytes_in=2**41,
             bytes_out=2**42,
             connections_opened=6,
         )
-        seen = await rows.projects.seen(endpoint.project_id)
+        seen = await rows.projects.get_with_usage(endpoint.project_id)
     assert seen is not None
-    assert (seen.used.bytes_out, seen.used.active_seconds) == (2**42, 0)
+    assert (seen.usage.bytes_out, seen.usage.active_seconds) == (2**42, 0)
 
 
 async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
+    _, endpoint = await add_project(store, make_project())
     async with store.transaction() as rows:
-        assert await rows.usage.running() == []
-        await rows.usage.stop_counting(endpoint, NOON)
-        await rows.usage.start_counting(endpoint.id, NOON)
-        (counted,) = await rows.usage.running()
+        assert await rows.usage.list_metered() == []
+        await rows.usage.stop_metering(endpoint, NOON)
+        await rows.usage.start_metering(endpoint.id, NOON)
+        (counted,) = await rows.usage.list_metered()
         assert (counted.endpoint_id, counted.counted_at, counted.max_cu) == (endpoint.id, NOON, 2.0)
-        await rows.usage.count([counted], NOON + MINUTE, running={endpoint.id}, sizes={})
-        (counted,) = await rows.usage.running()
-        await rows.usage.count([counted], NOON + 2 * MINUTE, running=set(), sizes={})
-        await rows.usage.stop_counting(endpoint, NOON + 2.5 * MINUTE)
-        assert await rows.usage.running() == []
+        await rows.usage.add_running_time([counted], NOON + MINUTE, running={endpoint.id}, sizes={})
+        (counted,) = await rows.usage.list_metered()
+        await rows.usage.add_running_time([counted], NOON + 2 * MINUTE, running=set(), sizes={})
+        await rows.usage.stop_metering(endpoint, NOON + 2.5 * MINUTE)
+        assert await rows.usage.list_metered() == []
         found = await rows.usage.get(endpoint.id)
     assert found is not None
     assert (found.active_seconds, found.compute_seconds, found.counted_at) == (90, 180, None)
@@ -114,8 +114,8 @@ async def cpu(store: Store, endpoint: Endpoint) -> tuple[float, float]:
 
 
 async def test_of_one_run_only_what_is_new_is_added(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
-    _, other = await add_project(store, a_project(1))
+    _, endpoint = await add_project(store, make_project())
+    _, other = await add_project(store, make_project(1))
     for seconds in (2.5, 2.5, 4.0):
         async with store.transaction() as rows:
             assert await rows.usage.add_cpu(endpoint.id, NOON, seconds)
@@ -126,7 +126,7 @@ async def test_of_one_run_only_what_is_new_is_added(store: Store) -> None:
 
 
 async def test_another_run_adds_all_that_it_took(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
+    _, endpoint = await add_project(store, make_project())
     async with store.transaction() as rows:
         await rows.usage.add_cpu(endpoint.id, NOON, 4.0)
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 1.5)
@@ -138,7 +138,7 @@ async def test_another_run_adds_all_that_it_took(store: Store) -> None:
 
 
 async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
+    _, endpoint = await add_project(store, make_project())
     async with store.transaction() as rows:
         assert await rows.usage.add_cpu(endpoint.id, NOON, 4.0)
         assert not await rows.usage.add_cpu(endpoint.id, NOON, 3.0)
@@ -149,11 +149,11 @@ async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None
 
 
 async def test_what_was_written_is_how_far_the_wal_came(store: Store) -> None:
-    branch, _ = await add_project(store, a_project())
+    branch, _ = await add_project(store, make_project())
     written = []
     for position in (2**40, 2**40 + 5, 2**40 + 5, 7, 10):  # the fourth: a restore has set it back
         async with store.transaction() as rows:
-            await rows.branches.note_written(branch.id, position)
+            await rows.branches.record_wal_position(branch.id, position)
         async with store.read() as rows:
             found = await rows.branches.get(branch.project_id, branch.id)
         assert found is not None
@@ -163,77 +163,77 @@ async def test_what_was_written_is_how_far_the_wal_came(store: Store) -> None:
 
 
 async def test_a_branch_that_begins_with_its_parents_wal_has_written_what_follows(store: Store) -> None:
-    branch, _ = await add_project(store, a_project(), wal_position=2**41)
+    branch, _ = await add_project(store, make_project(), wal_position=2**41)
     async with store.transaction() as rows:
-        await rows.branches.note_written(branch.id, 2**41 + 2**40)
+        await rows.branches.record_wal_position(branch.id, 2**41 + 2**40)
         found = await rows.branches.get(branch.project_id, branch.id)
     assert found is not None
     assert found.written_bytes == 2**40
 
 
 async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     branch, endpoint = await add_project(store, project, wal_position=0)
-    gone = a_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
-    other = an_endpoint(gone, deleted_at=NOON)
+    gone = make_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
+    other = make_endpoint(gone, deleted_at=NOON)
     async with store.transaction() as rows:
         await rows.lineages.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(gone)
         await rows.endpoints.add(other)
-        await rows.branches.note_written(branch.id, 2**40)
-        await rows.branches.note_written(gone.id, 2**41)
+        await rows.branches.record_wal_position(branch.id, 2**40)
+        await rows.branches.record_wal_position(gone.id, 2**41)
         await rows.usage.add_cpu(endpoint.id, NOON, 1.75)
         await rows.usage.add_cpu(other.id, NOON, 2.5)
-        seen = await rows.projects.seen(project.id)
+        seen = await rows.projects.get_with_usage(project.id)
         page = await rows.projects.page({project.org_id: None}, search="", limit=10, after=None)
     assert seen is not None
-    assert (seen.used.cpu_seconds, seen.used.written_bytes) == (4, 2**40 + 2**41)
-    assert [each.used.cpu_seconds for each in page.rows] == [4]
+    assert (seen.usage.cpu_seconds, seen.usage.written_bytes) == (4, 2**40 + 2**41)
+    assert [each.usage.cpu_seconds for each in page.rows] == [4]
 
 
 async def test_usage_goes_with_its_branch(store: Store) -> None:
-    branch, endpoint = await add_project(store, a_project())
+    branch, endpoint = await add_project(store, make_project())
     async with store.transaction() as rows:
-        await rows.branches.forget(branch.id)
+        await rows.branches.delete(branch.id)
         assert await rows.usage.get(endpoint.id) is None
 
 
 async def test_a_number_of_a_worker_is_new_once(store: Store) -> None:
     async with store.transaction() as rows:
         workers = rows.gateway_workers
-        assert [await workers.is_new("w", number, NOON) for number in (5, 5, 4, 6, 6)] == [
+        assert [await workers.record_report("w", number, NOON) for number in (5, 5, 4, 6, 6)] == [
             True,
             False,
             False,
             True,
             False,
         ]
-        assert await workers.is_new("other", 1, NOON + MINUTE)
-        assert await workers.forget_before(NOON + MINUTE) == 1
-        assert await workers.is_new("w", 1, NOON)
+        assert await workers.record_report("other", 1, NOON + MINUTE)
+        assert await workers.delete_before(NOON + MINUTE) == 1
+        assert await workers.record_report("w", 1, NOON)
 
 
 async def test_urgent_work_comes_first_and_can_be_asked_for_alone(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
+    _, endpoint = await add_project(store, make_project())
     first = running(endpoint.project_id, 0)
     second = replace(running(endpoint.project_id, 1), is_urgent=True)
     async with store.transaction() as rows:
         await rows.operations.add(first)
-        assert await rows.operations.next_due(NOON + MINUTE, urgent=True) is None
-        assert await rows.operations.next_moment(urgent=True) is None
+        assert await rows.operations.get_next_due(NOON + MINUTE, urgent=True) is None
+        assert await rows.operations.get_next_due_time(urgent=True) is None
         await rows.operations.add(second)
         later = NOON + 5 * MINUTE
-        assert await rows.operations.next_due(later) == second
-        assert await rows.operations.next_due(later, urgent=True) == second
-        assert await rows.operations.next_due(later, urgent=False) == first
-        assert await rows.operations.next_moment(urgent=True) == second.due_at
-        assert await rows.operations.next_moment(urgent=False) == first.due_at
-        await rows.operations.hurry(first.id)
-        assert await rows.operations.next_due(later, urgent=False) is None
+        assert await rows.operations.get_next_due(later) == second
+        assert await rows.operations.get_next_due(later, urgent=True) == second
+        assert await rows.operations.get_next_due(later, urgent=False) == first
+        assert await rows.operations.get_next_due_time(urgent=True) == second.due_at
+        assert await rows.operations.get_next_due_time(urgent=False) == first.due_at
+        await rows.operations.mark_urgent(first.id)
+        assert await rows.operations.get_next_due(later, urgent=False) is None
 
 
 async def test_those_that_were_quiet_for_long(store: Store) -> None:
-    quiet = [(await add_project(store, a_project(minute)))[1] for minute in range(5)]
+    quiet = [(await add_project(store, make_project(minute)))[1] for minute in range(5)]
     fields: list[dict[str, Any]] = [
         {},
         {"pending_state": EndpointState.IDLE},
@@ -250,42 +250,42 @@ async def test_those_that_were_quiet_for_long(store: Store) -> None:
                 **change,
             }
             await rows.endpoints.save(replace(endpoint, **whole))
-        assert [each.id for each in await rows.endpoints.quiet_since(NOON, NOON)] == [quiet[0].id]
-        assert await rows.endpoints.quiet_since(NOON - MINUTE, NOON) == []
-        assert await rows.endpoints.active_ids() == {each.id for each in quiet[:4]}
-        await rows.endpoints.touch(quiet[0].id, NOON + MINUTE)
-        assert await rows.endpoints.quiet_since(NOON, NOON) == []
+        assert [each.id for each in await rows.endpoints.list_idle_since(NOON, NOON)] == [quiet[0].id]
+        assert await rows.endpoints.list_idle_since(NOON - MINUTE, NOON) == []
+        assert await rows.endpoints.list_active_ids() == {each.id for each in quiet[:4]}
+        await rows.endpoints.record_activity(quiet[0].id, NOON + MINUTE)
+        assert await rows.endpoints.list_idle_since(NOON, NOON) == []
         own = replace(quiet[0], state=EndpointState.ACTIVE, pending_state=None, last_active=NOON)
         await rows.endpoints.save(replace(own, suspend_timeout_seconds=60))
-        assert len(await rows.endpoints.quiet_since(NOON - MINUTE, NOON)) == 1
-        assert await rows.endpoints.quiet_since(NOON, NOON - MINUTE) == []
+        assert len(await rows.endpoints.list_idle_since(NOON - MINUTE, NOON)) == 1
+        assert await rows.endpoints.list_idle_since(NOON, NOON - MINUTE) == []
 
 
 async def test_one_of_a_deleted_project_does_not_live(store: Store) -> None:
-    _, living = await add_project(store, a_project())
-    _, dead = await add_project(store, a_project(deleted_at=NOON))
+    _, living = await add_project(store, make_project())
+    _, dead = await add_project(store, make_project(deleted_at=NOON))
     async with store.read() as rows:
-        assert (await rows.endpoints.living(living.id)) == living
-        assert await rows.endpoints.living(dead.id) is None
-        assert await rows.roles.at_the_door(dead.id, "x") is None
+        assert (await rows.endpoints.get_live(living.id)) == living
+        assert await rows.endpoints.get_live(dead.id) is None
+        assert await rows.roles.get_endpoint_access(dead.id, "x") is None
 
 
 async def test_slow_reads_see_what_others_see(store: Store) -> None:
-    _, endpoint = await add_project(store, a_project())
+    _, endpoint = await add_project(store, make_project())
     async with store.read(slow=True) as rows:
         assert await rows.endpoints.get(endpoint.id) == endpoint
         assert await rows.projects.count() == 1
-        assert [each.id for each in await rows.endpoints.of_project(endpoint.project_id)] == [endpoint.id]
+        assert [each.id for each in await rows.endpoints.list_in_project(endpoint.project_id)] == [endpoint.id]
 
 
 async def test_two_may_lead_different_things(store: Store) -> None:
-    async with store.leading("one") as first, store.leading("other") as second:
+    async with store.try_leader_lock("one") as first, store.try_leader_lock("other") as second:
         assert (first, second) == (True, True)
-        if store.shared:
-            async with store.leading("one") as third:
+        if store.is_shared:
+            async with store.try_leader_lock("one") as third:
                 assert not third
 
 
 def running(project_id: str, minute: int) -> Operation:
     moment = NOON + minute * MINUTE
-    return an_operation(project_id, status=OperationStatus.RUNNING, due_at=moment, created_at=moment)
+    return make_operation(project_id, status=OperationStatus.RUNNING, due_at=moment, created_at=moment)

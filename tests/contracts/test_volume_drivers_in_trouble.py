@@ -13,21 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from bough.engine.local.isolation.sandbox import ourselves
+from bough.engine.local.isolation.sandbox import current_identity
 from bough.engine.local.tenant_files import TenantFileError
-from bough.engine.local.volumes.copying import copy_tree
-from bough.engine.local.volumes.sizes import sizes
-from contracts.shelf import COPY_ON_WRITE, DRIVERS, MB, TENANT, Shelf, place_for, tree
-from images import loop_image
-from requires import require_cow, require_root
-from world import short_folder
+from bough.engine.local.volumes.disk_usage import measure_disk_usage
+from bough.engine.local.volumes.tree_copy import copy_tree
+from contracts.driver_workspace import (
+    COPY_ON_WRITE,
+    DRIVERS,
+    MB,
+    TENANT,
+    DriverWorkspace,
+    open_driver_folder,
+    read_tree,
+)
+from support.loop_images import mount_loop_image
+from support.platform import temporary_folder
+from support.requirements import require_cow, require_root
 
 
-def test_what_is_no_file_is_not_waited_for(shelf: Shelf) -> None:
-    shelf.fill({"base/5/1": b"x"})
-    os.mkfifo(shelf.source / "base" / "pipe")
-    assert (shelf.clone() / "base" / "5" / "1").read_bytes() == b"x"
-    assert sizes(shelf.source) == sizes(shelf.copy)
+def test_what_is_no_file_is_not_waited_for(workspace: DriverWorkspace) -> None:
+    workspace.fill({"base/5/1": b"x"})
+    os.mkfifo(workspace.source_folder / "base" / "pipe")
+    assert (workspace.clone() / "base" / "5" / "1").read_bytes() == b"x"
+    assert measure_disk_usage(workspace.source_folder) == measure_disk_usage(workspace.copy_folder)
 
 
 class Restless:
@@ -64,28 +72,30 @@ class Restless:
             path.unlink()
 
 
-def test_a_source_in_use_is_cloned_as_far_as_it_is_there(shelf: Shelf, long: bool) -> None:
+def test_a_source_in_use_is_cloned_as_far_as_it_is_there(workspace: DriverWorkspace, is_long_run: bool) -> None:
     constant = {f"base/4/{number}": os.urandom(5000) for number in range(100)}
-    shelf.fill(constant | {"base/5/1": b"", "base/large": os.urandom(40 * MB)})
-    with Restless(shelf.source):
-        for _ in range(100 if long else 10):
-            copied = shelf.clone()
-            assert constant.items() <= tree(copied).items()
+    workspace.fill(constant | {"base/5/1": b"", "base/large": os.urandom(40 * MB)})
+    with Restless(workspace.source_folder):
+        for _ in range(100 if is_long_run else 10):
+            copied = workspace.clone()
+            assert constant.items() <= read_tree(copied).items()
             assert (copied / "base" / "large").exists()
-            assert sizes(shelf.source).own + sizes(shelf.source).shared > 0
-            shelf.driver.remove(copied)
+            assert (
+                measure_disk_usage(workspace.source_folder).own + measure_disk_usage(workspace.source_folder).shared > 0
+            )
+            workspace.driver.remove(copied)
 
 
-def test_a_link_in_the_place_of_a_folder_does_not_lead_elsewhere(shelf: Shelf, long: bool) -> None:
-    shelf.fill({f"base/5/{number}": b"mine" for number in range(20)})
-    secret = shelf.place / "secret"
+def test_a_link_in_the_place_of_a_folder_does_not_lead_elsewhere(workspace: DriverWorkspace, is_long_run: bool) -> None:
+    workspace.fill({f"base/5/{number}": b"mine" for number in range(20)})
+    secret = workspace.folder / "secret"
     secret.mkdir()
     for number in range(20):
         (secret / str(number)).write_bytes(b"secret")
     stopping = threading.Event()
 
     def swap() -> None:
-        folder, link, aside = (shelf.source / "base" / name for name in ("5", "link", "aside"))
+        folder, link, aside = (workspace.source_folder / "base" / name for name in ("5", "link", "aside"))
         while not stopping.is_set():
             link.symlink_to(secret)
             folder.rename(aside)
@@ -96,11 +106,13 @@ def test_a_link_in_the_place_of_a_folder_does_not_lead_elsewhere(shelf: Shelf, l
     swapping = threading.Thread(target=swap)
     swapping.start()
     try:
-        for _ in range(200 if long else 20):
+        for _ in range(200 if is_long_run else 20):
             with suppress(OSError):  # a clone may fail, but not leak
-                shelf.clone()
-            assert b"secret" not in {path.read_bytes() for path in shelf.copy.rglob("*[0-9]") if is_plain_file(path)}
-            shelf.driver.remove(shelf.copy)
+                workspace.clone()
+            assert b"secret" not in {
+                path.read_bytes() for path in workspace.copy_folder.rglob("*[0-9]") if is_plain_file(path)
+            }
+            workspace.driver.remove(workspace.copy_folder)
     finally:
         stopping.set()
         swapping.join()
@@ -117,29 +129,29 @@ def test_a_folder_that_becomes_a_link_while_it_is_copied_is_not_followed(tmp_pat
         (tmp_path / "source" / "base").symlink_to(tmp_path / "secret")
 
     with pytest.raises(TenantFileError):
-        copy_tree(tmp_path / "source", tmp_path / "copy", ourselves(), swap)
-    assert set(tree(tmp_path / "copy")) == {"first", "base"}
+        copy_tree(tmp_path / "source", tmp_path / "copy", current_identity(), swap)
+    assert set(read_tree(tmp_path / "copy")) == {"first", "base"}
 
 
 def is_plain_file(path: Path) -> bool:
     return stat.S_ISREG(path.lstat().st_mode) and not any(parent.is_symlink() for parent in path.parents)
 
 
-def test_a_half_made_volume_is_removed(shelf: Shelf) -> None:
-    volume = shelf.place / "volume"
+def test_a_half_made_volume_is_removed(workspace: DriverWorkspace) -> None:
+    volume = workspace.folder / "volume"
     volume.mkdir()
     (volume / "data").touch()
-    shelf.driver.remove(volume)
+    workspace.driver.remove(volume)
     volume.mkdir()
-    shelf.driver.make_folder(volume / "data")
+    workspace.driver.make_folder(volume / "data")
     (volume / "data" / "base").mkdir()
-    shelf.driver.remove(volume)
-    assert list(shelf.place.iterdir()) == []
+    workspace.driver.remove(volume)
+    assert list(workspace.folder.iterdir()) == []
 
 
-def test_a_folder_that_is_in_use_is_removed(shelf: Shelf) -> None:
-    shelf.fill({f"base/5/{number}": b"x" for number in range(500)})
-    paths = sorted((shelf.source / "base" / "5").iterdir())
+def test_a_folder_that_is_in_use_is_removed(workspace: DriverWorkspace) -> None:
+    workspace.fill({f"base/5/{number}": b"x" for number in range(500)})
+    paths = sorted((workspace.source_folder / "base" / "5").iterdir())
 
     def unlink_all() -> None:
         for path in paths:
@@ -147,64 +159,64 @@ def test_a_folder_that_is_in_use_is_removed(shelf: Shelf) -> None:
                 path.unlink()
 
     beside = threading.Thread(target=unlink_all)
-    with (shelf.source / "base" / "5" / "7").open() as held:
+    with (workspace.source_folder / "base" / "5" / "7").open() as held:
         beside.start()
-        shelf.driver.remove(shelf.source)
+        workspace.driver.remove(workspace.source_folder)
         beside.join()
         assert held.read() == "x"
-    assert list(shelf.place.iterdir()) == []
+    assert list(workspace.folder.iterdir()) == []
 
 
-def test_a_folder_deeper_than_one_can_go_down_is_no_obstacle(shelf: Shelf) -> None:
+def test_a_folder_deeper_than_one_can_go_down_is_no_obstacle(workspace: DriverWorkspace) -> None:
     require_root()
-    shelf.fill({"base/5/1": b"x"})
-    folder = os.open(shelf.source / "base", os.O_RDONLY)
+    workspace.fill({"base/5/1": b"x"})
+    folder = os.open(workspace.source_folder / "base", os.O_RDONLY)
     for _ in range(2000):
         os.mkdir("deep", dir_fd=folder)
         below = os.open("deep", os.O_RDONLY, dir_fd=folder)
         os.close(folder)
         folder = below
     os.close(folder)
-    assert sizes(shelf.source).own > 0
+    assert measure_disk_usage(workspace.source_folder).own > 0
     with pytest.raises(OSError, match="does not nest"):
-        shelf.clone(TENANT)
-    shelf.driver.remove(shelf.copy)
-    shelf.driver.remove(shelf.source)
-    assert list(shelf.place.iterdir()) == []
+        workspace.clone(TENANT)
+    workspace.driver.remove(workspace.copy_folder)
+    workspace.driver.remove(workspace.source_folder)
+    assert list(workspace.folder.iterdir()) == []
 
 
-def test_what_a_tenant_put_into_its_folder_does_not_keep_it(shelf: Shelf) -> None:
-    shelf.fill({"base/5/1": b"x"})
-    shelf.driver.make_folder(shelf.source / "base" / "another")
-    (shelf.source / "base" / "another" / "file").touch()
-    shelf.driver.remove(shelf.source)
-    assert list(shelf.place.iterdir()) == []
+def test_what_a_tenant_put_into_its_folder_does_not_keep_it(workspace: DriverWorkspace) -> None:
+    workspace.fill({"base/5/1": b"x"})
+    workspace.driver.make_folder(workspace.source_folder / "base" / "another")
+    (workspace.source_folder / "base" / "another" / "file").touch()
+    workspace.driver.remove(workspace.source_folder)
+    assert list(workspace.folder.iterdir()) == []
 
 
-def test_without_a_hurry_too_only_what_is_in_the_folder_goes(shelf: Shelf) -> None:
+def test_without_a_hurry_too_only_what_is_in_the_folder_goes(workspace: DriverWorkspace) -> None:
     """A tenant may have put links to anything in the place of its large files, and pipes."""
-    elsewhere = shelf.place / "elsewhere"
+    elsewhere = workspace.folder / "elsewhere"
     (elsewhere / "5").mkdir(parents=True)
     kept = {path: os.urandom(5 * MB) for path in (elsewhere / "aim", elsewhere / "twin", elsewhere / "5" / "1")}
     for path, content in kept.items():
         path.write_bytes(content)
-    shelf.fill({"base/5/1": os.urandom(5 * MB), "base/5/2": b"x", "base/file": os.urandom(5 * MB)})
-    volume = shelf.place / "volume"
+    workspace.fill({"base/5/1": os.urandom(5 * MB), "base/5/2": b"x", "base/file": os.urandom(5 * MB)})
+    volume = workspace.folder / "volume"
     volume.mkdir()
-    shelf.driver.clone(shelf.source, volume / "data", ourselves())
+    workspace.driver.clone(workspace.source_folder, volume / "data", current_identity())
     base = volume / "data" / "base"
     (base / "5" / "link").symlink_to(elsewhere / "aim")
     (base / "away").symlink_to(elsewhere / "5")
     os.mkfifo(base / "5" / "pipe")
     with suppress(OSError):  # where a file may be as large
         os.truncate(base / "5" / "2", 1 << 60)
-    if shelf.driver.name != "btrfs":  # where a subvolume has links to nothing outside
+    if workspace.driver.name != "btrfs":  # where a subvolume has links to nothing outside
         os.link(elsewhere / "twin", base / "5" / "twin")
-    before = tree(shelf.source)
-    for path in (volume, volume, shelf.place / "never" / "was"):
-        shelf.driver.remove(path, threading.Event())
+    before = read_tree(workspace.source_folder)
+    for path in (volume, volume, workspace.folder / "never" / "was"):
+        workspace.driver.remove(path, threading.Event())
     assert not volume.exists()
-    assert tree(shelf.source) == before
+    assert read_tree(workspace.source_folder) == before
     assert {path: path.read_bytes() for path in kept} == kept
 
 
@@ -221,12 +233,12 @@ def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
     hurry = threading.Event()
     if hurries:
         hurry.set()
-    with place_for("reflink") as place:
-        shelf = Shelf(DRIVERS["reflink"](), place)
+    with open_driver_folder("reflink") as place:
+        shelf = DriverWorkspace(DRIVERS["reflink"](), place)
         shelf.fill({"base/5/1": os.urandom(lengths[0])})
         volume = place / "volume"
         volume.mkdir()
-        shelf.driver.clone(shelf.source, volume / "data", ourselves())
+        shelf.driver.clone(shelf.source_folder, volume / "data", current_identity())
         with (volume / "data" / "base" / "5" / "1").open("r+b") as file:
             for page in range(0, lengths[0] // 8192, 2):
                 file.seek(page * 8192)
@@ -262,12 +274,12 @@ driver.remove(volume)
 """
 
 
-def test_an_ordinary_user_can_make_clone_and_remove(shelf: Shelf) -> None:
+def test_an_ordinary_user_can_make_clone_and_remove(workspace: DriverWorkspace) -> None:
     require_root()
-    place = shelf.place / "nobody"
+    place = workspace.folder / "nobody"
     place.mkdir()
     os.chown(place, 65534, 65534)
-    script = AS_AN_ORDINARY_USER.format(module=shelf.driver.name, driver=type(shelf.driver).__name__)
+    script = AS_AN_ORDINARY_USER.format(module=workspace.driver.name, driver=type(workspace.driver).__name__)
     told = subprocess.run([sys.executable, "-c", script, place], check=False, capture_output=True, text=True)
     assert (told.stdout, told.stderr) == ("hello\n", "")
     assert list(place.iterdir()) == []
@@ -276,11 +288,11 @@ def test_an_ordinary_user_can_make_clone_and_remove(shelf: Shelf) -> None:
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_full_disk_is_an_error_and_what_it_left_can_be_removed(driver: str) -> None:
     require_cow()
-    with loop_image(COPY_ON_WRITE.get(driver, "xfs"), 300) as place, short_folder() as elsewhere:
+    with mount_loop_image(COPY_ON_WRITE.get(driver, "xfs"), 300) as place, temporary_folder() as elsewhere:
         (elsewhere / "source").mkdir()
         (elsewhere / "source" / "large").write_bytes(bytes(310 * MB))
         with pytest.raises(OSError, match="No space left") as full:
-            DRIVERS[driver]().clone(elsewhere / "source", place / "copy", ourselves())
+            DRIVERS[driver]().clone(elsewhere / "source", place / "copy", current_identity())
         assert full.value.errno == errno.ENOSPC
         DRIVERS[driver]().remove(place / "copy")
         assert list(place.iterdir()) == []

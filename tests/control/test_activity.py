@@ -6,14 +6,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from bough import clock
-from bough.control.activity import Activity, Told
+from bough.control.gateway.activity import EndpointActivity, EndpointReport
 from bough.domain.endpoint import Endpoint
-from bough.domain.pooler import PoolNow
-from bough.domain.usage import Moved, Usage
+from bough.domain.pooler import PoolStats
+from bough.domain.usage import EndpointTraffic, EndpointUsage
 from bough.ids import EndpointId
 from bough.store.store import Store
 from contracts.conftest import store
-from stores import a_project, add_project
+from support.stores import add_project, make_project
 
 __all__ = ["store"]  # both back ends
 
@@ -24,12 +24,17 @@ def told(
     moved: int = 0,
     connections: int = 0,
     active: bool = True,
-    pool: PoolNow | None = None,
+    pool: PoolStats | None = None,
     waits: int = 0,
-) -> Told:
-    counted = Moved(endpoint_id=endpoint, bytes_in=moved, bytes_out=2 * moved, opened=1)
-    return Told(
-        moved=counted, connections=connections, is_active=active, pool=pool, waits=waits, waited_seconds=waits / 4
+) -> EndpointReport:
+    counted = EndpointTraffic(endpoint_id=endpoint, bytes_in=moved, bytes_out=2 * moved, connections_opened=1)
+    return EndpointReport(
+        traffic=counted,
+        connections=connections,
+        is_active=active,
+        pool=pool,
+        pool_waits=waits,
+        pool_wait_seconds=waits / 4,
     )
 
 
@@ -45,17 +50,17 @@ def waited(endpoint: EndpointId) -> tuple[float | None, float | None]:
 async def used(store: Store, endpoint: EndpointId) -> tuple[int, int, int]:
     async with store.read() as rows:
         found = await rows.usage.get(endpoint)
-    assert isinstance(found, Usage)
+    assert isinstance(found, EndpointUsage)
     return found.bytes_in, found.bytes_out, found.connections_opened
 
 
 @pytest.fixture
 async def endpoint(store: Store) -> Endpoint:
-    return (await add_project(store, a_project()))[1]
+    return (await add_project(store, make_project()))[1]
 
 
 async def test_a_report_that_comes_again_counts_once(store: Store, endpoint: Endpoint) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
     for _ in range(3):
         await activity.report("w", 1, [told(endpoint.id, moved=10)])
     assert await used(store, endpoint.id) == (10, 20, 1)
@@ -65,8 +70,8 @@ async def test_a_report_that_comes_again_counts_once(store: Store, endpoint: End
 
 
 async def test_it_counts_once_also_over_a_restart_of_control(store: Store, endpoint: Endpoint) -> None:
-    await Activity(store).report("w", 7, [told(endpoint.id, moved=10)])
-    again = Activity(store)
+    await EndpointActivity(store).report("w", 7, [told(endpoint.id, moved=10)])
+    again = EndpointActivity(store)
     await again.report("w", 7, [told(endpoint.id, moved=10)])
     assert await used(store, endpoint.id) == (10, 20, 1)
     await again.report("w", 8, [told(endpoint.id, moved=10)])
@@ -74,7 +79,7 @@ async def test_it_counts_once_also_over_a_restart_of_control(store: Store, endpo
 
 
 async def test_workers_count_apart(store: Store, endpoint: Endpoint) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
     for worker in ("a", "b"):
         await activity.report(worker, 1, [told(endpoint.id, moved=10)])
     assert await used(store, endpoint.id) == (20, 40, 2)
@@ -83,8 +88,8 @@ async def test_workers_count_apart(store: Store, endpoint: Endpoint) -> None:
 async def test_a_report_counts_whole_or_not_at_all(
     store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = (await add_project(store, a_project(1)))[1]
-    activity = Activity(store)
+    other = (await add_project(store, make_project(1)))[1]
+    activity = EndpointActivity(store)
     everything = [told(endpoint.id, moved=10), told(other.id, moved=10)]
     with monkeypatch.context() as during, pytest.raises(RuntimeError, match="cut"):
         during.setattr(store, "transaction", cut_after_one(store))
@@ -95,12 +100,12 @@ async def test_a_report_counts_whole_or_not_at_all(
 
 
 async def test_an_endpoint_that_is_gone_spoils_nothing(store: Store, endpoint: Endpoint) -> None:
-    await Activity(store).report("w", 1, [told(EndpointId.new(), moved=1), told(endpoint.id, moved=2)])
+    await EndpointActivity(store).report("w", 1, [told(EndpointId.new(), moved=1), told(endpoint.id, moved=2)])
     assert await used(store, endpoint.id) == (2, 4, 1)
 
 
 async def test_only_activity_makes_it_last_active(store: Store, endpoint: Endpoint) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
 
     async def last_active() -> object:
         async with store.read() as rows:
@@ -122,7 +127,7 @@ async def test_only_activity_makes_it_last_active(store: Store, endpoint: Endpoi
 async def test_open_connections_are_summed_over_workers_that_live(
     store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
     await activity.report("a", 1, [told(endpoint.id, connections=3)])
     await activity.report("b", 1, [told(endpoint.id, connections=4)])
     assert activity.connections == {endpoint.id: 7}
@@ -138,12 +143,12 @@ async def test_open_connections_are_summed_over_workers_that_live(
 async def test_who_is_at_the_pools_is_summed_over_workers_that_live(
     store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    activity = Activity(store)
-    first = PoolNow(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
-    other = PoolNow(clients_idle=10, servers_idle=1)
+    activity = EndpointActivity(store)
+    first = PoolStats(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
+    other = PoolStats(clients_idle=10, servers_idle=1)
     await activity.report("a", 1, [told(endpoint.id, pool=first)])
     await activity.report("b", 1, [told(endpoint.id, pool=other)])
-    both = PoolNow(clients_active=1, clients_waiting=2, clients_idle=13, servers_active=4, servers_idle=6)
+    both = PoolStats(clients_active=1, clients_waiting=2, clients_idle=13, servers_active=4, servers_idle=6)
     assert activity.pools == {endpoint.id: both}
     await activity.report("a", 2, [])
     assert activity.pools == {endpoint.id: both}, "what is not named stays"
@@ -157,29 +162,31 @@ async def test_who_is_at_the_pools_is_summed_over_workers_that_live(
 
 
 async def test_waiting_counts_once_whatever_comes_again(store: Store, endpoint: Endpoint) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
     await activity.report("w", 1, [told(endpoint.id)])
     assert waited(endpoint.id) == (None, None), "nobody was at a pool"
-    await activity.report("w", 2, [told(endpoint.id, pool=PoolNow())])
+    await activity.report("w", 2, [told(endpoint.id, pool=PoolStats())])
     assert waited(endpoint.id) == (0, 0)
     for _ in range(3):
-        await activity.report("w", 3, [told(endpoint.id, pool=PoolNow(), waits=2)])
-    await Activity(store).report("w", 3, [told(endpoint.id, pool=PoolNow(), waits=2)])  # after a restart of control
+        await activity.report("w", 3, [told(endpoint.id, pool=PoolStats(), waits=2)])
+    await EndpointActivity(store).report(
+        "w", 3, [told(endpoint.id, pool=PoolStats(), waits=2)]
+    )  # after a restart of control
     assert waited(endpoint.id) == (2, 0.5)
-    await activity.report("other", 1, [told(endpoint.id, pool=PoolNow(), waits=1)])
-    await activity.report("w", 4, [told(endpoint.id, pool=PoolNow(), waits=1)])
-    await activity.report("w", 3, [told(endpoint.id, pool=PoolNow(), waits=2)])
+    await activity.report("other", 1, [told(endpoint.id, pool=PoolStats(), waits=1)])
+    await activity.report("w", 4, [told(endpoint.id, pool=PoolStats(), waits=1)])
+    await activity.report("w", 3, [told(endpoint.id, pool=PoolStats(), waits=2)])
     assert waited(endpoint.id) == (4, 1)
 
 
 async def test_changes_are_told_to_every_worker_until_it_has_heard(store: Store, endpoint: Endpoint) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
 
     async def answers(sequence: int) -> list[Collection[EndpointId]]:
         return [await activity.report(worker, sequence, []) for worker in ("a", "b")]
 
     assert await answers(1) == [frozenset()] * 2
-    activity.changed(endpoint.id)
+    activity.invalidate(endpoint.id)
     assert await answers(2) == [{endpoint.id}] * 2
     assert await answers(2) == [{endpoint.id}] * 2, "the answer may have been lost"
     assert await answers(3) == [frozenset()] * 2
@@ -192,18 +199,18 @@ def cut_after_one(store: Store):  # type: ignore[no-untyped-def]
     begin = store.transaction
 
     @asynccontextmanager
-    async def transaction(*, lasting: bool = True):  # type: ignore[no-untyped-def]
-        async with begin(lasting=lasting) as rows:
-            add, count = rows.usage.add_moved, 0
+    async def transaction(*, durable: bool = True):  # type: ignore[no-untyped-def]
+        async with begin(durable=durable) as rows:
+            add, count = rows.usage.add_traffic, 0
 
-            async def add_moved(moved: Moved) -> None:
+            async def add_traffic(traffic: EndpointTraffic) -> None:
                 nonlocal count
                 count += 1
                 if count == 2:
                     raise RuntimeError("cut")
-                await add(moved)
+                await add(traffic)
 
-            rows.usage.add_moved = add_moved  # type: ignore[method-assign]
+            rows.usage.add_traffic = add_traffic  # type: ignore[method-assign]
             yield rows
 
     return transaction
@@ -212,7 +219,7 @@ def cut_after_one(store: Store):  # type: ignore[no-untyped-def]
 async def test_who_was_in_use_is_measured_once_and_who_was_served_is_counted_once(
     store: Store, endpoint: Endpoint
 ) -> None:
-    activity = Activity(store)
+    activity = EndpointActivity(store)
     await activity.report("w", 1, [told(endpoint.id, active=False)])
     assert (activity.take_unmeasured(), activity.take_served()) == (set(), set())
     await activity.report("w", 2, [told(endpoint.id)])
@@ -220,5 +227,5 @@ async def test_who_was_in_use_is_measured_once_and_who_was_served_is_counted_onc
     await activity.report("w", 3, [told(endpoint.id, moved=1)])
     assert (activity.take_unmeasured(), activity.take_served()) == ({endpoint.id}, {endpoint.id})
     assert (activity.take_unmeasured(), activity.take_served()) == (set(), set())
-    activity.unmeasured([endpoint.id])
+    activity.mark_unmeasured([endpoint.id])
     assert activity.take_unmeasured() == {endpoint.id}

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from bough import clock
-from bough.control.admission import Admission
+from bough.control.platform.admission import Admission
 
 
 async def test_no_more_than_that_are_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    door, inside, most, order = Admission(at_once=3, per_second=10_000), 0, 0, []
+    door, inside, most, order = Admission(concurrency=3, per_second=10_000), 0, 0, []
 
     async def enter(number: int) -> None:
         nonlocal inside, most
-        async with door.entered():
+        async with door.admit():
             order.append(number)
             inside += 1
             most = max(most, inside)
@@ -35,17 +35,17 @@ async def test_after_a_seconds_worth_they_enter_evenly(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(clock, "monotonic", lambda: now)
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    door = Admission(at_once=100, per_second=10)
+    door = Admission(concurrency=100, per_second=10)
     for _ in range(15):
-        async with door.entered():
+        async with door.admit():
             pass
     assert sum(slept) == pytest.approx(0.5)
 
 
 async def test_who_leaves_while_waiting_leaves_no_gap() -> None:
-    door = Admission(at_once=1, per_second=10_000)
-    async with door.entered():
-        waiting = [asyncio.create_task(door.entered().__aenter__()) for _ in range(2)]
+    door = Admission(concurrency=1, per_second=10_000)
+    async with door.admit():
+        waiting = [asyncio.create_task(door.admit().__aenter__()) for _ in range(2)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         await asyncio.sleep(0)

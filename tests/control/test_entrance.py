@@ -7,34 +7,33 @@ from typing import Any
 
 import pytest
 
-import stores
-import world
 from bough import clock
-from bough.control.allowances import Allowances
-from bough.control.entrance import Access, Entrance
+from bough.control.gateway.access import AccessDecision, AccessResolver
+from bough.control.gateway.allowances import AllowancePolicy
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
-from bough.postgres.secret import scram_verifier
-from world import API, Platform, PostgresServer
+from bough.postgres.scram import scram_verifier
+from support.platform import API, Platform, PostgresServer, open_platform
+from support.stores import EVERYDAY_BACKENDS
 
 NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for
 
 
-@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
+@pytest.fixture(params=EVERYDAY_BACKENDS)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_store()
-    async with world.platform(store_url=url) as made:
+    url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
+    async with open_platform(store_url=url) as made:
         yield made
 
 
-async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> Access:
-    return await platform.inner.plane.entrance.access(EndpointId(made["endpoints"][0]["id"]), role)
+async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> AccessDecision:
+    return await platform.inner.gateway_api.gateway_access.resolve(EndpointId(made["endpoints"][0]["id"]), role)
 
 
 async def change_role(platform: Platform, made: dict[str, Any], **changes: Any) -> None:
     async with platform.store.transaction() as rows:
-        (role,) = await rows.roles.of_branch(made["branch"]["id"])
+        (role,) = await rows.roles.list_in_branch(made["branch"]["id"])
         await rows.roles.save(replace(role, **changes))
 
 
@@ -49,9 +48,9 @@ async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: 
     made = await platform.create_project()
     found = await access(platform, made)
     async with platform.store.read() as rows:
-        (role,) = await rows.roles.of_branch(made["branch"]["id"])
-    assert found == Access(
-        verifier=role.verifier or "", is_known=True, valid_until=None, networks=None, refusal=None, pool=NEW
+        (role,) = await rows.roles.list_in_branch(made["branch"]["id"])
+    assert found == AccessDecision(
+        verifier=role.verifier or "", is_known=True, valid_until=None, allowed_networks=None, rejection=None, pool=NEW
     )
 
 
@@ -59,24 +58,24 @@ async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
     made = await platform.create_project()
     known = parts((await access(platform, made)).verifier)
     endpoint = EndpointId(made["endpoints"][0]["id"])
-    entrance = platform.inner.plane.entrance
+    entrance = platform.inner.gateway_api.gateway_access
     for where, role in ((endpoint, "nobody"), (EndpointId.new(), "neondb_owner"), (endpoint, "bough_admin")):
-        first, second = [await entrance.access(where, role) for _ in range(2)]
+        first, second = [await entrance.resolve(where, role) for _ in range(2)]
         assert not first.is_known
         mock = parts(first.verifier)
         assert [type(each) for each in mock] == [type(each) for each in known]
         assert (mock[:2], *map(len, mock[2:])) == (known[:2], *map(len, known[2:]))
         assert parts(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
         assert parts(second.verifier)[3] != mock[3]
-    salts = {parts((await entrance.access(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
+    salts = {parts((await entrance.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
-    allowances = Allowances(platform.settings, platform.parts.vault)
-    other = await Entrance(platform.store, b"another secret", allowances).access(endpoint, "a")
+    allowances = AllowancePolicy(platform.settings, platform.services.vault)
+    other = await AccessResolver(platform.store, b"another secret", allowances).resolve(endpoint, "a")
     assert parts(other.verifier)[2] not in salts
 
 
 async def test_deleted_projects_are_not_known(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     assert (await platform.client.delete(f"{API}/projects/{made['project']['id']}")).status_code == 200
     assert not (await access(platform, made)).is_known
 
@@ -85,7 +84,7 @@ async def test_a_role_without_a_password_cannot_enter(platform: Platform) -> Non
     made = await platform.create_project()
     await change_role(platform, made, verifier=None)
     found = await access(platform, made)
-    assert (found.is_known, found.refusal) == (False, None)
+    assert (found.is_known, found.rejection) == (False, None)
 
 
 async def test_md5_is_refused_with_what_to_do(platform: Platform) -> None:
@@ -93,8 +92,8 @@ async def test_md5_is_refused_with_what_to_do(platform: Platform) -> None:
     await change_role(platform, made, verifier="md5" + "0" * 32)
     found = await access(platform, made)
     assert not found.is_known
-    assert "md5" in (found.refusal or "")
-    assert "ALTER ROLE" in (found.refusal or "")
+    assert "md5" in (found.rejection or "")
+    assert "ALTER ROLE" in (found.rejection or "")
     assert "md50000" not in found.verifier
 
 
@@ -108,18 +107,18 @@ async def test_when_a_password_ends_is_told(platform: Platform) -> None:
 async def test_networks_come_from_the_project_whoever_asks(platform: Platform) -> None:
     made = await platform.create_project(settings={"allowed_ips": {"ips": ["10.0.0.0/8", "192.0.2.1-192.0.2.2"]}})
     expected = ("10.0.0.0/8", "192.0.2.1/32", "192.0.2.2/32")
-    assert (await access(platform, made)).networks == expected
-    assert (await access(platform, made, "nobody")).networks == expected
+    assert (await access(platform, made)).allowed_networks == expected
+    assert (await access(platform, made, "nobody")).allowed_networks == expected
 
 
 async def test_networks_of_protected_branches_only(platform: Platform) -> None:
     rules = {"ips": ["10.0.0.1"], "protected_branches_only": True}
     made = await platform.create_project(settings={"allowed_ips": rules})
-    assert (await access(platform, made)).networks is None
+    assert (await access(platform, made)).allowed_networks is None
     async with platform.store.transaction() as rows:
-        (branch,) = await rows.branches.of_project(made["project"]["id"])
+        (branch,) = await rows.branches.list_in_project(made["project"]["id"])
         await rows.branches.save(replace(branch, is_protected=True))
-    assert (await access(platform, made)).networks == ("10.0.0.1/32",)
+    assert (await access(platform, made)).allowed_networks == ("10.0.0.1/32",)
 
 
 async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
@@ -144,7 +143,7 @@ async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
 async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform) -> None:
     made = await platform.create_project(autoscaling_limit_max_cu=2)
     assert (await access(platform, made)).pool == PoolSettings(servers=810, servers_per_pool=810)
-    await platform.settle()
+    await platform.run_operations()
     path = f"{API}/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
     settings = {"default_pool_size": "9000", "server_idle_timeout": "0", "max_prepared_statements": "5"}
     change = {"endpoint": {"pooler_enabled": True, "settings": {"pgbouncer_settings": settings}}}
@@ -152,7 +151,7 @@ async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform
     expected = PoolSettings(servers=810, servers_per_pool=810, idle_seconds=0.0, statements=5, direct_host_too=True)
     for role in ("neondb_owner", "nobody"):
         assert (await access(platform, made, role)).pool == expected
-    assert (await platform.inner.plane.entrance.access(EndpointId.new(), "neondb_owner")).pool == NEW
+    assert (await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")).pool == NEW
 
 
 async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) -> None:

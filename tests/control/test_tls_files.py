@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 from bough.config import Settings
-from bough.control import certificates
-from bough.control.tls_files import TlsFiles, TlsPaths
+from bough.control.platform import certificates
+from bough.control.platform.tls_files import TlsFiles, TlsPaths
 from bough.errors import PreconditionFailed
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -114,9 +114,9 @@ def test_nothing_is_written_while_all_is_well(settings: Settings, paths: TlsPath
 
 def test_it_is_renewed_under_the_same_authority(settings: Settings, paths: TlsPaths) -> None:
     ensure(settings)
-    before, ca = paths.leaf(), paths.ca.read_bytes()
+    before, ca = paths.read_leaf(), paths.ca.read_bytes()
     assert ensure(settings, NOW + timedelta(days=300)) == "made a certificate, because its life ends"
-    after = paths.leaf()
+    after = paths.read_leaf()
     assert before and after and after.not_valid_after_utc > before.not_valid_after_utc
     assert paths.ca.read_bytes() == ca
 
@@ -188,11 +188,11 @@ class Own:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.certificate, self.key, self.ca = folder / "leaf.pem", folder / "leaf.key", folder / "ca.pem"
-        self.authority = certificates.new_ca(certificates.new_key(), NOW)
+        self.authority = certificates.issue_ca(certificates.generate_key(), NOW)
         self.ca.write_bytes(self.authority.certificate_pem)
 
     def issue(self, *names: str, now: datetime = NOW) -> None:
-        leaf = certificates.new_leaf(self.authority, names or ["*.us-east-2.aws.localhost"], now)
+        leaf = certificates.issue_leaf(self.authority, names or ["*.us-east-2.aws.localhost"], now)
         self.certificate.write_bytes(leaf.certificate_pem + self.authority.certificate_pem)
         self.key.write_bytes(leaf.key_pem)
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own:
             TlsFiles(with_own, None).ensure(NOW)
 
     key = own.key.read_bytes()
-    own.key.write_bytes(certificates.key_text(certificates.new_key()))
+    own.key.write_bytes(certificates.encode_key(certificates.generate_key()))
     refused("another key than that of the first certificate")
     own.key.write_text("none")
     refused("'tls_key' holds no private key")
@@ -274,7 +274,7 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own:
 
 def _signed_with_ed25519(own: Own) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
-    own.key.write_bytes(certificates.key_text(key))
+    own.key.write_bytes(certificates.encode_key(key))
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + timedelta(days=9))

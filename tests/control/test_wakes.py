@@ -7,37 +7,36 @@ from typing import Any
 
 import pytest
 
-import stores
-import world
 from bough import clock
 from bough.domain.endpoint import EndpointState
 from bough.domain.operation import OperationAction, OperationStatus
-from bough.engine.port import Address, EngineError
+from bough.engine.port import ComputeAddress, EngineError
 from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
-from bough.operations.action import Wish
-from engine.homes import kill
-from world import API, Platform, PostgresServer
+from bough.operations.action import NewOperation
+from support.engine_home import kill_process
+from support.platform import API, Platform, PostgresServer, open_platform
+from support.stores import EVERYDAY_BACKENDS
 
 
-@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
+@pytest.fixture(params=EVERYDAY_BACKENDS)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_store()
-    async with world.platform(store_url=url) as made:
+    url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
+    async with open_platform(store_url=url) as made:
         yield made
 
 
-async def wake(platform: Platform, made: dict[str, Any]) -> Address:
+async def wake(platform: Platform, made: dict[str, Any]) -> ComputeAddress:
     async with asyncio.timeout(30):
-        return await platform.inner.plane.wakes.wake(EndpointId(made["endpoints"][0]["id"]))
+        return await platform.inner.gateway_api.wakes.wake(EndpointId(made["endpoints"][0]["id"]))
 
 
 async def asleep(platform: Platform, **fields: Any) -> dict[str, Any]:
     """A project whose compute was suspended."""
-    made = await platform.ready_project(**fields)
+    made = await platform.create_ready_project(**fields)
     await call(platform, made, "suspend")
-    await platform.settle()
-    assert (await platform.endpoint(made)).state is EndpointState.IDLE
+    await platform.run_operations()
+    assert (await platform.get_endpoint(made)).state is EndpointState.IDLE
     return made
 
 
@@ -49,30 +48,30 @@ async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
 
 async def starts(platform: Platform, made: dict[str, Any]) -> list[OperationStatus]:
     """How the operations ended that started its compute, without the first."""
-    found = await platform.operations(made["project"]["id"])
+    found = await platform.list_operations(made["project"]["id"])
     return [each.status for each in found if each.action is OperationAction.START_COMPUTE][1:]
 
 
 async def test_one_that_runs_answers_without_an_operation(platform: Platform) -> None:
-    made = await platform.ready_project()
-    assert await wake(platform, made) == await platform.engine.address((await platform.endpoint(made)).id)
+    made = await platform.create_ready_project()
+    assert await wake(platform, made) == await platform.engine.find_address((await platform.get_endpoint(made)).id)
     assert await starts(platform, made) == []
 
 
 async def test_one_operation_however_many_ask(platform: Platform) -> None:
     made = await asleep(platform)
-    async with platform.working():
+    async with platform.background_runner():
         found = await asyncio.gather(*(wake(platform, made) for _ in range(20)))
     assert len(set(map(str, found))) == 1
     assert await starts(platform, made) == [OperationStatus.FINISHED]
-    endpoint = await platform.endpoint(made)
+    endpoint = await platform.get_endpoint(made)
     assert (endpoint.state, endpoint.pending_state, endpoint.suspended_at) == (EndpointState.ACTIVE, None, None)
     assert await platform.query(made, "select 1") == 1
 
 
 async def test_one_that_asks_and_leaves_does_not_take_the_wake_along(platform: Platform) -> None:
     made = await asleep(platform)
-    async with platform.working():
+    async with platform.background_runner():
         first = asyncio.create_task(wake(platform, made))
         second = asyncio.create_task(wake(platform, made))
         await asyncio.sleep(0.01)
@@ -83,16 +82,16 @@ async def test_one_that_asks_and_leaves_does_not_take_the_wake_along(platform: P
 
 async def test_a_new_project_is_waited_for(platform: Platform) -> None:
     made = await platform.create_project()
-    async with platform.working():
+    async with platform.background_runner():
         await wake(platform, made)
     assert await platform.query(made, "select 1") == 1
     assert await starts(platform, made) == []
 
 
 async def test_one_whose_compute_crashed_is_started_again(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await kill_compute(platform, made)
-    async with platform.working():
+    async with platform.background_runner():
         await wake(platform, made)
     assert await platform.query(made, "select 1") == 1
     assert await starts(platform, made) == [OperationStatus.FINISHED]
@@ -100,19 +99,19 @@ async def test_one_whose_compute_crashed_is_started_again(platform: Platform) ->
 
 async def test_work_on_it_is_waited_for(platform: Platform) -> None:
     """A stop that is under way ends first; the wake does not fail because of it."""
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await call(platform, made, "suspend")
-    async with platform.working():
+    async with platform.background_runner():
         await wake(platform, made)
     assert await platform.query(made, "select 1") == 1
-    actions = [operation.action for operation in await platform.operations(made["project"]["id"])]
+    actions = [operation.action for operation in await platform.list_operations(made["project"]["id"])]
     assert actions[2:] == [OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE]
 
 
 async def test_a_restart_is_joined(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await call(platform, made, "restart")
-    async with platform.working():
+    async with platform.background_runner():
         await wake(platform, made)
     assert await starts(platform, made) == [OperationStatus.FINISHED]
 
@@ -126,7 +125,7 @@ async def test_it_does_not_wait_behind_slow_work_elsewhere(platform: Platform, m
 
     monkeypatch.setattr(platform.engine, "ensure_branch", slow)
     others = [await platform.create_project() for _ in range(platform.settings.operation_workers)]
-    async with platform.working():
+    async with platform.background_runner():
         async with asyncio.timeout(30):
             while not await all_taken(platform, others):  # noqa: ASYNC110  the store has no event for it
                 await asyncio.sleep(0.01)
@@ -143,15 +142,15 @@ async def test_a_start_that_waits_behind_slow_work_is_hurried(
     made = await asleep(platform)
     await call(platform, made, "start")
     monkeypatch.setattr(platform.inner.runner, "_workers", {True: 1, False: 0})
-    async with platform.working():
+    async with platform.background_runner():
         await wake(platform, made)
     assert await starts(platform, made) == [OperationStatus.FINISHED]
 
 
 async def test_unknown_and_deleted_ones_are_not_found(platform: Platform) -> None:
     with pytest.raises(NotFound):
-        await platform.inner.plane.wakes.wake(EndpointId.new())
-    made = await platform.ready_project()
+        await platform.inner.gateway_api.wakes.wake(EndpointId.new())
+    made = await platform.create_ready_project()
     assert (await platform.client.delete(f"{API}/projects/{made['project']['id']}")).status_code == 200
     with pytest.raises(NotFound):
         await wake(platform, made)
@@ -159,12 +158,12 @@ async def test_unknown_and_deleted_ones_are_not_found(platform: Platform) -> Non
 
 async def test_a_disabled_one_says_how_to_enable_it(platform: Platform) -> None:
     made = await asleep(platform)
-    endpoint = await platform.endpoint(made)
+    endpoint = await platform.get_endpoint(made)
     async with platform.store.transaction() as rows:
         await rows.endpoints.save(replace(endpoint, disabled=True))
     with pytest.raises(PreconditionFailed, match=r"disabled.*PATCH /projects/.*disabled") as refused:
         await wake(platform, made)
-    assert endpoint.id in refused.value.public
+    assert endpoint.id in refused.value.public_message
     assert await starts(platform, made) == []
 
 
@@ -176,30 +175,30 @@ async def test_a_start_that_fails_says_why(platform: Platform, monkeypatch: pyte
 
     with monkeypatch.context() as during:
         during.setattr(platform.engine, "ensure_running", refuse)
-        async with platform.working():
+        async with platform.background_runner():
             with pytest.raises(Unavailable, match="The disk is full"):
                 await wake(platform, made)
-    endpoint = await platform.endpoint(made)
+    endpoint = await platform.get_endpoint(made)
     assert (endpoint.state, endpoint.pending_state) == (EndpointState.IDLE, None)
-    async with platform.working():
+    async with platform.background_runner():
         await wake(platform, made)
     assert await starts(platform, made) == [OperationStatus.FAILED, OperationStatus.FINISHED]
 
 
 async def test_work_that_does_not_end_is_busy_after_a_while(postgres_server: PostgresServer) -> None:
-    async with world.platform(wake_seconds=0.3) as platform:
-        made = await platform.ready_project()
-        endpoint = await platform.endpoint(made)
-        wish = Wish(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        async with platform.parts.queue.turn(wish.touch) as rows:
+    async with open_platform(wake_seconds=0.3) as platform:
+        made = await platform.create_ready_project()
+        endpoint = await platform.get_endpoint(made)
+        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        async with platform.services.queue.locked_transaction(wish.lock) as rows:
             await rows.endpoints.save(replace(endpoint, pending_state=EndpointState.IDLE))
-            await platform.parts.queue.enqueue(rows, [wish], "test")
+            await platform.services.queue.enqueue(rows, [wish], "test")
         with pytest.raises(Busy, match=r"did not wake within 0\.3 seconds"):
             await wake(platform, made)
 
 
 async def test_wakes_are_admitted_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with world.platform(wakes_at_once=2) as platform:
+    async with open_platform(wakes_at_once=2) as platform:
         several = [await asleep(platform) for _ in range(5)]
         at_once = most = 0
         ensure = platform.engine.ensure_running
@@ -214,19 +213,19 @@ async def test_wakes_are_admitted_at_a_bounded_rate(monkeypatch: pytest.MonkeyPa
                 at_once -= 1
 
         monkeypatch.setattr(platform.engine, "ensure_running", counted)
-        async with platform.working():
+        async with platform.background_runner():
             await asyncio.gather(*(wake(platform, made) for made in several))
         assert most <= 2
 
 
 async def test_a_slow_search_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """On SQLite statements run where everybody waits, but for those that may take long."""
-    async with world.platform() as platform:
+    async with open_platform() as platform:
         made = await asleep(platform)
         async with platform.store.read(slow=True) as rows:
             endless = asyncio.create_task(rows.endpoints._value(endless_statement()))
             await asyncio.sleep(0.05)
-            async with platform.working():
+            async with platform.background_runner():
                 await wake(platform, made)
             assert not endless.done()
             driver = platform.store._searcher  # type: ignore[attr-defined]
@@ -243,26 +242,26 @@ def endless_statement() -> Any:
 
 
 async def test_when_it_was_wanted_is_remembered(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     before = clock.now()
     await wake(platform, made)
-    endpoint = await platform.endpoint(made)
-    assert platform.parts.activity.last_wanted(endpoint.id) >= before
+    endpoint = await platform.get_endpoint(made)
+    assert platform.services.activity.last_requested_at(endpoint.id) >= before
 
 
 async def all_taken(platform: Platform, projects: list[dict[str, Any]]) -> bool:
     """Whether every one has an operation that is under way."""
     for made in projects:
-        first = (await platform.operations(made["project"]["id"]))[0]
-        if first.lease_until is None or first.ended:
+        first = (await platform.list_operations(made["project"]["id"]))[0]
+        if first.lease_until is None or first.has_ended:
             return False
     return True
 
 
 async def kill_compute(platform: Platform, made: dict[str, Any]) -> None:
-    endpoint = await platform.endpoint(made)
+    endpoint = await platform.get_endpoint(made)
     async with platform.store.read() as rows:
         branch = await rows.branches.get(endpoint.project_id, endpoint.branch_id)
     assert branch is not None
     pid_file = platform.settings.home / "volumes" / branch.volume_id / "data" / "postmaster.pid"
-    await kill(int(pid_file.read_text().split()[0]))
+    await kill_process(int(pid_file.read_text().split()[0]))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bough.domain import allowance
-from bough.domain.allowance import Fullness, TransferPeriod, fullness, in_words
+from bough.domain.allowance import Fullness, TransferPeriod, classify_fullness, format_bytes
 from bough.ids import ProjectId
 
 ROOM, FULL, OVERFULL = Fullness
@@ -37,58 +37,62 @@ moments = st.datetimes(datetime(2020, 1, 1), datetime(2099, 12, 1), timezones=st
 def test_a_branch_is_full_above_its_limit_until_it_is_clearly_below(
     now: Fullness, stored: int, expected: Fullness
 ) -> None:
-    assert fullness(now, stored, 1000) is expected
+    assert classify_fullness(now, stored, 1000) is expected
 
 
 @given(st.sampled_from(Fullness), sizes, sizes)
 def test_a_second_look_at_the_same_changes_nothing(now: Fullness, stored: int, limit: int) -> None:
-    seen = fullness(now, stored, limit)
-    assert fullness(seen, stored, limit) is seen
+    seen = classify_fullness(now, stored, limit)
+    assert classify_fullness(seen, stored, limit) is seen
 
 
 @given(sizes, sizes, st.integers(0, 2**50))
 def test_what_wavers_within_a_twentieth_of_the_limit_does_not_flap(stored: int, limit: int, less: int) -> None:
-    if fullness(ROOM, stored, limit) is FULL and less <= limit // 20 and stored - less > limit * allowance.BACK:
-        assert fullness(FULL, stored - less, limit) is FULL
+    if (
+        classify_fullness(ROOM, stored, limit) is FULL
+        and less <= limit // 20
+        and stored - less > limit * allowance.RELEASE_FACTOR
+    ):
+        assert classify_fullness(FULL, stored - less, limit) is FULL
 
 
 def test_the_first_month_counts_from_the_project_on() -> None:
-    period = allowance.period(None, PROJECT, MAY + DAY, 700, MAY)
+    period = allowance.current_transfer_period(None, PROJECT, MAY + DAY, 700, MAY)
     assert period == TransferPeriod(project_id=PROJECT, began_at=MAY + DAY, bytes_before=0)
-    assert allowance.counted(period, 999, 1000).is_over is False
-    assert allowance.counted(period, 1000, 1000).is_over is True
+    assert allowance.update_transfer_period(period, 999, 1000).is_over is False
+    assert allowance.update_transfer_period(period, 1000, 1000).is_over is True
 
 
 def test_of_an_older_project_counts_what_comes_from_now_on() -> None:
-    period = allowance.period(None, PROJECT, MAY - DAY, 700, MAY)
+    period = allowance.current_transfer_period(None, PROJECT, MAY - DAY, 700, MAY)
     assert (period.began_at, period.bytes_before) == (MAY, 700)
 
 
 def test_a_new_month_begins_anew_and_an_old_one_goes_on() -> None:
     known = TransferPeriod(project_id=PROJECT, began_at=MAY, bytes_before=5, is_over=True)
-    assert allowance.period(known, PROJECT, MAY, 700, MAY) == known
-    june = allowance.month_after(MAY)
-    assert allowance.period(known, PROJECT, MAY, 700, june) == TransferPeriod(
+    assert allowance.current_transfer_period(known, PROJECT, MAY, 700, MAY) == known
+    june = allowance.start_of_next_month(MAY)
+    assert allowance.current_transfer_period(known, PROJECT, MAY, 700, june) == TransferPeriod(
         project_id=PROJECT, began_at=june, bytes_before=700
     )
 
 
 def test_a_claim_in_the_middle_of_a_month_counts_until_its_end() -> None:
     claimed = TransferPeriod(project_id=PROJECT, began_at=MAY + 9 * DAY, bytes_before=500)
-    assert allowance.period(claimed, PROJECT, MAY, 700, MAY) == claimed
+    assert allowance.current_transfer_period(claimed, PROJECT, MAY, 700, MAY) == claimed
 
 
 def test_without_months_the_first_period_lasts() -> None:
-    first = allowance.period(None, PROJECT, MAY - 99 * DAY, 700, None)
+    first = allowance.current_transfer_period(None, PROJECT, MAY - 99 * DAY, 700, None)
     assert (first.began_at, first.bytes_before) == (MAY - 99 * DAY, 0)
-    assert allowance.period(first, PROJECT, MAY, 10**12, None) == first
+    assert allowance.current_transfer_period(first, PROJECT, MAY, 10**12, None) == first
 
 
 @given(moments)
 def test_a_month_ends_where_the_next_begins(now: datetime) -> None:
-    first, last = allowance.month_of(now), allowance.month_after(now)
+    first, last = allowance.start_of_month(now), allowance.start_of_next_month(now)
     assert first <= now < last
-    assert allowance.month_of(last) == last
+    assert allowance.start_of_month(last) == last
     assert timedelta(days=28) <= last - first <= timedelta(days=31)
 
 
@@ -105,4 +109,4 @@ def test_a_month_ends_where_the_next_begins(now: datetime) -> None:
     ],
 )
 def test_sizes_are_told_in_words(size: int, words: str) -> None:
-    assert in_words(size) == words
+    assert format_bytes(size) == words

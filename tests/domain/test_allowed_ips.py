@@ -11,13 +11,13 @@ from bough.domain import allowed_ips
 
 def networks(*ips: str, protected_only: bool = False, protected: bool = False) -> tuple[str, ...] | None:
     settings = {"allowed_ips": {"ips": list(ips), "protected_branches_only": protected_only}}
-    return allowed_ips.networks(settings, branch_is_protected=protected)
+    return allowed_ips.parse_networks(settings, branch_is_protected=protected)
 
 
 def test_nothing_said_means_everywhere() -> None:
     assert networks() is None
-    assert allowed_ips.networks({}, branch_is_protected=True) is None
-    assert allowed_ips.networks({"allowed_ips": {"ips": None}}, branch_is_protected=True) is None
+    assert allowed_ips.parse_networks({}, branch_is_protected=True) is None
+    assert allowed_ips.parse_networks({"allowed_ips": {"ips": None}}, branch_is_protected=True) is None
 
 
 def test_addresses_networks_and_ranges() -> None:
@@ -42,7 +42,7 @@ def test_what_cannot_be_read_lets_nobody_in() -> None:
 )
 def test_a_bad_entry_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match="is not an IP address, a network"):
-        allowed_ips.check(text)
+        allowed_ips.check_entry(text)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from bough.domain.archiving import Patience, is_due, last_used
+from bough.domain.archive_policy import ArchivePolicy, last_used_at, should_archive
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
-from stores import NOON, a_branch, a_project, an_endpoint
+from support.stores import NOON, make_branch, make_endpoint, make_project
 
-PATIENCE = Patience(age=timedelta(days=14), idle=timedelta(hours=24))
+PATIENCE = ArchivePolicy(min_age=timedelta(days=14), min_idle=timedelta(hours=24))
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = NOON + 14 * DAY
-BRANCH = a_branch(a_project(), is_default=False, state=BranchState.READY)
-ASLEEP = an_endpoint(BRANCH, state=EndpointState.IDLE, pending_state=None)
+BRANCH = make_branch(make_project(), is_default=False, state=BranchState.READY)
+ASLEEP = make_endpoint(BRANCH, state=EndpointState.IDLE, pending_state=None)
 
 
 def due(branch: Any = BRANCH, *endpoints: Any, now: Any = NOW, has_unarchived_children: bool = False) -> bool:
-    return is_due(branch, endpoints, PATIENCE, now, has_unarchived_children=has_unarchived_children)
+    return should_archive(branch, endpoints, PATIENCE, now, has_unarchived_children=has_unarchived_children)
 
 
 def test_an_old_branch_that_nobody_used_is_due_and_not_a_moment_earlier() -> None:
@@ -72,6 +72,6 @@ def test_a_deleted_endpoint_does_not_run_whatever_its_row_says() -> None:
 
 def test_the_latest_use_counts() -> None:
     used = replace(ASLEEP, last_active=NOON + 3 * DAY, started_at=NOON + 2 * DAY, suspended_at=NOON + 4 * DAY)
-    assert last_used(BRANCH, [used, ASLEEP]) == NOON + 4 * DAY
-    assert last_used(replace(BRANCH, last_reset_at=NOON + 5 * DAY), [used]) == NOON + 5 * DAY
-    assert last_used(BRANCH, []) == NOON
+    assert last_used_at(BRANCH, [used, ASLEEP]) == NOON + 4 * DAY
+    assert last_used_at(replace(BRANCH, last_reset_at=NOON + 5 * DAY), [used]) == NOON + 5 * DAY
+    assert last_used_at(BRANCH, []) == NOON

@@ -7,36 +7,36 @@ from typing import Any
 import pytest
 
 from bough.domain import branch as branches
-from bough.domain.branch import LONGEST_LIFE, MOVES, Branch, BranchState
-from bough.errors import Invalid, RuleBroken
+from bough.domain.branch import MAX_LIFETIME, TRANSITIONS, Branch, BranchState
+from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId
-from stores import NOON, a_branch, a_project
+from support.stores import NOON, make_branch, make_project
 
 SECOND = timedelta(seconds=1)
 PARENT = BranchId("br-parent")
 
 
 def _child(**changes: Any) -> Branch:
-    return a_branch(a_project(), **{"parent_id": PARENT, "is_default": False, "name": "dev", **changes})
+    return make_branch(make_project(), **{"parent_id": PARENT, "is_default": False, "name": "dev", **changes})
 
 
 def test_a_branch_becomes_ready_once() -> None:
-    ready = branches.moved(_child(), BranchState.READY, NOON + SECOND)
+    ready = branches.transition_branch(_child(), BranchState.READY, NOON + SECOND)
     assert (ready.state, ready.state_changed_at, ready.updated_at) == (BranchState.READY, *[NOON + SECOND] * 2)
-    assert branches.moved(ready, BranchState.READY, NOON + 2 * SECOND) is ready
+    assert branches.transition_branch(ready, BranchState.READY, NOON + 2 * SECOND) is ready
     with pytest.raises(ValueError, match="cannot move from ready to init"):
-        branches.moved(ready, BranchState.INIT, NOON)
-    assert set(MOVES) == set(BranchState)
+        branches.transition_branch(ready, BranchState.INIT, NOON)
+    assert set(TRANSITIONS) == set(BranchState)
 
 
-@pytest.mark.parametrize("span", [SECOND, timedelta(days=1), LONGEST_LIFE])
+@pytest.mark.parametrize("span", [SECOND, timedelta(days=1), MAX_LIFETIME])
 def test_an_end_within_thirty_days_is_kept_in_utc(span: timedelta) -> None:
     at = (NOON + span).astimezone(timezone(timedelta(hours=-8)))
-    expiring = branches.expiring(_child(), at, NOON)
+    expiring = branches.set_expiration(_child(), at, NOON)
     assert (expiring.expires_at, expiring.ttl_seconds) == (at, round(span.total_seconds()))
     assert expiring.expires_at is not None
     assert expiring.expires_at.tzinfo is UTC
-    cleared = branches.expiring(expiring, None, NOON)
+    cleared = branches.set_expiration(expiring, None, NOON)
     assert (cleared.expires_at, cleared.ttl_seconds) == (None, None)
 
 
@@ -46,14 +46,14 @@ def test_an_end_within_thirty_days_is_kept_in_utc(span: timedelta) -> None:
         (NOON, "is in the past; give a moment in the next 30 days"),
         (NOON - SECOND, "is in the past"),
         (datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), "is in the past"),
-        (NOON + LONGEST_LIFE + SECOND, "is more than 30 days away; a branch expires within 30 days"),
+        (NOON + MAX_LIFETIME + SECOND, "is more than 30 days away; a branch expires within 30 days"),
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))), "is more than 30 days away"),
     ],
 )
 def test_an_end_outside_of_them_is_refused(at: datetime, sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        branches.expiring(_child(), at, NOON)
-    assert sentence in refused.value.public
+        branches.set_expiration(_child(), at, NOON)
+    assert sentence in refused.value.public_message
 
 
 KEPT: list[tuple[dict[str, Any], bool, str]] = [
@@ -70,24 +70,24 @@ def test_what_must_stay_is_neither_deleted_nor_expires(
     changes: dict[str, Any], has_children: bool, reason: str
 ) -> None:
     branch = _child(**changes)
-    with pytest.raises(RuleBroken) as refused:
+    with pytest.raises(RuleViolation) as refused:
         branches.check_deletable(branch, has_children=has_children)
-    assert refused.value.public == f"The branch 'dev' cannot be deleted: {reason}"
-    branches.check_may_expire(branch, has_children=has_children)  # without an end there is nothing to refuse
-    with pytest.raises(RuleBroken) as refused:
-        branches.check_may_expire(replace(branch, expires_at=NOON), has_children=has_children)
-    assert refused.value.public == f"The branch 'dev' cannot have expires_at: {reason}"
+    assert refused.value.public_message == f"The branch 'dev' cannot be deleted: {reason}"
+    branches.check_can_expire(branch, has_children=has_children)  # without an end there is nothing to refuse
+    with pytest.raises(RuleViolation) as refused:
+        branches.check_can_expire(replace(branch, expires_at=NOON), has_children=has_children)
+    assert refused.value.public_message == f"The branch 'dev' cannot have expires_at: {reason}"
 
 
 def test_any_other_may_be_deleted_and_may_expire() -> None:
     branch = _child(expires_at=NOON)
     branches.check_deletable(branch, has_children=False)
-    branches.check_may_expire(branch, has_children=False)
+    branches.check_can_expire(branch, has_children=False)
 
 
 def test_one_that_expires_has_no_children() -> None:
-    branches.check_may_have_children(_child(is_protected=True))
+    branches.check_can_have_children(_child(is_protected=True))
     with pytest.raises(
-        RuleBroken, match=r"expires at 2026-01-01T12:00:00\+00:00, so no branch .* Clear its expires_at"
+        RuleViolation, match=r"expires at 2026-01-01T12:00:00\+00:00, so no branch .* Clear its expires_at"
     ):
-        branches.check_may_have_children(_child(expires_at=NOON))
+        branches.check_can_have_children(_child(expires_at=NOON))

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from bough.domain.change import (
-    Asked,
-    ChangeDatabase,
+from bough.domain.catalog_change import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateRole,
     DropDatabase,
     DropRole,
-    MakeDatabase,
-    MakeRole,
+    RequestedChange,
     SetPassword,
-    read,
-    written,
+    decode_change,
+    encode_change,
 )
 
 NAME = 'it\'s "grün" 🌿'
@@ -22,21 +22,21 @@ NAME = 'it\'s "grün" 🌿'
 @pytest.mark.parametrize(
     "change",
     [
-        MakeRole(name=NAME),
-        MakeRole(name=NAME, can_login=False),
+        CreateRole(name=NAME),
+        CreateRole(name=NAME, can_login=False),
         SetPassword(name=NAME),
         DropRole(name=NAME),
-        MakeDatabase(name=NAME, owner=NAME),
-        ChangeDatabase(name=NAME, new_name="other", owner=NAME),
+        CreateDatabase(name=NAME, owner=NAME),
+        AlterDatabase(name=NAME, new_name="other", owner=NAME),
         DropDatabase(name=NAME),
     ],
 )
-def test_what_is_written_is_read_back(change: Asked) -> None:
-    assert read(json.loads(json.dumps(written(change)))) == change
+def test_what_is_written_is_read_back(change: RequestedChange) -> None:
+    assert decode_change(json.loads(json.dumps(encode_change(change)))) == change
 
 
-@pytest.mark.parametrize("kind", [MakeRole, SetPassword])
-def test_a_verifier_is_not_written(kind: type[MakeRole | SetPassword]) -> None:
-    fields = written(kind(name="app", verifier="SCRAM-SHA-256$secret"))
+@pytest.mark.parametrize("kind", [CreateRole, SetPassword])
+def test_a_verifier_is_not_written(kind: type[CreateRole | SetPassword]) -> None:
+    fields = encode_change(kind(name="app", verifier="SCRAM-SHA-256$secret"))
     assert "secret" not in json.dumps(fields)
-    assert read(fields) == kind(name="app")
+    assert decode_change(fields) == kind(name="app")

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bough.domain.branch import Lineage, LineageStretch
-from bough.domain.history import HEAD, History, Past, Point, Target
+from bough.domain.branch import BranchLineage, Lineage
+from bough.domain.history import HEAD, BranchHistory, LineageRange, Point, RecoveryTarget
 from bough.errors import Invalid
 from bough.ids import BranchId, LineageId, ProjectId, VolumeId
 
@@ -20,10 +20,10 @@ def at(minutes: float) -> datetime:
 
 def past(
     volume: VolumeId, position: int = 0, *, began: float | None = 0, began_lsn: str = "0/100", **stretch: object
-) -> Past:
+) -> LineageRange:
     lineage_id = LineageId(f"lin-{volume}")
-    return Past(
-        stretch=LineageStretch(branch_id=BranchId("br-a"), position=position, lineage_id=lineage_id, **stretch),  # type: ignore[arg-type]
+    return LineageRange(
+        branch_lineage=BranchLineage(branch_id=BranchId("br-a"), position=position, lineage_id=lineage_id, **stretch),  # type: ignore[arg-type]
         lineage=Lineage(
             id=lineage_id,
             project_id=ProjectId("p"),
@@ -35,8 +35,8 @@ def past(
     )
 
 
-def history(*pasts: Past, retention: timedelta = DAY, now: float = 60) -> History:
-    return History(pasts, retention, at(now))
+def history(*pasts: LineageRange, retention: timedelta = DAY, now: float = 60) -> BranchHistory:
+    return BranchHistory(pasts, retention, at(now))
 
 
 # Restored at 12:30 to 12:10, when its WAL was at 0/500 and the last commit was at 12:09.
@@ -46,8 +46,8 @@ RESTORED = (
 )
 
 
-def found(of: History, point: Point, end: str | None = "0/900") -> Target:
-    return of.target(point, name="it", end=end)
+def found(of: BranchHistory, point: Point, end: str | None = "0/900") -> RecoveryTarget:
+    return of.resolve_point(point, parameter_name="it", end_lsn=end)
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def found(of: History, point: Point, end: str | None = "0/900") -> Target:
     ],
 )
 def test_a_moment_means_what_the_branch_was_then(minute: float, volume: VolumeId, point: Point) -> None:
-    assert found(history(*RESTORED), Point(at=at(minute))) == Target(volume_id=volume, point=point)
+    assert found(history(*RESTORED), Point(at=at(minute))) == RecoveryTarget(volume_id=volume, point=point)
 
 
 @pytest.mark.parametrize(("lsn", "volume"), [("0/100", FIRST), ("0/4FF", FIRST), ("0/500", SECOND), ("0/900", SECOND)])
 def test_a_position_means_the_newest_stretch_that_has_it(lsn: str, volume: VolumeId) -> None:
-    assert found(history(*RESTORED), Point(lsn=lsn)) == Target(volume_id=volume, point=Point(lsn=lsn))
+    assert found(history(*RESTORED), Point(lsn=lsn)) == RecoveryTarget(volume_id=volume, point=Point(lsn=lsn))
 
 
 def test_nothing_named_means_now() -> None:
-    assert found(history(*RESTORED), HEAD) == Target(volume_id=SECOND, point=HEAD)
+    assert found(history(*RESTORED), HEAD) == RecoveryTarget(volume_id=SECOND, point=HEAD)
 
 
 def test_a_lineage_that_ended_whole_is_gone_back_to_at_its_end() -> None:
     reset = history(past(FIRST, until_at=at(20)), past(SECOND, 1, began=30, from_at=at(30)))
-    assert found(reset, Point(at=at(25))) == Target(volume_id=FIRST, point=HEAD)
+    assert found(reset, Point(at=at(25))) == RecoveryTarget(volume_id=FIRST, point=HEAD)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_point_outside_is_refused_with_the_window(point: Point, window: str) -
 
 def test_what_is_kept_is_no_longer_than_was_asked_for() -> None:
     short = history(*RESTORED, retention=timedelta(minutes=10))
-    assert short.opens_at == at(50)
+    assert short.earliest_at == at(50)
     with pytest.raises(Invalid, match=r"before the history .* from 2026-05-01T12:50:00Z"):
         found(short, Point(at=at(49)))
 

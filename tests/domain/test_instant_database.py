@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bough.domain.instant_database import (
-    CLAIM_TIME,
+    CLAIM_DURATION,
     InstantDatabase,
     InstantStatus,
-    claim_begun,
-    claim_cancelled,
-    claim_completed,
+    begin_claim,
+    cancel_claim,
+    complete_claim,
 )
-from bough.errors import NotFound, PlatformError, Taken
+from bough.errors import Conflict, NotFound, PlatformError
 from bough.ids import ProjectId, UserId
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -31,33 +31,33 @@ FRESH = InstantDatabase(
 )
 STATES = {
     "unclaimed": FRESH,
-    "claiming": claim_begun(FRESH, ADA, NOON),
-    "lapsed": claim_begun(FRESH, ADA, LATER - CLAIM_TIME),
-    "claimed": claim_completed(claim_begun(FRESH, ADA, NOON), ADA, NOON),
+    "claiming": begin_claim(FRESH, ADA, NOON),
+    "lapsed": begin_claim(FRESH, ADA, LATER - CLAIM_DURATION),
+    "claimed": complete_claim(begin_claim(FRESH, ADA, NOON), ADA, NOON),
     "expired": replace(FRESH, expires_at=LATER),
-    "claiming past its end": replace(claim_begun(FRESH, ADA, NOON), expires_at=LATER),
-    "lapsed past its end": replace(claim_begun(FRESH, ADA, LATER - CLAIM_TIME), expires_at=LATER),
+    "claiming past its end": replace(begin_claim(FRESH, ADA, NOON), expires_at=LATER),
+    "lapsed past its end": replace(begin_claim(FRESH, ADA, LATER - CLAIM_DURATION), expires_at=LATER),
 }
-MOVES = {"begin": claim_begun, "cancel": claim_cancelled, "complete": claim_completed}
+MOVES = {"begin": begin_claim, "cancel": cancel_claim, "complete": complete_claim}
 TABLE: dict[tuple[str, str], dict[UserId, InstantStatus | type[PlatformError]]] = {
     ("unclaimed", "begin"): {ADA: CLAIMING, EVE: CLAIMING},
     ("unclaimed", "cancel"): {ADA: UNCLAIMED, EVE: UNCLAIMED},
-    ("unclaimed", "complete"): {ADA: Taken, EVE: Taken},
-    ("claiming", "begin"): {ADA: CLAIMING, EVE: Taken},
+    ("unclaimed", "complete"): {ADA: Conflict, EVE: Conflict},
+    ("claiming", "begin"): {ADA: CLAIMING, EVE: Conflict},
     ("claiming", "cancel"): {ADA: UNCLAIMED, EVE: CLAIMING},
-    ("claiming", "complete"): {ADA: CLAIMED, EVE: Taken},
+    ("claiming", "complete"): {ADA: CLAIMED, EVE: Conflict},
     ("lapsed", "begin"): {ADA: CLAIMING, EVE: CLAIMING},
     ("lapsed", "cancel"): {ADA: UNCLAIMED, EVE: UNCLAIMED},
-    ("lapsed", "complete"): {ADA: Taken, EVE: Taken},
-    ("claimed", "begin"): {ADA: Taken, EVE: Taken},
+    ("lapsed", "complete"): {ADA: Conflict, EVE: Conflict},
+    ("claimed", "begin"): {ADA: Conflict, EVE: Conflict},
     ("claimed", "cancel"): {ADA: CLAIMED, EVE: CLAIMED},
-    ("claimed", "complete"): {ADA: Taken, EVE: Taken},
+    ("claimed", "complete"): {ADA: Conflict, EVE: Conflict},
     ("expired", "begin"): {ADA: NotFound, EVE: NotFound},
     ("expired", "cancel"): {ADA: UNCLAIMED, EVE: UNCLAIMED},
     ("expired", "complete"): {ADA: NotFound, EVE: NotFound},
-    ("claiming past its end", "begin"): {ADA: CLAIMING, EVE: Taken},
+    ("claiming past its end", "begin"): {ADA: CLAIMING, EVE: Conflict},
     ("claiming past its end", "cancel"): {ADA: UNCLAIMED, EVE: CLAIMING},
-    ("claiming past its end", "complete"): {ADA: CLAIMED, EVE: Taken},
+    ("claiming past its end", "complete"): {ADA: CLAIMED, EVE: Conflict},
     ("lapsed past its end", "begin"): {ADA: NotFound, EVE: NotFound},
     ("lapsed past its end", "cancel"): {ADA: UNCLAIMED, EVE: UNCLAIMED},
     ("lapsed past its end", "complete"): {ADA: NotFound, EVE: NotFound},
@@ -79,28 +79,28 @@ def test_a_move_ends_where_the_table_says(state: str, move: str) -> None:
 
 
 def test_a_claim_lasts_a_quarter_of_an_hour_and_begins_anew_when_it_is_begun_again() -> None:
-    begun = claim_begun(FRESH, ADA, NOON)
+    begun = begin_claim(FRESH, ADA, NOON)
     assert begun.claiming_until == NOON + timedelta(minutes=15)
-    assert claim_begun(begun, ADA, LATER).claiming_until == LATER + timedelta(minutes=15)
+    assert begin_claim(begun, ADA, LATER).claiming_until == LATER + timedelta(minutes=15)
 
 
 def test_who_claimed_it_and_when_is_kept_and_the_rest_is_as_it_was() -> None:
-    done = claim_completed(STATES["claiming"], ADA, LATER)
+    done = complete_claim(STATES["claiming"], ADA, LATER)
     assert done == replace(FRESH, claimed_by=ADA, claimed_at=LATER, updated_at=LATER)
     assert done.status(NOON + timedelta(days=1000)) is CLAIMED
     assert not done.is_expired(NOON + timedelta(days=1000))
 
 
 def test_a_cancelled_claim_leaves_nothing_behind() -> None:
-    assert claim_cancelled(STATES["claiming"], ADA, LATER) == replace(FRESH, updated_at=LATER)
-    assert claim_cancelled(STATES["claiming"], EVE, LATER) is STATES["claiming"]
+    assert cancel_claim(STATES["claiming"], ADA, LATER) == replace(FRESH, updated_at=LATER)
+    assert cancel_claim(STATES["claiming"], EVE, LATER) is STATES["claiming"]
 
 
 def test_to_begin_again_and_again_does_not_keep_a_database_for_ever() -> None:
-    last = FRESH.expires_at + CLAIM_TIME
+    last = FRESH.expires_at + CLAIM_DURATION
     now, kept = FRESH.expires_at - timedelta(seconds=1), FRESH
     while now < last:
-        kept = claim_begun(kept, ADA, now)
-        now += CLAIM_TIME / 3
+        kept = begin_claim(kept, ADA, now)
+        now += CLAIM_DURATION / 3
     assert kept.claiming_until == last
     assert kept.is_expired(last)

@@ -4,67 +4,67 @@ from dataclasses import replace
 
 import pytest
 
-from bough.domain.change import DropRole, written
+from bough.domain.catalog_change import DropRole, encode_change
 from bough.domain.operation import (
-    ALSO,
-    CHANGE,
-    MAKES_BRANCH,
-    PREPARING,
-    REACH,
-    RESUMES,
-    SOURCE,
-    VARIANT,
+    ALSO_LOCKED_KEY,
+    CHANGE_KEY,
+    CREATES_BRANCH,
+    LOCK_LEVELS,
+    PREPARE_STEP,
+    RESUMES_KEY,
+    SOURCE_KEY,
+    VARIANT_KEY,
+    LockLevel,
+    LockScope,
     Operation,
     OperationAction,
     OperationStatus,
-    Reach,
-    Touch,
     Variant,
-    conflict,
-    touch_of,
+    lock_of,
+    locks_conflict,
 )
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations.action import Wish
-from stores import an_operation
+from bough.operations.action import NewOperation
+from support.stores import make_operation
 
 HERE, ELSEWHERE = ProjectId("here"), ProjectId("elsewhere")
 MAIN, DEV, NEXT = BranchId("br-main"), BranchId("br-dev"), BranchId("br-next")
 ONE, TWO = EndpointId("ep-one"), EndpointId("ep-two")
 
 
-def project(where: ProjectId = HERE) -> Touch:
-    return Touch(reach=Reach.PROJECT, project_id=where)
+def project(where: ProjectId = HERE) -> LockScope:
+    return LockScope(level=LockLevel.PROJECT, project_id=where)
 
 
-def branch(which: BranchId = MAIN, where: ProjectId = HERE) -> Touch:
-    return Touch(reach=Reach.BRANCH, project_id=where, branch_id=which)
+def branch(which: BranchId = MAIN, where: ProjectId = HERE) -> LockScope:
+    return LockScope(level=LockLevel.BRANCH, project_id=where, branch_id=which)
 
 
-def endpoint(which: EndpointId = ONE, on: BranchId = MAIN, where: ProjectId = HERE) -> Touch:
-    return Touch(reach=Reach.ENDPOINT, project_id=where, branch_id=on, endpoint_id=which)
+def endpoint(which: EndpointId = ONE, on: BranchId = MAIN, where: ProjectId = HERE) -> LockScope:
+    return LockScope(level=LockLevel.ENDPOINT, project_id=where, branch_id=on, endpoint_id=which)
 
 
-def copy(source: BranchId = MAIN, to: BranchId = DEV, where: ProjectId = HERE) -> Touch:
+def copy(source: BranchId = MAIN, to: BranchId = DEV, where: ProjectId = HERE) -> LockScope:
     """The making of a branch out of another."""
-    return Touch(reach=Reach.BRANCH, project_id=where, branch_id=to, source_id=source, makes_branch=True)
+    return LockScope(level=LockLevel.BRANCH, project_id=where, branch_id=to, source_id=source, creates_branch=True)
 
 
-def making(which: BranchId = MAIN) -> Touch:
-    return Touch(reach=Reach.BRANCH, project_id=HERE, branch_id=which, makes_branch=True)
+def making(which: BranchId = MAIN) -> LockScope:
+    return LockScope(level=LockLevel.BRANCH, project_id=HERE, branch_id=which, creates_branch=True)
 
 
-def preparing(which: BranchId = MAIN, also: BranchId | None = None) -> Touch:
+def preparing(which: BranchId = MAIN, also: BranchId | None = None) -> LockScope:
     """A restore that makes what it will switch to."""
-    return Touch(reach=Reach.BESIDE, project_id=HERE, branch_id=which, also_id=also)
+    return LockScope(level=LockLevel.REPLACEMENT, project_id=HERE, branch_id=which, also_locked_id=also)
 
 
-def switching(which: BranchId = MAIN, also: BranchId | None = DEV) -> Touch:
-    return Touch(reach=Reach.BRANCH, project_id=HERE, branch_id=which, also_id=also)
+def switching(which: BranchId = MAIN, also: BranchId | None = DEV) -> LockScope:
+    return LockScope(level=LockLevel.BRANCH, project_id=HERE, branch_id=which, also_locked_id=also)
 
 
-def naming(which: BranchId = MAIN) -> Touch:
+def naming(which: BranchId = MAIN) -> LockScope:
     """A change of what the branch's row says."""
-    return Touch(reach=Reach.ENDPOINT, project_id=HERE, branch_id=which)
+    return LockScope(level=LockLevel.ENDPOINT, project_id=HERE, branch_id=which)
 
 
 @pytest.mark.parametrize(
@@ -115,52 +115,58 @@ def naming(which: BranchId = MAIN) -> Touch:
         (endpoint(), endpoint(TWO, DEV), False),
     ],
 )
-def test_touches_conflict_both_ways_or_not_at_all(one: Touch, other: Touch, expected: bool) -> None:
-    assert conflict(one, other) is expected
-    assert conflict(other, one) is expected
+def test_touches_conflict_both_ways_or_not_at_all(one: LockScope, other: LockScope, expected: bool) -> None:
+    assert locks_conflict(one, other) is expected
+    assert locks_conflict(other, one) is expected
 
 
 def test_every_action_says_how_far_it_reaches() -> None:
-    assert set(REACH) == set(OperationAction)
+    assert set(LOCK_LEVELS) == set(OperationAction)
 
 
 @pytest.mark.parametrize("action", OperationAction)
 def test_what_an_operation_touches_is_read_from_its_row(action: OperationAction) -> None:
-    touch = touch_of(Wish(action, HERE, MAIN, ONE))
-    assert touch == Touch(
-        reach=REACH[action], project_id=HERE, branch_id=MAIN, endpoint_id=ONE, makes_branch=action in MAKES_BRANCH
+    touch = lock_of(NewOperation(action, HERE, MAIN, ONE))
+    assert touch == LockScope(
+        level=LOCK_LEVELS[action],
+        project_id=HERE,
+        branch_id=MAIN,
+        endpoint_id=ONE,
+        creates_branch=action in CREATES_BRANCH,
     )
 
 
 def test_a_copy_touches_its_source_and_a_change_of_roles_the_whole_branch() -> None:
-    assert touch_of(Wish(OperationAction.CREATE_BRANCH, HERE, DEV, parameters={SOURCE: MAIN})) == copy()
-    change = Wish(OperationAction.APPLY_CONFIG, HERE, MAIN, ONE, {CHANGE: written(DropRole(name="app"))})
-    settings = Wish(OperationAction.APPLY_CONFIG, HERE, MAIN, ONE)
-    assert (change.touch.reach, settings.touch.reach) == (Reach.BRANCH, Reach.ENDPOINT)
-    assert conflict(change.touch, endpoint(TWO))
-    assert conflict(change.touch, copy())
-    assert not conflict(settings.touch, endpoint(TWO))
-    assert not conflict(settings.touch, copy())
+    assert lock_of(NewOperation(OperationAction.CREATE_BRANCH, HERE, DEV, parameters={SOURCE_KEY: MAIN})) == copy()
+    change = NewOperation(
+        OperationAction.APPLY_CONFIG, HERE, MAIN, ONE, {CHANGE_KEY: encode_change(DropRole(name="app"))}
+    )
+    settings = NewOperation(OperationAction.APPLY_CONFIG, HERE, MAIN, ONE)
+    assert (change.lock.level, settings.lock.level) == (LockLevel.BRANCH, LockLevel.ENDPOINT)
+    assert locks_conflict(change.lock, endpoint(TWO))
+    assert locks_conflict(change.lock, copy())
+    assert not locks_conflict(settings.lock, endpoint(TWO))
+    assert not locks_conflict(settings.lock, copy())
 
 
 def _restoring(step: str) -> Operation:
-    parameters = {VARIANT: Variant.RESTORE, SOURCE: NEXT, ALSO: DEV}
+    parameters = {VARIANT_KEY: Variant.RESTORE, SOURCE_KEY: NEXT, ALSO_LOCKED_KEY: DEV}
     fields = {"action": OperationAction.CREATE_TIMELINE, "branch_id": MAIN, "parameters": parameters, "step": step}
-    return an_operation(HERE, **fields)
+    return make_operation(HERE, **fields)
 
 
 def test_a_restore_leaves_the_branch_to_its_users_until_it_switches() -> None:
-    preparing_it, switching_it = touch_of(_restoring(PREPARING)), touch_of(_restoring("switch"))
-    assert (preparing_it.reach, preparing_it.source_id) == (Reach.BESIDE, NEXT)
-    assert conflict(preparing_it, branch(NEXT))  # what it copies must stay
-    assert (switching_it.reach, switching_it.source_id) == (Reach.BRANCH, None)
-    assert not conflict(switching_it, branch(NEXT))  # two that restore from each other wait for neither
+    preparing_it, switching_it = lock_of(_restoring(PREPARE_STEP)), lock_of(_restoring("switch"))
+    assert (preparing_it.level, preparing_it.source_id) == (LockLevel.REPLACEMENT, NEXT)
+    assert locks_conflict(preparing_it, branch(NEXT))  # what it copies must stay
+    assert (switching_it.level, switching_it.source_id) == (LockLevel.BRANCH, None)
+    assert not locks_conflict(switching_it, branch(NEXT))  # two that restore from each other wait for neither
 
 
 def test_what_is_started_after_a_restore_is_in_nobodys_way_before() -> None:
     fields = {"action": OperationAction.START_COMPUTE, "branch_id": MAIN, "endpoint_id": ONE}
-    waiting = an_operation(HERE, **fields, parameters={RESUMES: True}, status=OperationStatus.SCHEDULING)
-    assert not conflict(touch_of(waiting), endpoint())
-    assert not conflict(touch_of(waiting), switching())
-    assert conflict(touch_of(waiting), project())
-    assert conflict(touch_of(replace(waiting, status=OperationStatus.RUNNING)), endpoint())
+    waiting = make_operation(HERE, **fields, parameters={RESUMES_KEY: True}, status=OperationStatus.SCHEDULING)
+    assert not locks_conflict(lock_of(waiting), endpoint())
+    assert not locks_conflict(lock_of(waiting), switching())
+    assert locks_conflict(lock_of(waiting), project())
+    assert locks_conflict(lock_of(replace(waiting, status=OperationStatus.RUNNING)), endpoint())

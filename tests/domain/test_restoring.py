@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bough.domain import history, restoring
-from bough.domain.branch import Branch, Lineage, LineageStretch
-from bough.domain.history import HEAD, History, Past, Point, Target
-from bough.errors import Invalid, RuleBroken
+from bough.domain import history, restore_rules
+from bough.domain.branch import Branch, BranchLineage, Lineage
+from bough.domain.history import HEAD, BranchHistory, LineageRange, Point, RecoveryTarget
+from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId, LineageId, ProjectId, VolumeId
-from stores import a_branch, a_project
+from support.stores import make_branch, make_project
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 FIRST, SECOND, THIRD = VolumeId("vol-first"), VolumeId("vol-second"), VolumeId("vol-third")
@@ -32,77 +32,85 @@ def lineage(volume: VolumeId, began: float) -> Lineage:
     )
 
 
-def lived(volume: VolumeId, began: float, **stretch: Any) -> Past:
+def lived(volume: VolumeId, began: float, **stretch: Any) -> LineageRange:
     own = lineage(volume, began)
-    return Past(stretch=LineageStretch(branch_id=BRANCH, position=0, lineage_id=own.id, **stretch), lineage=own)
+    return LineageRange(
+        branch_lineage=BranchLineage(branch_id=BRANCH, position=0, lineage_id=own.id, **stretch), lineage=own
+    )
 
 
-def go_on(stretches: list[LineageStretch], volume: VolumeId, minute: float, known: list[Past]) -> list[Past]:
+def go_on(
+    stretches: list[BranchLineage], volume: VolumeId, minute: float, known: list[LineageRange]
+) -> list[LineageRange]:
     """The pasts of a branch that goes on with another volume."""
     by_id = {past.lineage.id: past.lineage for past in known}
-    before = [Past(stretch=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
+    before = [LineageRange(branch_lineage=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
     return [*before, lived(volume, minute, from_at=at(minute))]
 
 
-def found(pasts: list[Past], minute: float, now: float = 100) -> Target:
-    return History(pasts, timedelta(days=1), at(now)).target(Point(at=at(minute)), name="it", end=None)
+def found(pasts: list[LineageRange], minute: float, now: float = 100) -> RecoveryTarget:
+    return BranchHistory(pasts, timedelta(days=1), at(now)).resolve_point(
+        Point(at=at(minute)), parameter_name="it", end_lsn=None
+    )
 
 
 def test_after_going_back_twice_every_moment_means_what_the_branch_was_then() -> None:
     """At 12:30 back to 12:10, at 12:50 back to 12:40; then at 13:10 back to before the first restore."""
     pasts = [lived(FIRST, 0)]
-    once = go_on(restoring.gone_back(pasts, FIRST, "0/200", at(9)), SECOND, 30, pasts)
-    twice = go_on(restoring.gone_back(once, SECOND, "0/300", at(39)), THIRD, 50, once)
-    assert found(twice, 5) == Target(volume_id=FIRST, point=Point(at=at(5)))
-    assert found(twice, 20) == Target(volume_id=FIRST, point=Point(lsn="0/200"))
-    assert found(twice, 35) == Target(volume_id=SECOND, point=Point(at=at(35)))
-    assert found(twice, 45) == Target(volume_id=SECOND, point=Point(lsn="0/300"))
-    assert found(twice, 60) == Target(volume_id=THIRD, point=Point(at=at(60)))
+    once = go_on(restore_rules.truncate_lineages(pasts, FIRST, "0/200", at(9)), SECOND, 30, pasts)
+    twice = go_on(restore_rules.truncate_lineages(once, SECOND, "0/300", at(39)), THIRD, 50, once)
+    assert found(twice, 5) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(5)))
+    assert found(twice, 20) == RecoveryTarget(volume_id=FIRST, point=Point(lsn="0/200"))
+    assert found(twice, 35) == RecoveryTarget(volume_id=SECOND, point=Point(at=at(35)))
+    assert found(twice, 45) == RecoveryTarget(volume_id=SECOND, point=Point(lsn="0/300"))
+    assert found(twice, 60) == RecoveryTarget(volume_id=THIRD, point=Point(at=at(60)))
     fourth = VolumeId("vol-fourth")
-    far = go_on(restoring.gone_back(twice, FIRST, "0/150", at(4)), fourth, 70, twice)
+    far = go_on(restore_rules.truncate_lineages(twice, FIRST, "0/150", at(4)), fourth, 70, twice)
     assert [past.lineage.volume_id for past in far] == [FIRST, fourth]
-    assert found(far, 3) == Target(volume_id=FIRST, point=Point(at=at(3)))
-    assert found(far, 60) == Target(volume_id=FIRST, point=Point(lsn="0/150"))
-    assert found(far, 80) == Target(volume_id=fourth, point=Point(at=at(80)))
+    assert found(far, 3) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(3)))
+    assert found(far, 60) == RecoveryTarget(volume_id=FIRST, point=Point(lsn="0/150"))
+    assert found(far, 80) == RecoveryTarget(volume_id=fourth, point=Point(at=at(80)))
 
 
 def test_a_branch_that_goes_on_with_data_of_another_can_go_back_to_all_that_it_was() -> None:
     pasts = [lived(FIRST, 0)]
-    reset = go_on(restoring.left(pasts, "0/200", at(30)), SECOND, 30, pasts)
-    assert found(reset, 29) == Target(volume_id=FIRST, point=Point(at=at(29)))
-    assert found(reset, 30) == Target(volume_id=SECOND, point=Point(at=at(30)))
+    reset = go_on(restore_rules.end_last_lineage(pasts, "0/200", at(30)), SECOND, 30, pasts)
+    assert found(reset, 29) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(29)))
+    assert found(reset, 30) == RecoveryTarget(volume_id=SECOND, point=Point(at=at(30)))
 
 
 def test_what_nobody_keeps_any_more_leads_nowhere() -> None:
-    assert restoring.gone_back([lived(SECOND, 0)], FIRST, "0/200", at(9)) == []
-    assert restoring.left([], None, at(9)) == []
+    assert restore_rules.truncate_lineages([lived(SECOND, 0)], FIRST, "0/200", at(9)) == []
+    assert restore_rules.end_last_lineage([], None, at(9)) == []
 
 
 def test_a_stretch_in_which_nothing_was_committed_ends_where_it_began() -> None:
-    (stretch,) = restoring.gone_back([lived(FIRST, 5)], FIRST, "0/200", None)
+    (stretch,) = restore_rules.truncate_lineages([lived(FIRST, 5)], FIRST, "0/200", None)
     assert stretch.until_at == at(5)
 
 
 @pytest.mark.parametrize("point", [HEAD, Point(at=at(3)), Point(lsn="0/200")])
 def test_what_an_operation_is_told_is_read_as_it_was_written(point: Point) -> None:
-    target = Target(volume_id=FIRST, point=point)
-    assert history.read(history.written(target)) == target
-    assert history.read({}) is None
+    target = RecoveryTarget(volume_id=FIRST, point=point)
+    assert history.decode_target(history.encode_target(target)) == target
+    assert history.decode_target({}) is None
 
 
 def branch(**fields: Any) -> Branch:
-    return a_branch(a_project(), **fields)
+    return make_branch(make_project(), **fields)
 
 
 def check(
     of: Branch, *, to_itself: bool, is_head: bool = False, preserves: bool = True, children: bool = False
 ) -> None:
-    restoring.check_restorable(of, to_itself=to_itself, is_head=is_head, preserves=preserves, has_children=children)
+    restore_rules.check_restorable(
+        of, is_own_history=to_itself, is_head=is_head, has_preserve_name=preserves, has_children=children
+    )
 
 
 @pytest.mark.parametrize("to_itself", [True, False])
 def test_a_protected_branch_gets_no_other_data(to_itself: bool) -> None:
-    with pytest.raises(RuleBroken, match=r"is protected.*Unprotect it first"):
+    with pytest.raises(RuleViolation, match=r"is protected.*Unprotect it first"):
         check(branch(is_protected=True), to_itself=to_itself)
 
 
@@ -117,11 +125,11 @@ def test_to_itself_needs_a_point_and_a_name_for_what_is_there() -> None:
 def test_children_need_somebody_to_go_to() -> None:
     check(branch(), to_itself=False, is_head=True, preserves=False)
     check(branch(), to_itself=False, children=True)
-    with pytest.raises(RuleBroken, match=r"has child branches.*preserve_under_name.*delete them first"):
+    with pytest.raises(RuleViolation, match=r"has child branches.*preserve_under_name.*delete them first"):
         check(branch(), to_itself=False, preserves=False, children=True)
 
 
 def test_a_reset_branch_lives_as_long_again() -> None:
     expiring = branch(expires_at=at(10), ttl_seconds=600)
-    assert restoring.renewed_expiration(expiring, at(5)).expires_at == at(15)
-    assert restoring.renewed_expiration(branch(), at(5)).expires_at is None
+    assert restore_rules.renew_expiration(expiring, at(5)).expires_at == at(15)
+    assert restore_rules.renew_expiration(branch(), at(5)).expires_at is None

@@ -7,7 +7,7 @@ import pytest
 
 from bough.domain import rights
 from bough.domain.organization import MemberRole
-from bough.domain.rights import Level, OrgRight, ProjectRole, Right
+from bough.domain.rights import AccessLevel, OrgRight, ProjectRole, Right
 
 PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
 ORGANIZATION = {
@@ -36,7 +36,7 @@ def _table(heading: str) -> dict[str, list[str]]:
 
 def test_the_page_has_a_row_for_every_right() -> None:
     assert set(ORGANIZATION.values()) == set(OrgRight)
-    assert set(PROJECT.values()) == set(rights.LEAST)
+    assert set(PROJECT.values()) == set(rights.REQUIRED_LEVELS)
 
 
 def test_the_page_says_what_roles_may() -> None:
@@ -44,44 +44,51 @@ def test_the_page_says_what_roles_may() -> None:
     *roles, last = table.pop("may")
     assert (roles, last) == ([role.value for role in MemberRole], "organization key")
     levels = table.pop("level on each of its projects")
-    assert levels == [rights.USUAL[role].name if rights.USUAL[role] else "no" for role in MemberRole] + ["ADMIN"]
+    assert levels == [rights.ROLE_LEVELS[role].name if rights.ROLE_LEVELS[role] else "no" for role in MemberRole] + [
+        "ADMIN"
+    ]
     said = {ORGANIZATION[what]: [cell == "yes" for cell in cells] for what, cells in table.items()}
     assert said == {
-        right: [*(role in rights.ROLES[right] for role in MemberRole), right in rights.ORGANIZATION_KEY]
+        right: [
+            *(role in rights.ORG_RIGHT_ROLES[right] for role in MemberRole),
+            right in rights.ORGANIZATION_KEY_RIGHTS,
+        ]
         for right in OrgRight
     }
 
 
 def test_the_page_says_what_levels_allow() -> None:
     table = _table("Levels on a project")
-    assert table.pop("may") == [level.name for level in Level if level]
+    assert table.pop("may") == [level.name for level in AccessLevel if level]
     said = {PROJECT[what]: [cell == "yes" for cell in cells] for what, cells in table.items()}
     assert said == {
-        right: [rights.allows(right, level, None) for level in Level if level] for right in PROJECT.values()
+        right: [rights.is_allowed(right, level, None) for level in AccessLevel if level] for right in PROJECT.values()
     }
 
 
 @pytest.mark.parametrize("right", Right)
 def test_without_a_level_nothing_is_allowed(right: Right) -> None:
-    assert not any(rights.allows(right, Level.NONE, role) for role in (None, *MemberRole))
+    assert not any(rights.is_allowed(right, AccessLevel.NONE, role) for role in (None, *MemberRole))
 
 
 def test_a_role_on_a_project_stands_in_place_of_the_usual_level_but_of_no_admins() -> None:
-    assert rights.level(MemberRole.MEMBER, ProjectRole.VIEWER, shared=False) is Level.VIEWER
-    assert rights.level(MemberRole.COLLABORATOR, ProjectRole.ADMIN, shared=False) is Level.ADMIN
-    assert rights.level(MemberRole.ADMIN, ProjectRole.VIEWER, shared=False) is Level.ADMIN
-    assert rights.level(None, ProjectRole.ADMIN, shared=False) is Level.NONE  # left over from a member who left
+    assert rights.resolve_level(MemberRole.MEMBER, ProjectRole.VIEWER, is_shared=False) is AccessLevel.VIEWER
+    assert rights.resolve_level(MemberRole.COLLABORATOR, ProjectRole.ADMIN, is_shared=False) is AccessLevel.ADMIN
+    assert rights.resolve_level(MemberRole.ADMIN, ProjectRole.VIEWER, is_shared=False) is AccessLevel.ADMIN
+    assert (
+        rights.resolve_level(None, ProjectRole.ADMIN, is_shared=False) is AccessLevel.NONE
+    )  # left over from a member who left
 
 
 def test_of_permission_and_role_the_higher_counts() -> None:
-    assert rights.level(None, None, shared=True) is Level.EDITOR
-    assert rights.level(MemberRole.VIEWER, None, shared=True) is Level.EDITOR
-    assert rights.level(MemberRole.COLLABORATOR, ProjectRole.ADMIN, shared=True) is Level.ADMIN
+    assert rights.resolve_level(None, None, is_shared=True) is AccessLevel.EDITOR
+    assert rights.resolve_level(MemberRole.VIEWER, None, is_shared=True) is AccessLevel.EDITOR
+    assert rights.resolve_level(MemberRole.COLLABORATOR, ProjectRole.ADMIN, is_shared=True) is AccessLevel.ADMIN
 
 
 def test_people_are_seen_from_inside_and_projects_leave_by_admins() -> None:
-    assert rights.allows(Right.SEE_PEOPLE, Level.VIEWER, MemberRole.VIEWER)
-    assert not rights.allows(Right.SEE_PEOPLE, Level.EDITOR, None)
-    assert rights.allows(Right.SEE_PEOPLE, Level.ADMIN, MemberRole.COLLABORATOR)
-    assert not rights.allows(Right.TRANSFER, Level.ADMIN, MemberRole.COLLABORATOR)
-    assert rights.allows(Right.TRANSFER, Level.ADMIN, MemberRole.ADMIN)
+    assert rights.is_allowed(Right.SEE_PEOPLE, AccessLevel.VIEWER, MemberRole.VIEWER)
+    assert not rights.is_allowed(Right.SEE_PEOPLE, AccessLevel.EDITOR, None)
+    assert rights.is_allowed(Right.SEE_PEOPLE, AccessLevel.ADMIN, MemberRole.COLLABORATOR)
+    assert not rights.is_allowed(Right.TRANSFER, AccessLevel.ADMIN, MemberRole.COLLABORATOR)
+    assert rights.is_allowed(Right.TRANSFER, AccessLevel.ADMIN, MemberRole.ADMIN)

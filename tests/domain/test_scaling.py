@@ -4,15 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.domain.scaling import GIB, QUIET_LOOKS, Load, Sizing, memory_of, needed, scaled, sizes
+from bough.domain.autoscaling import (
+    GIB,
+    SCALE_DOWN_SAMPLES,
+    Load,
+    ScalingState,
+    list_sizes,
+    memory_bytes_for,
+    next_scaling_state,
+    required_size,
+)
 
 BUSY = Load(cores=1.4, memory_bytes=0)
 QUIET = Load(cores=0.01, memory_bytes=0)
 
 
-def after(looks: list[Load], start: Sizing, least: float = 0.25, most: float = 4) -> Sizing:
+def after(looks: list[Load], start: ScalingState, least: float = 0.25, most: float = 4) -> ScalingState:
     for load in looks:
-        start = scaled(start, load, least, most)
+        start = next_scaling_state(start, load, least, most)
     return start
 
 
@@ -29,7 +38,7 @@ def after(looks: list[Load], start: Sizing, least: float = 0.25, most: float = 4
     ],
 )
 def test_sizes_are_quarters_up_to_one_and_then_whole(least: float, most: float, expected: tuple[float, ...]) -> None:
-    assert sizes(least, most) == expected
+    assert list_sizes(least, most) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,44 +59,46 @@ def test_sizes_are_quarters_up_to_one_and_then_whole(least: float, most: float, 
     ],
 )
 def test_the_smallest_size_that_is_not_filled(cores: float, memory: float, size: float) -> None:
-    assert needed(Load(cores=cores, memory_bytes=int(memory)), 0.25, 4) == size
+    assert required_size(Load(cores=cores, memory_bytes=int(memory)), 0.25, 4) == size
 
 
 def test_one_busy_look_is_enough_to_grow() -> None:
-    assert after([BUSY], Sizing(cu=0.25)) == Sizing(cu=2)
-    assert after([Load(cores=0, memory_bytes=6 * GIB)], Sizing(cu=0.25)) == Sizing(cu=2)
+    assert after([BUSY], ScalingState(cu=0.25)) == ScalingState(cu=2)
+    assert after([Load(cores=0, memory_bytes=6 * GIB)], ScalingState(cu=0.25)) == ScalingState(cu=2)
 
 
 def test_it_shrinks_only_after_a_row_of_quiet_looks() -> None:
-    almost = after([QUIET] * (QUIET_LOOKS - 1), Sizing(cu=4))
+    almost = after([QUIET] * (SCALE_DOWN_SAMPLES - 1), ScalingState(cu=4))
     assert almost.cu == 4
-    assert after([QUIET], almost) == Sizing(cu=0.25)
-    assert after([Load(cores=3, memory_bytes=0), QUIET], almost) == Sizing(cu=4, quiet_looks=1, needed=0.25)
+    assert after([QUIET], almost) == ScalingState(cu=0.25)
+    assert after([Load(cores=3, memory_bytes=0), QUIET], almost) == ScalingState(
+        cu=4, quiet_samples=1, peak_required_cu=0.25
+    )
 
 
 def test_it_shrinks_no_further_than_the_busiest_of_them_needed() -> None:
-    looks = [QUIET] * (QUIET_LOOKS - 3) + [BUSY] + [QUIET] * 2
-    assert after(looks, Sizing(cu=4)) == Sizing(cu=2)
-    assert after([QUIET] * QUIET_LOOKS, Sizing(cu=2)) == Sizing(cu=0.25)
+    looks = [QUIET] * (SCALE_DOWN_SAMPLES - 3) + [BUSY] + [QUIET] * 2
+    assert after(looks, ScalingState(cu=4)) == ScalingState(cu=2)
+    assert after([QUIET] * SCALE_DOWN_SAMPLES, ScalingState(cu=2)) == ScalingState(cu=0.25)
 
 
 def test_a_load_that_fills_its_size_keeps_it() -> None:
     steady = Load(cores=0.7, memory_bytes=GIB)
-    assert after([steady] * 3 * QUIET_LOOKS, Sizing(cu=1)) == Sizing(cu=1)
+    assert after([steady] * 3 * SCALE_DOWN_SAMPLES, ScalingState(cu=1)) == ScalingState(cu=1)
 
 
 def test_equal_limits_leave_nothing_to_decide() -> None:
-    assert after([BUSY] * 20, Sizing(cu=1), least=1, most=1) == Sizing(cu=1)
-    assert after([QUIET] * 20, Sizing(cu=1), least=1, most=1) == Sizing(cu=1)
+    assert after([BUSY] * 20, ScalingState(cu=1), least=1, most=1) == ScalingState(cu=1)
+    assert after([QUIET] * 20, ScalingState(cu=1), least=1, most=1) == ScalingState(cu=1)
 
 
 def test_limits_that_moved_take_the_size_with_them() -> None:
-    assert after([BUSY], Sizing(cu=8), least=0.25, most=1).cu == 1
-    assert after([QUIET], Sizing(cu=0.25), least=2, most=4).cu == 2
+    assert after([BUSY], ScalingState(cu=8), least=0.25, most=1).cu == 1
+    assert after([QUIET], ScalingState(cu=0.25), least=2, most=4).cu == 2
 
 
 def test_memory_is_four_gibibytes_a_cu_and_at_least_one() -> None:
-    assert [memory_of(cu) for cu in (0.1, 0.25, 0.5, 1, 8)] == [GIB, GIB, 2 * GIB, 4 * GIB, 32 * GIB]
+    assert [memory_bytes_for(cu) for cu in (0.1, 0.25, 0.5, 1, 8)] == [GIB, GIB, 2 * GIB, 4 * GIB, 32 * GIB]
 
 
 _limits = st.tuples(st.sampled_from((0.25, 0.5, 1, 2, 7)), st.sampled_from((0.25, 0.75, 1, 3, 8, 64))).map(sorted)
@@ -97,11 +108,11 @@ _loads = st.builds(Load, cores=st.floats(0, 100), memory_bytes=st.integers(0, 10
 @given(limits=_limits, looks=st.lists(_loads, max_size=40), start=st.floats(0.1, 100))
 def test_it_is_always_one_of_its_sizes(limits: list[float], looks: list[Load], start: float) -> None:
     least, most = limits
-    sizing = Sizing(cu=min(max(start, least), most))
-    allowed = {*sizes(least, most), sizing.cu}
+    sizing = ScalingState(cu=min(max(start, least), most))
+    allowed = {*list_sizes(least, most), sizing.cu}
     for load in looks:
-        before, sizing = sizing, scaled(sizing, load, least, most)
+        before, sizing = sizing, next_scaling_state(sizing, load, least, most)
         assert sizing.cu in allowed
-        assert sizing.cu >= needed(load, least, most)
-        assert sizing.quiet_looks < QUIET_LOOKS
-        assert sizing.cu <= before.cu or sizing.cu == needed(load, least, most)
+        assert sizing.cu >= required_size(load, least, most)
+        assert sizing.quiet_samples < SCALE_DOWN_SAMPLES
+        assert sizing.cu <= before.cu or sizing.cu == required_size(load, least, most)

@@ -5,16 +5,16 @@ from datetime import UTC, timedelta, timezone
 import pytest
 
 from bough.domain import snapshot
-from bough.errors import Invalid, RuleBroken
+from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId
-from stores import NOON, a_branch, a_project
+from support.stores import NOON, make_branch, make_project
 
 
 def test_only_a_root_branch_has_them() -> None:
-    root = a_branch(a_project())
+    root = make_branch(make_project())
     snapshot.check_is_root(root, "Snapshots")
-    child = a_branch(a_project(), name="dev", parent_id=BranchId("br-parent"))
-    with pytest.raises(RuleBroken, match="Snapshots only a root branch can have, and 'dev' has a parent"):
+    child = make_branch(make_project(), name="dev", parent_id=BranchId("br-parent"))
+    with pytest.raises(RuleViolation, match="Snapshots only a root branch can have, and 'dev' has a parent"):
         snapshot.check_is_root(child, "Snapshots")
 
 
@@ -30,9 +30,9 @@ def test_an_end_is_to_come_and_kept_in_utc() -> None:
 
 
 def test_names_are_made_free() -> None:
-    name = snapshot.usual_name("main", NOON.astimezone(timezone(timedelta(hours=2))))
+    name = snapshot.default_name("main", NOON.astimezone(timezone(timedelta(hours=2))))
     assert name == "main 2026-01-01T12:00:00Z"
-    assert snapshot.free_name(name, ()) == name
-    assert snapshot.free_name("a", {"a", "a (2)", "b"}) == "a (3)"
-    assert snapshot.old_name("main", {"main"}) == "main (old)"
-    assert snapshot.old_name("main", {"main (old)", "main (old 2)"}) == "main (old 3)"
+    assert snapshot.make_unique_name(name, ()) == name
+    assert snapshot.make_unique_name("a", {"a", "a (2)", "b"}) == "a (3)"
+    assert snapshot.make_replaced_name("main", {"main"}) == "main (old)"
+    assert snapshot.make_replaced_name("main", {"main (old)", "main (old 2)"}) == "main (old 3)"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bough.domain import database, role
-from bough.domain.connection_uri import connection_uri
-from bough.domain.endpoint import Hosts
+from bough.domain.connection_uri import build_connection_uri
+from bough.domain.endpoint import EndpointHosts
 from bough.errors import Invalid
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, OrganizationId, ProjectId, VolumeId
 
@@ -59,15 +59,15 @@ def test_odd_but_possible_names_are_taken_as_they_are(name: str) -> None:
 
 def test_the_port_is_part_of_the_host_only_when_it_is_not_the_usual_one() -> None:
     endpoint = EndpointId("ep-x")
-    usual, other = Hosts(domain="localhost", port=5432), Hosts(domain="db.example", port=6000)
-    assert usual.direct(endpoint, "aws-us-east-2") == "ep-x.us-east-2.aws.localhost"
-    assert other.pooled(endpoint, "aws-us-east-2") == "ep-x-pooler.us-east-2.aws.db.example:6000"
+    usual, other = EndpointHosts(domain="localhost", port=5432), EndpointHosts(domain="db.example", port=6000)
+    assert usual.direct_host(endpoint, "aws-us-east-2") == "ep-x.us-east-2.aws.localhost"
+    assert other.pooled_host(endpoint, "aws-us-east-2") == "ep-x-pooler.us-east-2.aws.db.example:6000"
 
 
 @given(st.text(min_size=1).filter(lambda text: "\0" not in text), st.text(min_size=1))
 def test_a_uri_gives_its_parts_back_and_its_first_dot_is_the_hosts(name: str, base: str) -> None:
     try:
-        uri = connection_uri(role=name, password=role.new_password(), host="ep-x.region.cloud", database=base)
+        uri = build_connection_uri(role=name, password=role.new_password(), host="ep-x.region.cloud", database=base)
     except UnicodeEncodeError:
         return  # half a surrogate pair never gets this far
     parts = urlsplit(uri)

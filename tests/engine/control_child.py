@@ -13,19 +13,19 @@ from typing import Any
 
 from bough import clock, log
 from bough.config import Settings
-from bough.domain.change import MakeRole
+from bough.domain.catalog_change import CreateRole
 from bough.domain.history import Point
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
-from engine.homes import VERIFIER, spec_of
+from support.engine_home import VERIFIER, make_compute_spec
 
 SPARE_CU = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class CallArguments:
     """The names of a branch and its endpoint; a branch without a parent is an empty one."""
 
     project: str
@@ -37,7 +37,7 @@ class Given:
     lsn: str | None = None  # the point of its parent's life; None: all of it
 
     def compute(self, install: str) -> ComputeSpec:
-        return spec_of(
+        return make_compute_spec(
             install,
             project_id=ProjectId(self.project),
             branch_id=BranchId("br-" + self.volume),
@@ -57,69 +57,73 @@ class Given:
         )
 
 
-class Verbs:
+class EngineCalls:
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
         self._install = engine.capabilities().installs[17]
 
-    async def ensure_branch(self, given: Given) -> None:
+    async def ensure_branch(self, given: CallArguments) -> None:
         await self._engine.ensure_branch(given.branch(self._install))
 
-    async def ensure_running(self, given: Given) -> str:
+    async def ensure_running(self, given: CallArguments) -> str:
         return await self._engine.ensure_running(given.compute(self._install))
 
-    async def ensure_still(self, given: Given) -> str:
-        return await self._engine.ensure_running(replace(given.compute(self._install), stands=True))
+    async def ensure_still(self, given: CallArguments) -> str:
+        return await self._engine.ensure_running(replace(given.compute(self._install), is_read_only=True))
 
-    async def ensure_suspended(self, given: Given) -> None:
+    async def ensure_suspended(self, given: CallArguments) -> None:
         await self._engine.ensure_suspended(EndpointId(given.endpoint))
 
-    async def ensure_absent(self, given: Given) -> None:
+    async def ensure_absent(self, given: CallArguments) -> None:
         await self._engine.ensure_absent(ProjectId(given.project), VolumeId(given.volume))
 
-    async def keep_history(self, given: Given) -> None:
+    async def keep_history(self, given: CallArguments) -> None:
         """Of a few seconds: who is older than that gets a base."""
-        await self._engine.keep_history(VolumeId(given.volume), clock.now() - timedelta(seconds=6))
+        await self._engine.apply_retention(VolumeId(given.volume), clock.now() - timedelta(seconds=6))
 
-    async def change(self, given: Given) -> None:
-        await self._engine.change(given.branch(self._install), MakeRole(name=given.role, verifier=VERIFIER))
+    async def change(self, given: CallArguments) -> None:
+        await self._engine.apply_change(given.branch(self._install), CreateRole(name=given.role, verifier=VERIFIER))
 
-    async def contents(self, given: Given) -> dict[str, list[str]] | None:
-        told = await self._engine.contents(EndpointId(given.endpoint))
+    async def contents(self, given: CallArguments) -> dict[str, list[str]] | None:
+        told = await self._engine.read_compute_contents(EndpointId(given.endpoint))
         if told is None:
             return None
         return {"roles": [role.name for role in told.roles], "databases": [each.name for each in told.databases]}
 
-    async def usage(self, given: Given) -> int | None:
-        usage = await self._engine.usage(EndpointId(given.endpoint))
+    async def usage(self, given: CallArguments) -> int | None:
+        usage = await self._engine.measure_usage(EndpointId(given.endpoint))
         return usage.logical_bytes if usage else None
 
-    async def observe(self, _given: Given) -> dict[str, list[str]]:
+    async def observe(self, _given: CallArguments) -> dict[str, list[str]]:
         seen = await self._engine.observe()
-        return {"running": sorted(seen.running), "volumes": sorted(seen.volumes), "spare": sorted(seen.spare)}
+        return {
+            "running": sorted(seen.running_endpoints),
+            "volumes": sorted(seen.volumes),
+            "spare": sorted(seen.spare_endpoints),
+        }
 
 
-def say(**fields: Any) -> None:
+def write_line(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
 
 
-async def answer(verbs: Verbs, number: int, verb: str, given: dict[str, Any]) -> None:
+async def handle_call(verbs: EngineCalls, number: int, verb: str, given: dict[str, Any]) -> None:
     try:
-        value = await getattr(verbs, verb)(Given(**given))
+        value = await getattr(verbs, verb)(CallArguments(**given))
     except EngineError as error:
-        say(number=number, error=error.public, transient=error.transient)
+        write_line(number=number, error=error.public_message, transient=error.transient)
     else:
-        say(number=number, value=value)
+        write_line(number=number, value=value)
 
 
 async def serve(settings: Settings) -> None:
     log.configure("warning")  # to standard error: the other one is for answers
     engine = LocalEngine(settings, spare_cu=SPARE_CU)
     await engine.prepare()
-    say(number=0)
-    verbs, under_way = Verbs(engine), set()
+    write_line(number=0)
+    verbs, under_way = EngineCalls(engine), set()
     while line := await asyncio.to_thread(sys.stdin.readline):
-        task = asyncio.create_task(answer(verbs, *json.loads(line)))
+        task = asyncio.create_task(handle_call(verbs, *json.loads(line)))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
     await asyncio.gather(*under_way)

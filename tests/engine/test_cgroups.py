@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from bough.config import Settings
-from bough.engine.local.isolation import cgroups, hierarchies, processes
+from bough.engine.local.isolation import cgroup_hierarchies, cgroups, processes
+from bough.engine.local.isolation.cgroup_hierarchies import CgroupHierarchy
 from bough.engine.local.isolation.cgroups import OWN_GROUP, Cgroups
-from bough.engine.local.isolation.hierarchies import Hierarchy
-from bough.engine.local.isolation.limits import Limits
-from engine.homes import Home, home_folder
-from engine.intruder import Intruder, interpreter
-from requires import require, require_root
+from bough.engine.local.isolation.resource_limits import ResourceLimits
+from support.engine_home import EngineHome, temporary_home
+from support.intruder import Intruder, find_interpreter
+from support.requirements import require, require_root
 
 GIB = 1024**3
-SMALL = Limits(memory=GIB, soft_memory=GIB, cpu=0.25, pids=300)
-LARGE = Limits(memory=8 * GIB, soft_memory=8 * GIB, cpu=2, pids=1100)
-GROWING = Limits(memory=8 * GIB, soft_memory=2 * GIB, cpu=0.5, pids=300)
+SMALL = ResourceLimits(memory_bytes=GIB, soft_memory_bytes=GIB, cu=0.25, pids=300)
+LARGE = ResourceLimits(memory_bytes=8 * GIB, soft_memory_bytes=8 * GIB, cu=2, pids=1100)
+GROWING = ResourceLimits(memory_bytes=8 * GIB, soft_memory_bytes=2 * GIB, cu=0.5, pids=300)
 SOFT_FILES = ("memory.soft_limit_in_bytes", "memory.high")
 LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.shares", "cpu.weight", "pids.max", *SOFT_FILES)
 UNLIMITED = {"memory.soft_limit_in_bytes": "9223372036854771712", "memory.high": "max"}
@@ -34,13 +34,13 @@ FORKING = "sleep 300 & (sleep 300 & wait) & echo ready; while read line; do slee
 @pytest.fixture
 def settings_here() -> Iterator[Settings]:
     require_root()
-    with home_folder() as made:
+    with temporary_home() as made:
         yield made
 
 
 @pytest.fixture
 def groups(settings_here: Settings) -> Cgroups:
-    found = cgroups.found(settings_here)
+    found = cgroups.detect_cgroups(settings_here)
     require("cgroups", found.kind != "none", "this machine lets us make no control groups")
     found.ensure_ready()
     return found
@@ -59,12 +59,12 @@ def family() -> Iterator[subprocess.Popen[str]]:
             everyone = members(shell.pid)
             for pid in everyone:
                 processes.kill(pid, lambda _pid: True)
-            while any(processes.acts_as(pid, 0) for pid in everyone):
+            while any(processes.runs_as_user(pid, 0) for pid in everyone):
                 time.sleep(0.005)
 
 
 def members(pid: int) -> list[int]:
-    below = [member for child in processes.children(pid) for member in members(child)]
+    below = [member for child in processes.list_children(pid) for member in members(child)]
     return [pid, *below]
 
 
@@ -87,14 +87,14 @@ def name_of(pid: int) -> str:
 
 def limits_of(pid: int) -> dict[str, str]:
     """What is in force for the process, by the names of the kernel's files."""
-    own = hierarchies.parse(Path("/proc/self/mountinfo").read_text(), group_of(pid))
-    files = [each.own / name for each in own for name in LIMIT_FILES]
+    own = cgroup_hierarchies.parse_hierarchies(Path("/proc/self/mountinfo").read_text(), group_of(pid))
+    files = [each.own_group / name for each in own for name in LIMIT_FILES]
     return {file.name: file.read_text().strip() for file in files if file.exists() and "bough-" in str(file)}
 
 
 def test_a_process_is_placed_with_all_it_forked_and_forks_later(groups: Cgroups) -> None:
     with family() as shell:
-        groups.place("one", shell.pid, SMALL)
+        groups.add_process("one", shell.pid, SMALL)
         assert shell.stdin is not None and shell.stdout is not None
         shell.stdin.write("again\n")
         shell.stdin.flush()
@@ -103,17 +103,17 @@ def test_a_process_is_placed_with_all_it_forked_and_forks_later(groups: Cgroups)
         assert len(everyone) == 5
         assert len({group_of(pid) for pid in everyone}) == 1
         assert "/one\n" in group_of(shell.pid)
-        assert (groups.memory_bytes("one") or 0) > 0
+        assert (groups.read_memory_bytes("one") or 0) > 0
     groups.remove("one")
 
 
 def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> None:
     with family() as shell:
-        groups.place("one", shell.pid, SMALL)
+        groups.add_process("one", shell.pid, SMALL)
         before = limits_of(shell.pid)
-        groups.place("one", shell.pid, LARGE)
+        groups.add_process("one", shell.pid, LARGE)
         after = limits_of(shell.pid)
-        groups.place("one", shell.pid, SMALL)
+        groups.add_process("one", shell.pid, SMALL)
         assert limits_of(shell.pid) == before
     unlimited = {name: (text, text) for name, text in UNLIMITED.items()}
     wanted = unlimited | {
@@ -130,14 +130,14 @@ def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> Non
 
 def test_a_group_is_resized_with_whoever_is_in_it(groups: Cgroups) -> None:
     groups.resize("one", GROWING)
-    assert groups.names() == set()
+    assert groups.list_names() == set()
     with family() as shell:
-        groups.place("one", shell.pid, LARGE)
+        groups.add_process("one", shell.pid, LARGE)
         groups.resize("one", GROWING)
         smaller = limits_of(shell.pid)
-        groups.place("one", shell.pid, replace(GROWING, pids=1100))  # it knows that it is so already
+        groups.add_process("one", shell.pid, replace(GROWING, pids=1100))  # it knows that it is so already
         assert limits_of(shell.pid) == smaller
-        groups.place("one", shell.pid, LARGE)
+        groups.add_process("one", shell.pid, LARGE)
         larger = limits_of(shell.pid)
     wanted = {
         "memory.limit_in_bytes": (str(8 * GIB), str(8 * GIB)),
@@ -156,17 +156,17 @@ def test_a_group_is_resized_with_whoever_is_in_it(groups: Cgroups) -> None:
 
 def test_a_limit_that_comes_down_leaves_room_for_what_is_held(groups: Cgroups) -> None:
     """What fills memory has no way to give it back: a lower limit would kill it."""
-    require("cgroups", "memory" in groups.sentence, "there is no control group for memory")
+    require("cgroups", "memory" in groups.summary, "there is no control group for memory")
     hold = "import sys\nsys.stdin.readline()\nheld = bytearray(300 << 20)\nprint(flush=True)\n"
     hold += "sys.stdin.readline()\nprint(len(held))"
     with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holding:
         assert holding.stdin is not None and holding.stdout is not None
-        groups.place("one", holding.pid, LARGE)
+        groups.add_process("one", holding.pid, LARGE)
         holding.stdin.write(b"\n")
         holding.stdin.flush()
         holding.stdout.readline()
-        needed = groups.needed_bytes("one") or 0
-        groups.resize("one", replace(SMALL, memory=64 << 20, soft_memory=64 << 20))
+        needed = groups.read_unreclaimable_bytes("one") or 0
+        groups.resize("one", replace(SMALL, memory_bytes=64 << 20, soft_memory_bytes=64 << 20))
         limits = limits_of(holding.pid)
         limit = int(limits.get("memory.max") or limits["memory.limit_in_bytes"])
         holding.stdin.write(b"\n")
@@ -178,17 +178,17 @@ def test_a_limit_that_comes_down_leaves_room_for_what_is_held(groups: Cgroups) -
 
 
 def test_files_that_the_kernel_keeps_are_not_needed(groups: Cgroups, tmp_path: Path) -> None:
-    require("cgroups", "memory" in groups.sentence, "there is no control group for memory")
+    require("cgroups", "memory" in groups.summary, "there is no control group for memory")
     write = "import sys, os\nsys.stdin.readline()\nfile = open(sys.argv[1], 'wb')\nfile.write(bytes(64 << 20))\n"
     write += "os.fsync(file.fileno())\nprint(flush=True)\nsys.stdin.readline()"
     command = [sys.executable, "-c", write, str(tmp_path / "file")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writing:
         assert writing.stdin is not None and writing.stdout is not None
-        groups.place("one", writing.pid, LARGE)
+        groups.add_process("one", writing.pid, LARGE)
         writing.stdin.write(b"\n")
         writing.stdin.flush()
         writing.stdout.readline()
-        held, needed = groups.memory_bytes("one") or 0, groups.needed_bytes("one") or 0
+        held, needed = groups.read_memory_bytes("one") or 0, groups.read_unreclaimable_bytes("one") or 0
         writing.stdin.close()
     assert needed + (60 << 20) < held
     groups.remove("one")
@@ -197,45 +197,45 @@ def test_files_that_the_kernel_keeps_are_not_needed(groups: Cgroups, tmp_path: P
 def test_removing_ends_what_is_left_and_leaves_nothing(groups: Cgroups) -> None:
     with family() as shell:
         everyone = members(shell.pid)
-        groups.place("one", shell.pid, SMALL)
-        groups.place("two", everyone[-1], SMALL)
+        groups.add_process("one", shell.pid, SMALL)
+        groups.add_process("two", everyone[-1], SMALL)
         groups.remove("one")
         shell.wait()
-        assert groups.names() == {"two"}
-        assert processes.acts_as(everyone[-1], 0)
+        assert groups.list_names() == {"two"}
+        assert processes.runs_as_user(everyone[-1], 0)
         groups.remove("two")
-        assert not any(processes.acts_as(pid, 0) for pid in everyone)
+        assert not any(processes.runs_as_user(pid, 0) for pid in everyone)
     groups.remove("two")
-    assert groups.names() == set()
-    assert not any((each.place / f"bough-{_name(groups)}").exists() for each in groups._hierarchies)
+    assert groups.list_names() == set()
+    assert not any((each.parent_group / f"bough-{_name(groups)}").exists() for each in groups._hierarchies)
 
 
 def test_who_forks_faster_than_we_look_is_ended_too(groups: Cgroups) -> None:
     """Each process forks another and ends, so that no list of them is ever true."""
     hop = "import os, sys\nprint(flush=True)\nsys.stdin.readline()\nwhile True:\n  if os.fork(): os._exit(0)"
-    command = [interpreter(), "-c", hop]
+    command = [find_interpreter(), "-c", hop]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=310_051) as hopping:
         assert hopping.stdin is not None and hopping.stdout is not None
         hopping.stdout.readline()
-        groups.place("one", hopping.pid, SMALL)
-        require("cgroups", "pids" in groups.sentence, "there is no control group for pids")
+        groups.add_process("one", hopping.pid, SMALL)
+        require("cgroups", "pids" in groups.summary, "there is no control group for pids")
         hopping.stdin.write(b"\n")
         hopping.stdin.flush()
         hopping.wait()
         groups.remove("one")
-    assert groups.names() == set()
-    assert "refused" not in groups.sentence
-    assert list(processes.of_user(310_051)) == []
+    assert groups.list_names() == set()
+    assert "refused" not in groups.summary
+    assert list(processes.list_pids_of_user(310_051)) == []
 
 
 def test_a_sweep_takes_only_what_nobody_uses(groups: Cgroups) -> None:
     with family() as shell, subprocess.Popen(["true"]) as gone:
-        groups.place("used", shell.pid, SMALL)
-        groups.place("kept", gone.pid, SMALL)
-        groups.place("left", gone.pid, SMALL)
+        groups.add_process("used", shell.pid, SMALL)
+        groups.add_process("kept", gone.pid, SMALL)
+        groups.add_process("left", gone.pid, SMALL)
         gone.wait()
-        groups.sweep({"kept"})
-        assert groups.names() == {"used", "kept"}
+        groups.remove_empty({"kept"})
+        assert groups.list_names() == {"used", "kept"}
     for name in ("used", "kept"):
         groups.remove(name)
 
@@ -243,18 +243,18 @@ def test_a_sweep_takes_only_what_nobody_uses(groups: Cgroups) -> None:
 def test_who_has_ended_already_is_no_trouble(groups: Cgroups) -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    groups.place("one", gone.pid, SMALL)
+    groups.add_process("one", gone.pid, SMALL)
     groups.remove("one")
-    assert "refused" not in groups.sentence
+    assert "refused" not in groups.summary
 
 
 def test_what_the_machine_refuses_is_said_and_no_trouble(tmp_path: Path) -> None:
-    groups = Cgroups("x", [Hierarchy(1, tmp_path, tmp_path / "absent", ("memory",))])
+    groups = Cgroups("x", [CgroupHierarchy(1, tmp_path, tmp_path / "absent", ("memory",))])
     for name in ("one", "two"):
-        groups.place(name, os.getpid(), SMALL)
+        groups.add_process(name, os.getpid(), SMALL)
         groups.remove(name)
-    assert groups.sentence == "cgroup v1: memory; control groups refused: No such file or directory"
-    assert groups.memory_bytes("one") is None
+    assert groups.summary == "cgroup v1: memory; control groups refused: No such file or directory"
+    assert groups.read_memory_bytes("one") is None
 
 
 def has_capability(number: int) -> bool:
@@ -265,9 +265,9 @@ def has_capability(number: int) -> bool:
 def test_without_groups_a_projects_processes_are_counted_by_its_user() -> None:
     require_root()
     groups = Cgroups("x", (), "this machine has none")
-    assert (groups.kind, groups.sentence) == ("none", "none: this machine has none")
+    assert (groups.kind, groups.summary) == ("none", "none: this machine has none")
     with subprocess.Popen(["sleep", "300"], user=310_050, group=310_050, extra_groups=[]) as theirs:
-        groups.place("one", theirs.pid, SMALL)
+        groups.add_process("one", theirs.pid, SMALL)
         limits = Path(f"/proc/{theirs.pid}/limits").read_text()
         theirs.kill()
     require("sys_resource", has_capability(24), "root may not limit the processes of others here")
@@ -293,7 +293,7 @@ def test_an_ordinary_user_is_told_what_is_missing(settings_here: Settings) -> No
 def second() -> Iterator[Path]:
     """An empty group of version 2."""
     require_root()
-    tops = [each.top for each in hierarchies.read() if each.version == 2]
+    tops = [each.mount_point for each in cgroup_hierarchies.read_hierarchies() if each.version == 2]
     require("cgroups", bool(tops), "this machine has no control groups of version 2")
     handed_on = tops[0] / "cgroup.subtree_control"
     before = handed_on.read_text().split()
@@ -316,13 +316,13 @@ def test_in_a_container_processes_make_way_for_groups(second: Path) -> None:
     controllers = controllers_in(second.parent)
     require("cgroups", bool(controllers), "version 2 has no controller here")
     (second.parent / "cgroup.subtree_control").write_text(f"+{controllers[0]}")
-    groups = Cgroups("x", [Hierarchy(2, second, second, controllers[:1])])
+    groups = Cgroups("x", [CgroupHierarchy(2, second, second, controllers[:1])])
     with family() as ours, family() as theirs:
         for pid in (*members(ours.pid), *members(theirs.pid)):
             (second / "cgroup.procs").write_text(str(pid))
         groups.ensure_ready()
         assert f"/{second.name}/{OWN_GROUP}\n" in group_of(ours.pid)
-        groups.place("one", theirs.pid, SMALL)
+        groups.add_process("one", theirs.pid, SMALL)
         assert all(f"/{second.name}/bough-x/one\n" in group_of(pid) for pid in members(theirs.pid))
         assert controllers_in(second / "bough-x" / "one") == controllers[:1]
         assert f"/{second.name}/{OWN_GROUP}\n" in group_of(ours.pid)
@@ -334,24 +334,24 @@ def test_in_a_container_processes_make_way_for_groups(second: Path) -> None:
 def test_a_service_gets_its_groups_beside_its_own(second: Path) -> None:
     """Below its own, systemd could not start it again while computes run."""
     (second / "bough.service").mkdir()
-    groups = Cgroups("x", [Hierarchy(2, second.parent, second / "bough.service", ())])
+    groups = Cgroups("x", [CgroupHierarchy(2, second.parent, second / "bough.service", ())])
     with family() as shell:
-        groups.place("one", shell.pid, SMALL)
+        groups.add_process("one", shell.pid, SMALL)
         assert f"/{second.name}/bough-x/one\n" in group_of(shell.pid)
         groups.remove("one")
 
 
 def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
     """A folder stands for the tree: not every machine that tests has these controllers in version 2."""
-    groups = Cgroups("x", [Hierarchy(2, tmp_path, tmp_path, ("memory", "cpu", "pids"))])
+    groups = Cgroups("x", [CgroupHierarchy(2, tmp_path, tmp_path, ("memory", "cpu", "pids"))])
     group = tmp_path / "bough-x" / "one"
     group.mkdir(parents=True)
     (group / "cgroup.procs").touch()
     (group / "memory.swap.max").write_text("max")
     (group / "memory.current").write_text("4096\n")
     (group / "memory.stat").write_text("anon 96\nactive_file 1000\ninactive_file 2000\nslab_reclaimable 900\n")
-    assert (groups.memory_bytes("one"), groups.needed_bytes("one")) == (4096, 196)
-    groups.place("one", os.getpid(), Limits.of(2, connections=112).at(0.25))
+    assert (groups.read_memory_bytes("one"), groups.read_unreclaimable_bytes("one")) == (4096, 196)
+    groups.add_process("one", os.getpid(), ResourceLimits.for_max_size(2, connections=112).at_size(0.25))
     texts = {path.name: path.read_text() for path in group.iterdir() if path.read_text() != "4096\n"}
     del texts["memory.stat"]
     assert texts == {
@@ -362,7 +362,7 @@ def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
         "pids.max": "312",
         "cgroup.procs": texts["cgroup.procs"],
     }
-    groups.resize("one", Limits.of(2, connections=112))
+    groups.resize("one", ResourceLimits.for_max_size(2, connections=112))
     assert {name: (group / name).read_text() for name in ("memory.max", "memory.high", "cpu.weight")} == {
         "memory.max": str(8 * GIB),
         "memory.high": "max",
@@ -390,55 +390,55 @@ CPU = "36 31 0:33 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
     ],
 )
 def test_where_groups_go_is_read_off_the_kernel(mounts: str, membership: str, places: list[str]) -> None:
-    assert [str(each.place) for each in hierarchies.parse(mounts, membership)] == places
+    assert [str(each.parent_group) for each in cgroup_hierarchies.parse_hierarchies(mounts, membership)] == places
 
 
 @pytest.mark.parametrize(("cu", "memory"), [(0.25, 1), (0.1, 1), (1, 4), (8, 32)])
 def test_a_cu_is_four_gibibytes_and_one_is_the_least(cu: float, memory: int) -> None:
-    whole = Limits.of(cu, connections=100)
-    assert whole == Limits(memory=memory * GIB, soft_memory=memory * GIB, cpu=cu, pids=300)
-    assert whole.at(cu) == whole
-    assert whole.at(0.25) == Limits(memory=memory * GIB, soft_memory=GIB, cpu=0.25, pids=300)
+    whole = ResourceLimits.for_max_size(cu, connections=100)
+    assert whole == ResourceLimits(memory_bytes=memory * GIB, soft_memory_bytes=memory * GIB, cu=cu, pids=300)
+    assert whole.at_size(cu) == whole
+    assert whole.at_size(0.25) == ResourceLimits(memory_bytes=memory * GIB, soft_memory_bytes=GIB, cu=0.25, pids=300)
 
 
 # And on computes.
 
 
-async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home: Home) -> None:
+async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home: EngineHome) -> None:
     require_root()
-    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
-    compute = await home.compute()
+    require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
+    compute = await home.create_compute()
     pid, before = compute.pid, limits_of(compute.pid)
     assert before
     assert f"/{compute.spec.endpoint_id}\n" in group_of(pid)
-    groups = {member: group_of(member) for member in processes.of_user(compute.data.stat().st_uid)}
+    groups = {member: group_of(member) for member in processes.list_pids_of_user(compute.data_folder.stat().st_uid)}
     assert {group for member, group in groups.items() if not is_leaving(member)} == {group_of(pid)}
-    await compute.run(cu=2)
+    await compute.start(cu=2)
     assert compute.pid == pid
     assert limits_of(pid) != before
     await compute.suspend()
-    assert compute.spec.endpoint_id not in cgroups.found(home.settings).names()
+    assert compute.spec.endpoint_id not in cgroups.detect_cgroups(home.settings).list_names()
 
 
-async def test_what_a_compute_leaves_running_ends_with_it(home: Home) -> None:
+async def test_what_a_compute_leaves_running_ends_with_it(home: EngineHome) -> None:
     require_root()
-    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
-    compute = await home.compute()
-    await Intruder(compute).shell("setsid sh -c 'sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 & echo'")
-    uid = compute.data.stat().st_uid
-    assert len([pid for pid in processes.of_user(uid) if name_of(pid) != "postgres"]) == 2
+    require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
+    compute = await home.create_compute()
+    await Intruder(compute).run_shell("setsid sh -c 'sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 & echo'")
+    uid = compute.data_folder.stat().st_uid
+    assert len([pid for pid in processes.list_pids_of_user(uid) if name_of(pid) != "postgres"]) == 2
     await compute.suspend()
-    assert list(processes.of_user(uid)) == []
+    assert list(processes.list_pids_of_user(uid)) == []
 
 
-async def test_a_new_control_knows_the_groups_of_running_computes(home: Home) -> None:
+async def test_a_new_control_knows_the_groups_of_running_computes(home: EngineHome) -> None:
     require_root()
-    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
-    compute = await home.compute()
+    require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
+    compute = await home.create_compute()
     before = group_of(compute.pid)
-    async with Home.opened(home.settings) as later:
+    async with EngineHome.open(home.settings) as later:
         compute.home = later
-        await compute.run(cu=1)
+        await compute.start(cu=1)
         assert group_of(compute.pid) == before
         compute.home = home
     assert limits_of(compute.pid).get("pids.max") == "312"

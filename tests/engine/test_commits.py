@@ -6,11 +6,11 @@ from queue import SimpleQueue
 
 import pytest
 
-from bough.engine.local import durable
-from bough.engine.local.volumes import commits
-from bough.engine.local.volumes.commits import small_commits
-from images import FileSystem, loop_image
-from requires import require_cow
+from bough.engine.local import durable_files
+from bough.engine.local.volumes import btrfs_commits
+from bough.engine.local.volumes.btrfs_commits import commit_continuously
+from support.loop_images import FileSystem, mount_loop_image
+from support.requirements import require_cow
 
 Committed = SimpleQueue[Path]
 
@@ -19,13 +19,13 @@ Committed = SimpleQueue[Path]
 def committed(monkeypatch: pytest.MonkeyPatch) -> Committed:
     """Every folder whose file system was told to commit, and did."""
     seen: Committed = SimpleQueue()
-    real = durable.sync_filesystem
+    real = durable_files.sync_filesystem
 
     def noted(folder: Path) -> None:
         real(folder)
         seen.put(folder)
 
-    monkeypatch.setattr(commits, "sync_filesystem", noted)
+    monkeypatch.setattr(btrfs_commits, "sync_filesystem", noted)
     return seen
 
 
@@ -36,14 +36,14 @@ async def _one_more(committed: Committed) -> Path:
 async def _none_later(committed: Committed) -> bool:
     while not committed.empty():
         committed.get()
-    await asyncio.sleep(10 * commits._PAUSE)
+    await asyncio.sleep(10 * btrfs_commits._PAUSE)
     return committed.empty()
 
 
 async def test_btrfs_with_its_wal_commits_again_and_again_and_once_at_the_end(committed: Committed) -> None:
     require_cow()
-    with loop_image("btrfs", 128) as data:
-        async with small_commits(data, data / "pg_wal"):
+    with mount_loop_image("btrfs", 128) as data:
+        async with commit_continuously(data, data / "pg_wal"):
             assert [await _one_more(committed) for _ in range(3)] == [data] * 3
             before = committed.qsize()
         assert committed.qsize() > before
@@ -55,23 +55,23 @@ async def test_nothing_is_committed_where_it_would_not_help(
     committed: Committed, tmp_path: Path, fs: FileSystem, is_apart: bool
 ) -> None:
     require_cow()
-    with loop_image(fs, 320) as data:
-        async with small_commits(data, (tmp_path if is_apart else data) / "pg_wal"):
+    with mount_loop_image(fs, 320) as data:
+        async with commit_continuously(data, (tmp_path if is_apart else data) / "pg_wal"):
             assert await _none_later(committed)
     assert committed.empty()
 
 
 async def test_a_folder_that_is_gone_is_no_error_here(committed: Committed, tmp_path: Path) -> None:
-    async with small_commits(tmp_path / "gone", tmp_path / "gone" / "pg_wal"):
+    async with commit_continuously(tmp_path / "gone", tmp_path / "gone" / "pg_wal"):
         pass
     assert committed.empty()
 
 
 async def test_an_error_in_the_block_is_the_end_of_it(committed: Committed) -> None:
     require_cow()
-    with loop_image("btrfs", 128) as data:
+    with mount_loop_image("btrfs", 128) as data:
         with pytest.raises(ZeroDivisionError):
-            async with small_commits(data, data / "pg_wal"):
+            async with commit_continuously(data, data / "pg_wal"):
                 await _one_more(committed)
                 raise ZeroDivisionError
         assert await _none_later(committed)
@@ -85,7 +85,7 @@ async def test_a_commit_that_fails_is_left_to_whoever_needs_it(monkeypatch: pyte
         tried.put(folder)
         raise OSError
 
-    monkeypatch.setattr(commits, "sync_filesystem", fail)
-    with loop_image("btrfs", 128) as data:
-        async with small_commits(data, data / "pg_wal"):
+    monkeypatch.setattr(btrfs_commits, "sync_filesystem", fail)
+    with mount_loop_image("btrfs", 128) as data:
+        async with commit_continuously(data, data / "pg_wal"):
             assert await _one_more(tried) == data

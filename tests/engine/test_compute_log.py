@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bough import rotation
-from bough.engine.local.computes.compute_log import MARK, reason
+from bough import log_rotation
+from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
 
 DATA = Path("/home/volumes/vol-1/data")
 EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"
@@ -51,37 +51,37 @@ EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"
 )
 def test_the_reason_of_the_last_start(tmp_path: Path, lines: str, sentence: str, transient: bool) -> None:
     log = tmp_path / "log"
-    log.write_text(f"{EARLIER}2026 {MARK}\n{lines}")
-    error = reason(log, DATA)
-    assert (error.public, error.transient) == (sentence, transient)
+    log.write_text(f"{EARLIER}2026 {START_MARKER}\n{lines}")
+    error = read_start_error(log, DATA)
+    assert (error.public_message, error.transient) == (sentence, transient)
 
 
 def test_a_very_long_log_is_read_from_its_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text(EARLIER * 10_000 + f"2026 {MARK}\nFATAL:  this one\n")
-    assert reason(log, DATA).public == "The compute could not start: this one."
+    log.write_text(EARLIER * 10_000 + f"2026 {START_MARKER}\nFATAL:  this one\n")
+    assert read_start_error(log, DATA).public_message == "The compute could not start: this one."
 
 
 @pytest.mark.parametrize("cut_before_the_reason", [True, False])
 def test_a_log_that_was_cut_after_the_start_tells_it_all_the_same(tmp_path: Path, cut_before_the_reason: bool) -> None:
     log = tmp_path / "log"
-    log.write_text(f"{EARLIER}2026 {MARK}\n2026 [1] LOG:  starting\n")
+    log.write_text(f"{EARLIER}2026 {START_MARKER}\n2026 [1] LOG:  starting\n")
     if cut_before_the_reason:
-        rotation.rotate(log, 10, 4)
+        log_rotation.rotate(log, 10, 4)
     with log.open("a") as file:
         file.write("2026 [1] FATAL:  this one\n")
     if not cut_before_the_reason:
-        rotation.rotate(log, 10, 4)
-    assert reason(log, DATA).public == "The compute could not start: this one."
+        log_rotation.rotate(log, 10, 4)
+    assert read_start_error(log, DATA).public_message == "The compute could not start: this one."
 
 
 def test_a_start_that_said_nothing_is_not_blamed_for_what_was_before_the_cut(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(EARLIER)
-    rotation.rotate(log, 10, 4)
-    log.write_text(f"2026 {MARK}\n")
-    assert reason(log, DATA).public == "The compute's process was ended from outside."
+    log_rotation.rotate(log, 10, 4)
+    log.write_text(f"2026 {START_MARKER}\n")
+    assert read_start_error(log, DATA).public_message == "The compute's process was ended from outside."
 
 
 def test_a_log_that_is_gone_is_no_obstacle(tmp_path: Path) -> None:
-    assert reason(tmp_path / "log", DATA).public == "The compute's process was ended from outside."
+    assert read_start_error(tmp_path / "log", DATA).public_message == "The compute's process was ended from outside."

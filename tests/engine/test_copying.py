@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bough.engine.local.volumes import copying
-from bough.engine.local.volumes.copying import copy_bytes
+from bough.engine.local.volumes import tree_copy
+from bough.engine.local.volumes.tree_copy import copy_bytes
 
-SIZE = copying._LARGE + 2 * copying._PIECE + 4096
+SIZE = tree_copy._LARGE + 2 * tree_copy._PIECE + 4096
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_large_file_is_synced_piece_by_piece(
         monkeypatch.setattr(os, "copy_file_range", refuse)
     content = os.urandom(SIZE)
     assert _copied(tmp_path, content) == content
-    assert synced == [copying._LARGE + pieces * copying._PIECE for pieces in range(3)]
+    assert synced == [tree_copy._LARGE + pieces * tree_copy._PIECE for pieces in range(3)]
 
 
 def test_what_others_changed_is_synced_in_stretches(
@@ -47,11 +47,11 @@ def test_what_others_changed_is_synced_in_stretches(
 ) -> None:
     """Not all of it at the end, when it has become much."""
     stretches: list[int] = []
-    monkeypatch.setattr(copying, "sync_filesystem_of", lambda file: stretches.append(os.fstat(file).st_size))
-    monkeypatch.setattr(copying, "_STRETCH", 2 * copying._PIECE)
-    content = os.urandom(copying._LARGE + 5 * copying._PIECE)
+    monkeypatch.setattr(tree_copy, "sync_filesystem_of", lambda file: stretches.append(os.fstat(file).st_size))
+    monkeypatch.setattr(tree_copy, "_STRETCH", 2 * tree_copy._PIECE)
+    content = os.urandom(tree_copy._LARGE + 5 * tree_copy._PIECE)
     assert _copied(tmp_path, content) == content
-    assert stretches == [copying._LARGE + pieces * copying._PIECE for pieces in (0, 2, 4)]
+    assert stretches == [tree_copy._LARGE + pieces * tree_copy._PIECE for pieces in (0, 2, 4)]
     assert len(synced) == 6
 
 

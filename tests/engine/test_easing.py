@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
-from bough.engine.local.volumes import easing
-from bough.engine.local.volumes.easing import ease
+from bough.engine.local.volumes import paced_free
+from bough.engine.local.volumes.paced_free import free_blocks
 
-LARGE = easing._LARGE
+LARGE = paced_free._LARGE
 CONTENT = bytes(2 * LARGE)
 
 
@@ -35,11 +35,11 @@ def test_large_files_become_empty_piece_by_piece_and_small_ones_stay(
         lengths.append(size)
         real(file, size)
 
-    monkeypatch.setattr(easing, "_LARGEST_PIECE", LARGE // 2)
+    monkeypatch.setattr(paced_free, "_LARGEST_PIECE", LARGE // 2)
     monkeypatch.setattr(os, "ftruncate", noted)
     small = table.with_name("16385")
     small.write_bytes(bytes(LARGE))
-    ease(tmp_path / "data", in_time())
+    free_blocks(tmp_path / "data", in_time())
     assert (table.stat().st_size, small.stat().st_size) == (0, LARGE)
     assert lengths == [LARGE * 3 // 2, LARGE, LARGE // 2, 0]
 
@@ -47,13 +47,13 @@ def test_large_files_become_empty_piece_by_piece_and_small_ones_stay(
 def test_in_a_hurry_all_is_left(table: Path, tmp_path: Path) -> None:
     hurry = Event()
     hurry.set()
-    ease(tmp_path / "data", hurry)
+    free_blocks(tmp_path / "data", hurry)
     assert table.read_bytes() == CONTENT
 
 
 def test_a_file_with_another_name_keeps_its_bytes(table: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").hardlink_to(table)
-    ease(tmp_path / "data", in_time())
+    free_blocks(tmp_path / "data", in_time())
     assert (tmp_path / "elsewhere").read_bytes() == CONTENT
 
 
@@ -62,7 +62,7 @@ def test_a_neighbours_files_behind_a_link_keep_their_bytes(table: Path, tmp_path
     stranger = tmp_path / "stranger"
     (stranger / name).parent.mkdir(parents=True, exist_ok=True)
     (stranger / name).symlink_to(tmp_path / "data" / name)
-    ease(stranger, in_time())
+    free_blocks(stranger, in_time())
     assert table.read_bytes() == CONTENT
 
 
@@ -70,6 +70,6 @@ def test_what_stands_in_the_way_is_passed_over(table: Path, tmp_path: Path) -> N
     os.mkfifo(table.with_name("16000"))
     table.with_name("16001").mkdir()
     (tmp_path / "data" / "base" / "a file").touch()
-    ease(tmp_path / "data", in_time())
-    ease(tmp_path / "missing", in_time())
+    free_blocks(tmp_path / "data", in_time())
+    free_blocks(tmp_path / "missing", in_time())
     assert table.stat().st_size == 0

@@ -14,12 +14,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bough.engine.local.computes.compute_log import MARK, reason
+from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError, Readiness
-from engine.elsewhere import lines_of
-from engine.homes import Compute, Home, home_folder
-from requires import require_root
+from engine.child_process import run_module
+from support.engine_home import Compute, EngineHome, temporary_home
+from support.requirements import require_root
 
 
 def cut_off(path: Path) -> None:
@@ -54,52 +54,52 @@ BROKEN: dict[str, tuple[str | None, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-async def test_broken_data_is_told_and_mended_data_has_everything(home: Home, what: str, tmp_path: Path) -> None:
+async def test_broken_data_is_told_and_mended_data_has_everything(home: EngineHome, what: str, tmp_path: Path) -> None:
     relative, break_it, sentence = BROKEN[what]
     if break_it is give_to_root:
         require_root()
-    neighbour, compute = await home.compute(), await home.compute()
+    neighbour, compute = await home.create_compute(), await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
     await compute.kill()
-    place = the_last_segment(compute.data) if relative is None else compute.data / relative
+    place = the_last_segment(compute.data_folder) if relative is None else compute.data_folder / relative
     mend = kept_aside(place, tmp_path / "whole")
     break_it(place)
 
     for _ in range(2):
         with pytest.raises(EngineError, match=f"(?s)could not start: .*({sentence})") as refused:
-            await compute.run()
+            await compute.start()
         assert not refused.value.transient, "nothing is won by trying again"
-        assert str(home.settings.home) not in refused.value.public
+        assert str(home.settings.home) not in refused.value.public_message
         assert nothing_is_left_of(compute)
-        assert await neighbour.value("select 1") == 1
+        assert await neighbour.fetch_value("select 1") == 1
 
     mend()
-    assert await compute.run() is Readiness.READY
-    assert await compute.value("select count(*) from kept") == 1000
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value("select count(*) from kept") == 1000
 
 
-async def test_a_volume_whose_record_is_broken_keeps_nobody_else_from_anything(home: Home) -> None:
-    neighbour, compute = await home.compute(), await home.compute()
+async def test_a_volume_whose_record_is_broken_keeps_nobody_else_from_anything(home: EngineHome) -> None:
+    neighbour, compute = await home.create_compute(), await home.create_compute()
     await compute.suspend()
-    record = compute.volume / "volume.json"
+    record = compute.volume_folder / "volume.json"
     whole = record.read_bytes()
     record.write_text("{")
     await home.engine.close()
     home.engine = LocalEngine(home.settings)
     await home.engine.prepare()
 
-    for verb in (compute.run, partial(home.child, compute)):
+    for verb in (compute.start, partial(home.create_child, compute)):
         with pytest.raises(EngineError, match=r"record volume\.json .* is broken") as refused:
             await verb()
         assert not refused.value.transient
-    assert await neighbour.value("select 1") == 1
+    assert await neighbour.fetch_value("select 1") == 1
     await neighbour.suspend()
-    await neighbour.absent()
+    await neighbour.delete()
     assert compute.spec.volume_id in (await home.engine.observe()).volumes
 
     record.write_bytes(whole)
-    assert await compute.run() is Readiness.READY
+    assert await compute.start() is Readiness.READY
 
 
 def kept_aside(place: Path, copy: Path) -> Callable[[], None]:
@@ -119,8 +119,8 @@ def nothing_is_left_of(compute: Compute) -> bool:
     return not (settings.home / "run" / f"{name}.json").exists() and not (settings.sockets / name).exists()
 
 
-async def test_a_killed_session_costs_the_others_a_moment_and_nothing_else(home: Home) -> None:
-    compute = await home.compute()
+async def test_a_killed_session_costs_the_others_a_moment_and_nothing_else(home: EngineHome) -> None:
+    compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
     pid = compute.pid
@@ -129,8 +129,8 @@ async def test_a_killed_session_costs_the_others_a_moment_and_nothing_else(home:
             os.kill(await db.fetchval("select pg_backend_pid()"), signal.SIGKILL)
             while True:
                 await db.execute("select 1")
-    assert compute.spec.endpoint_id in (await home.engine.observe()).running
-    assert await compute.run() is Readiness.READY
+    assert compute.spec.endpoint_id in (await home.engine.observe()).running_endpoints
+    assert await compute.start() is Readiness.READY
     assert await rows_when_it_has_recovered(compute) == 1000
     assert compute.pid == pid
 
@@ -139,14 +139,14 @@ async def rows_when_it_has_recovered(compute: Compute) -> int:
     """It may accept no connection yet, or lose one that it just accepted."""
     while True:
         try:
-            return int(await compute.value("select count(*) from kept"))
+            return int(await compute.fetch_value("select count(*) from kept"))
         except (asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError, OSError, AssertionError):
             await asyncio.sleep(0.01)
 
 
-async def test_one_that_is_told_to_stop_while_it_recovers_does(home: Home) -> None:
+async def test_one_that_is_told_to_stop_while_it_recovers_does(home: EngineHome) -> None:
     """Postgres may wait for ever then, for a process of its own that it forgot to tell."""
-    compute = await home.compute()
+    compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
     for pause in range(6):
@@ -157,16 +157,16 @@ async def test_one_that_is_told_to_stop_while_it_recovers_does(home: Home) -> No
         await asyncio.sleep(0.012 + pause / 500)
         await compute.suspend()
         assert not Path(f"/proc/{pid}").exists()
-        assert await compute.run() is Readiness.READY
-    assert await compute.value("select count(*) from kept") == 1000
+        assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value("select count(*) from kept") == 1000
 
 
 def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half() -> None:
     """A user who may have no more of them, in a process of its own that gave up being root."""
     require_root()
-    with home_folder() as settings:
+    with temporary_home() as settings:
         settings.home.mkdir()
-        lines = lines_of("engine.poor_user", settings)
+        lines = run_module("engine.process_limited_user", settings)
     *refusals, last = map(json.loads, lines)
     assert last == "ready", "once there are processes again"
     sentence, _, left = refusals[0]
@@ -178,8 +178,12 @@ def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half(
 
 def test_a_server_that_cannot_have_its_processes_is_told_as_that(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    lines = (MARK, "[1] LOG:  starting PostgreSQL", '[1] LOG:  could not fork "startup" process: Resource missing')
+    lines = (
+        START_MARKER,
+        "[1] LOG:  starting PostgreSQL",
+        '[1] LOG:  could not fork "startup" process: Resource missing',
+    )
     log.write_text("\n".join(lines))
-    told = reason(log, tmp_path)
-    assert told.public == 'The compute could not start: could not fork "startup" process: Resource missing.'
+    told = read_start_error(log, tmp_path)
+    assert told.public_message == 'The compute could not start: could not fork "startup" process: Resource missing.'
     assert told.transient

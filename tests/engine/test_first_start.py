@@ -9,45 +9,45 @@ import pytest
 
 from bough.config import Settings
 from bough.engine.port import EngineError, Readiness
-from bough.postgres.backup import LABEL_FILE, TAKEN_LABEL_FILE
+from bough.postgres.backup import LABEL_FILE, OLD_LABEL_FILE
 from bough.postgres.wal import SEGMENT_MB
-from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_on
+from support.engine_home import DRIVER_PARAMS, Compute, EngineHome, home_on_driver
 
 CHECKPOINT_RECORD = 120  # bytes, in 17
 SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY = 2, 4  # how the control file says it
 
 
-@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
+@pytest.fixture(scope="module", params=DRIVER_PARAMS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    with home_on(request.param) as made:
+    with home_on_driver(request.param) as made:
         yield made
 
 
 @pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
+async def home(settings: Settings) -> AsyncIterator[EngineHome]:
+    async with EngineHome.open(settings) as opened:
         yield opened
 
 
 @pytest.fixture
-async def child(home: Home) -> Compute:
-    parent = await home.compute()
+async def child(home: EngineHome) -> Compute:
+    parent = await home.create_compute()
     async with parent.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
-    return await home.child(parent)
+    return await home.create_child(parent)
 
 
 async def cut_off(compute: Compute) -> None:
     """Its server takes the label away and finds no end of the backup; then the WAL is there again."""
-    segment, behind = behind_the_checkpoint(compute.data)
+    segment, behind = behind_the_checkpoint(compute.data_folder)
     whole = segment.read_bytes()
     with segment.open("r+b") as file:
         file.seek(behind)
         file.write(bytes(len(whole) - behind))
     with pytest.raises(EngineError, match="WAL ends before end of online backup"):
-        await compute.run()
+        await compute.start()
     segment.write_bytes(whole)
-    assert not (compute.data / LABEL_FILE).exists()
+    assert not (compute.data_folder / LABEL_FILE).exists()
 
 
 def behind_the_checkpoint(data: Path) -> tuple[Path, int]:
@@ -60,24 +60,24 @@ def behind_the_checkpoint(data: Path) -> tuple[Path, int]:
 
 async def test_a_first_start_that_was_cut_off_is_made_again(child: Compute) -> None:
     await cut_off(child)
-    assert await child.run() is Readiness.READY
-    assert await child.value("select count(*) from kept") == 1000
+    assert await child.start() is Readiness.READY
+    assert await child.fetch_value("select count(*) from kept") == 1000
     await child.kill()
-    assert await child.run() is Readiness.READY, "and from then on it recovers as any other"
-    assert (child.data / TAKEN_LABEL_FILE).exists()
+    assert await child.start() is Readiness.READY, "and from then on it recovers as any other"
+    assert (child.data_folder / OLD_LABEL_FILE).exists()
 
 
-async def test_one_that_was_stopped_in_the_middle_begins_anew_too(home: Home, child: Compute) -> None:
+async def test_one_that_was_stopped_in_the_middle_begins_anew_too(home: EngineHome, child: Compute) -> None:
     """Whoever is told to end writes that down, and a server that starts again then lacks the label as well."""
     await cut_off(child)
     for state in (SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY):
-        note_state(child.data, state)
-        grandchild = await home.child(child)
-        assert await grandchild.run() is Readiness.READY
-        assert await grandchild.value("select count(*) from kept") == 1000
-        (child.data / LABEL_FILE).rename(child.data / TAKEN_LABEL_FILE)
-    assert await child.run() is Readiness.READY
-    assert await child.value("select count(*) from kept") == 1000
+        note_state(child.data_folder, state)
+        grandchild = await home.create_child(child)
+        assert await grandchild.start() is Readiness.READY
+        assert await grandchild.fetch_value("select count(*) from kept") == 1000
+        (child.data_folder / LABEL_FILE).rename(child.data_folder / OLD_LABEL_FILE)
+    assert await child.start() is Readiness.READY
+    assert await child.fetch_value("select count(*) from kept") == 1000
 
 
 def note_state(data: Path, state: int) -> None:
@@ -100,22 +100,22 @@ def crc(content: bytes | bytearray) -> int:
     return found ^ 0xFFFFFFFF
 
 
-async def test_a_branch_of_one_that_was_cut_off_is_whole(home: Home, child: Compute) -> None:
+async def test_a_branch_of_one_that_was_cut_off_is_whole(home: EngineHome, child: Compute) -> None:
     await cut_off(child)
-    grandchild = await home.child(child)
-    assert await grandchild.run() is Readiness.READY
-    assert await grandchild.value("select count(*) from kept") == 1000
+    grandchild = await home.create_child(child)
+    assert await grandchild.start() is Readiness.READY
+    assert await grandchild.fetch_value("select count(*) from kept") == 1000
 
 
-async def test_a_branch_of_one_that_never_started_recovers_as_that_would(home: Home, child: Compute) -> None:
-    grandchild = await home.child(child)
-    assert (grandchild.data / LABEL_FILE).read_text() == (child.data / LABEL_FILE).read_text()
-    assert (grandchild.data / LABEL_FILE).stat().st_uid == grandchild.data.stat().st_uid
-    assert await grandchild.run() is Readiness.READY
+async def test_a_branch_of_one_that_never_started_recovers_as_that_would(home: EngineHome, child: Compute) -> None:
+    grandchild = await home.create_child(child)
+    assert (grandchild.data_folder / LABEL_FILE).read_text() == (child.data_folder / LABEL_FILE).read_text()
+    assert (grandchild.data_folder / LABEL_FILE).stat().st_uid == grandchild.data_folder.stat().st_uid
+    assert await grandchild.start() is Readiness.READY
 
 
-async def test_a_label_that_is_none_is_told(home: Home, child: Compute) -> None:
-    os.truncate(child.data / LABEL_FILE, 10)
+async def test_a_label_that_is_none_is_told(home: EngineHome, child: Compute) -> None:
+    os.truncate(child.data_folder / LABEL_FILE, 10)
     with pytest.raises(EngineError, match="backup label is broken") as refused:
-        await home.child(child)
+        await home.create_child(child)
     assert not refused.value.transient

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bough.engine.local.volumes import footprint
-from bough.engine.local.volumes.footprint import footprint as taken
+from bough.engine.local.volumes.footprint import measure_footprint as taken
 
 MB = 1024**2
 
@@ -47,7 +47,7 @@ def test_no_more_than_so_many_files_are_looked_at(data: Path, monkeypatch: pytes
         looked.append(entry.name)
         return 0
 
-    monkeypatch.setattr(footprint, "_MOST_ENTRIES", 10)
+    monkeypatch.setattr(footprint, "_MAX_ENTRIES", 10)
     monkeypatch.setattr(footprint, "_blocks", look)
     for number in range(100):
         (data / "base" / "5" / f"9{number}").touch()

@@ -11,10 +11,10 @@ import pytest
 
 from bough.config import Settings
 from bough.engine.port import EngineError, Readiness
-from engine.consistency import Machine
-from engine.homes import Compute, Home, home_in
-from images import loop_image
-from requires import require_cow
+from support.engine_home import Compute, EngineHome, home_in
+from support.home_consistency import HomeConsistency
+from support.loop_images import mount_loop_image
+from support.requirements import require_cow
 
 KEEP = "create table kept (n bigint primary key, filler text default repeat('x', 5000))"
 BROKEN = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -55,7 +55,7 @@ class Disk:
 @pytest.fixture
 def disk() -> Iterator[Disk]:
     require_cow()
-    with loop_image("xfs", 320) as folder:
+    with mount_loop_image("xfs", 320) as folder:
         yield Disk(folder)
 
 
@@ -66,54 +66,54 @@ def settings(disk: Disk) -> Iterator[Settings]:
 
 
 @pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
+async def home(settings: Settings) -> AsyncIterator[EngineHome]:
+    async with EngineHome.open(settings) as opened:
         yield opened
 
 
-async def test_a_branch_that_does_not_fit_is_refused_before_it_begins(home: Home, disk: Disk) -> None:
+async def test_a_branch_that_does_not_fit_is_refused_before_it_begins(home: EngineHome, disk: Disk) -> None:
     await refuse_what_does_not_fit(home, disk, 0)
 
 
 async def test_a_branch_that_does_not_fit_is_refused_in_its_middle_and_leaves_nothing() -> None:
     """Where nothing is shared, so that some files of a copy find room and others do not."""
     require_cow()
-    with loop_image("ext4", 320) as folder, home_in(folder, storage="plain") as settings:
-        async with Home.opened(settings) as home:
+    with mount_loop_image("ext4", 320) as folder, home_in(folder, storage="plain") as settings:
+        async with EngineHome.open(settings) as home:
             await refuse_what_does_not_fit(home, Disk(folder), 8 * 2**20)
 
 
-async def refuse_what_does_not_fit(home: Home, disk: Disk, left: int) -> None:
-    machine = Machine(home.settings)
-    parent, sleeper = await home.compute(), await home.branch()
+async def refuse_what_does_not_fit(home: EngineHome, disk: Disk, left: int) -> None:
+    machine = HomeConsistency(home.settings)
+    parent, sleeper = await home.create_compute(), await home.create_branch()
     async with parent.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
     disk.fill(but=left)
-    for make in (home.branch, partial(home.child, sleeper), partial(home.child, parent)):
+    for make in (home.create_branch, partial(home.create_child, sleeper), partial(home.create_child, parent)):
         with pytest.raises(EngineError, match=r"disk is full|No space left") as refused:
             await make()
         assert not refused.value.transient
-        assert "\n".join(machine.disorder()) == ""
+        assert "\n".join(machine.find_inconsistencies()) == ""
     assert (await home.engine.observe()).volumes == {parent.spec.volume_id, sleeper.spec.volume_id}
 
     disk.free()
-    assert await parent.run() is Readiness.READY
-    assert await parent.value("select count(*) from pg_replication_slots") == 0
-    child = await home.child(parent)
-    assert await child.run() is Readiness.READY
-    assert await child.value("select count(*) from kept") == 1000
+    assert await parent.start() is Readiness.READY
+    assert await parent.fetch_value("select count(*) from pg_replication_slots") == 0
+    child = await home.create_child(parent)
+    assert await child.start() is Readiness.READY
+    assert await child.fetch_value("select count(*) from kept") == 1000
 
 
-async def test_a_compute_that_ran_out_of_disk_has_all_that_was_committed(home: Home, disk: Disk) -> None:
-    compute = await home.compute()
+async def test_a_compute_that_ran_out_of_disk_has_all_that_was_committed(home: EngineHome, disk: Disk) -> None:
+    compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute(KEEP)
     disk.fill()
     committed = await write_until_it_fails(compute)
     with suppress(EngineError):  # where Postgres itself needs room to recover
-        await compute.run()
+        await compute.start()
     disk.free()
-    assert await compute.run() is Readiness.READY
+    assert await compute.start() is Readiness.READY
     async with compute.connect() as db:
         rows = {n for (n,) in await db.fetch("select n from kept")}
         await db.execute("insert into kept values (0)")
@@ -134,15 +134,15 @@ async def write_until_it_fails(compute: Compute) -> set[int]:
 
 
 async def test_the_floor_refuses_before_and_lets_go_on_what_runs(disk: Disk, settings: Settings) -> None:
-    async with Home.opened(settings.model_copy(update={"free_space_floor": 64 * 2**20})) as home:
-        compute = await home.compute()
+    async with EngineHome.open(settings.model_copy(update={"free_space_floor": 64 * 2**20})) as home:
+        compute = await home.create_compute()
         disk.fill(but=32 * 2**20)
         with pytest.raises(EngineError, match=r"less than free_space_floor \(64 MB\)") as refused:
-            await home.child(compute)
+            await home.create_child(compute)
         assert not refused.value.transient
-        assert "free_space_floor" in (home.engine.capabilities().refuses_new or "")
+        assert "free_space_floor" in (home.engine.capabilities().creation_blocked_reason or "")
         async with compute.connect() as db:
             await db.execute(KEEP)
             await db.execute("insert into kept select generate_series(1, 1000)")
         await compute.suspend()
-        assert await compute.run() is Readiness.READY
+        assert await compute.start() is Readiness.READY

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from bough.domain.change import MakeDatabase, MakeRole, SetPassword
+from bough.domain.catalog_change import CreateDatabase, CreateRole, SetPassword
 from bough.engine.port import Readiness
-from bough.engine.spec import compute_settings
+from bough.engine.spec import build_compute_settings
 from bough.postgres import tenant_settings
-from bough.postgres.secret import scram_verifier
-from bough.postgres.tenant_settings.table import offered
-from engine.homes import DATABASE, ROLE, Compute, Home, branch_of
+from bough.postgres.scram import scram_verifier
+from bough.postgres.tenant_settings.table import available_settings
 from postgres.test_tenant_settings import is_taken, some_text
+from support.engine_home import DATABASE, ROLE, Compute, EngineHome, make_branch_spec
 
 IMPATIENT = {
     "statement_timeout": "1ms",
@@ -44,68 +44,68 @@ ODD = {
 
 
 def given(settings: dict[str, str]) -> dict[str, str]:
-    tenant_settings.check(settings, 17)
-    return compute_settings(0.25, logical_replication=False, given=settings)
+    tenant_settings.check_settings(settings, 17)
+    return build_compute_settings(0.25, logical_replication=False, requested=settings)
 
 
 async def change_all(compute: Compute, verifier: str) -> None:
-    engine, branch = compute.home.engine, branch_of(compute.spec)
-    await engine.change(branch, MakeRole(name="second", verifier=verifier))
-    await engine.change(branch, SetPassword(name=ROLE, verifier=verifier))
-    await engine.change(branch, MakeDatabase(name="other", owner="second"))
+    engine, branch = compute.home.engine, make_branch_spec(compute.spec)
+    await engine.apply_change(branch, CreateRole(name="second", verifier=verifier))
+    await engine.apply_change(branch, SetPassword(name=ROLE, verifier=verifier))
+    await engine.apply_change(branch, CreateDatabase(name="other", owner="second"))
 
 
 @pytest.mark.parametrize("wishes", [IMPATIENT, TALKATIVE, ODD], ids=["impatient", "talkative", "odd"])
-async def test_our_own_sessions_do_not_mind(home: Home, wishes: dict[str, str]) -> None:
+async def test_our_own_sessions_do_not_mind(home: EngineHome, wishes: dict[str, str]) -> None:
     verifier = scram_verifier("a password that nobody shall read")
-    compute = await home.compute(settings=given(wishes))
+    compute = await home.create_compute(settings=given(wishes))
     engine, endpoint = home.engine, compute.spec.endpoint_id
     await change_all(compute, verifier)
-    contents, usage = await engine.contents(endpoint), await engine.usage(endpoint)
+    contents, usage = await engine.read_compute_contents(endpoint), await engine.measure_usage(endpoint)
     assert contents is not None and usage is not None
     assert {role.name: role.verifier for role in contents.roles} == {ROLE: verifier, "second": verifier}
     assert {each.name for each in contents.databases} == {DATABASE, "other"}
     assert not await engine.is_busy(endpoint)
-    child = await home.child(compute)
-    assert await child.run() is Readiness.READY
-    assert verifier not in compute.log.read_text()
+    child = await home.create_child(compute)
+    assert await child.start() is Readiness.READY
+    assert verifier not in compute.log_file.read_text()
 
 
-async def test_the_tenants_sessions_have_them(home: Home) -> None:
-    compute = await home.compute(settings=given(ODD | TALKATIVE))
+async def test_the_tenants_sessions_have_them(home: EngineHome) -> None:
+    compute = await home.create_compute(settings=given(ODD | TALKATIVE))
     async with compute.connect() as client:
         shown = {name: await client.fetchval(f"show {name}") for name in (ODD | TALKATIVE)}
     assert shown == {**ODD, **TALKATIVE, "log_min_duration_statement": "0", "log_min_duration_sample": "0"}
 
 
-async def test_a_sleeping_branch_with_prepared_transactions_can_be_changed(home: Home) -> None:
-    compute = await home.compute(settings=given({"max_prepared_transactions": "40"}))
+async def test_a_sleeping_branch_with_prepared_transactions_can_be_changed(home: EngineHome) -> None:
+    compute = await home.create_compute(settings=given({"max_prepared_transactions": "40"}))
     async with compute.connect() as client:
         await client.execute("create table kept (number int)")
         for number in range(40):
             await client.execute(f"begin; insert into kept values ({number}); prepare transaction 'of {number}'")
     await compute.suspend()
     await change_all(compute, scram_verifier("another"))
-    await compute.run()
-    assert await compute.value("select count(*) from pg_prepared_xacts") == 40
+    await compute.start()
+    assert await compute.fetch_value("select count(*) from pg_prepared_xacts") == 40
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_is_taken_a_compute_starts_with_it(home: Home, seed: int) -> None:
+async def test_whatever_is_taken_a_compute_starts_with_it(home: EngineHome, seed: int) -> None:
     """All at once and at random, on the smallest compute; and it takes them by a reload and a restart as well."""
     dice = random.Random(seed)
-    compute = await home.compute()
+    compute = await home.create_compute()
     wish = at_random(dice)
-    assert await compute.run(settings=given(wish)) is Readiness.READY
+    assert await compute.start(settings=given(wish)) is Readiness.READY
     await compute.suspend()
-    assert await compute.run() is Readiness.READY
-    assert await home.engine.contents(compute.spec.endpoint_id) is not None
+    assert await compute.start() is Readiness.READY
+    assert await home.engine.read_compute_contents(compute.spec.endpoint_id) is not None
 
 
 def at_random(dice: random.Random) -> dict[str, str]:
     chosen = {}
-    for name, setting in offered(17).items():
-        tries = (some_text(setting.kind, dice) for _ in range(40))
+    for name, setting in available_settings(17).items():
+        tries = (some_text(setting.value_type, dice) for _ in range(40))
         text = next((text for text in tries if is_taken(name, text, 17)), None)
         if text is not None:
             chosen[name] = text

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bough.domain import lsn
 from bough.domain.history import Point
-from bough.engine.local.history.needs import Kin, needs
-from bough.engine.local.history.planning import Life, plans
+from bough.engine.local.history.recovery_plan import VolumeLineage, plan_recovery
+from bough.engine.local.history.retention import LineageNode, compute_retention
 from bough.ids import VolumeId
 from bough.postgres import wal
 
@@ -30,14 +30,14 @@ class Base:
 class Lived:
     """A volume that grows by a quarter of a segment a second, with all that it archived."""
 
-    kin: Kin[Base]
+    kin: LineageNode[Base]
     born: datetime
     end: int
     archived: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> VolumeId:
-        return self.kin.life.volume
+        return self.kin.lineage.volume
 
 
 class Family:
@@ -46,18 +46,22 @@ class Family:
     def __init__(self) -> None:
         self.now = _DAY
         self.volumes: dict[VolumeId, Lived] = {}
-        self.template = Base(lsn.text(_SEGMENT + 200), datetime.min.replace(tzinfo=UTC), wal.segment_name(1, _SEGMENT))
+        self.template = Base(
+            lsn.to_text(_SEGMENT + 200), datetime.min.replace(tzinfo=UTC), wal.segment_name(1, _SEGMENT)
+        )
         self._root()
 
     def _root(self) -> None:
-        life: Life[Base] = Life(volume=VolumeId("v0"), first_segment=self.template.first_segment)
-        self.volumes[life.volume] = Lived(Kin(life=life), self.now, _SEGMENT + 200, {self.template.first_segment})
+        life: VolumeLineage[Base] = VolumeLineage(volume=VolumeId("v0"), first_segment=self.template.first_segment)
+        self.volumes[life.volume] = Lived(
+            LineageNode(lineage=life), self.now, _SEGMENT + 200, {self.template.first_segment}
+        )
 
     def one(self, number: int) -> Lived:
         return list(self.volumes.values())[number % len(self.volumes)]
 
     def write(self, lived: Lived, parts: int) -> None:
-        timeline = lived.kin.life.timeline
+        timeline = lived.kin.lineage.timeline
         for _ in range(parts):
             self.now += timedelta(seconds=1)
             lived.archived.add(wal.segment_name(timeline, lived.end))
@@ -67,22 +71,22 @@ class Family:
     def take_base(self, lived: Lived) -> None:
         self.now += timedelta(seconds=1)
         first = wal.segment_name(
-            lived.kin.life.timeline, max(lived.end - _PART, lived.kin.life.first_number * _SEGMENT)
+            lived.kin.lineage.timeline, max(lived.end - _PART, lived.kin.lineage.first_segment_number * _SEGMENT)
         )
-        base = Base(lsn.text(lived.end), self.now, first)
-        life = replace(lived.kin.life, bases=[*lived.kin.life.bases, base])
-        lived.kin = replace(lived.kin, life=life)
+        base = Base(lsn.to_text(lived.end), self.now, first)
+        life = replace(lived.kin.lineage, bases=[*lived.kin.lineage.bases, base])
+        lived.kin = replace(lived.kin, lineage=life)
 
     def branch(self, parent: Lived, *, recovers: bool, killed: bool) -> None:
         """With the WAL from the segment on in which the copy begins; a recovery begins a timeline."""
-        timeline = parent.kin.life.timeline + recovers
+        timeline = parent.kin.lineage.timeline + recovers
         name = VolumeId(f"v{len(self.volumes)}")
-        life: Life[Base] = Life(
+        life: VolumeLineage[Base] = VolumeLineage(
             volume=name,
             first_segment=wal.segment_name(timeline, parent.end),
-            lsn=None if killed else lsn.text(parent.end),
+            fork_lsn=None if killed else lsn.to_text(parent.end),
         )
-        kin = Kin(life=life, parent=parent.name, at=self.now)
+        kin = LineageNode(lineage=life, parent=parent.name, forked_at=self.now)
         self.volumes[name] = made = Lived(kin, self.now, parent.end, {wal.segment_name(timeline, parent.end)})
         if not self.reaches(made, self.now):  # of one that was killed nobody knows where exactly it ended
             self.take_base(made)
@@ -90,33 +94,33 @@ class Family:
 
     def prune(self, lived: Lived, since: datetime) -> None:
         family = {name: each.kin for name, each in self.volumes.items()}
-        kept = needs(lived.name, family, since)
-        life = replace(lived.kin.life, bases=list(kept.bases))
-        lived.kin = replace(lived.kin, life=life, begins_itself=kept.begins_itself)
-        lived.archived = {name for name in lived.archived if kept.keeps(name)}
+        kept = compute_retention(lived.name, family, since)
+        life = replace(lived.kin.lineage, bases=list(kept.bases))
+        lived.kin = replace(lived.kin, lineage=life, is_self_contained=kept.is_self_contained)
+        lived.archived = {name for name in lived.archived if kept.retains(name)}
 
-    def ancestry(self, lived: Lived) -> tuple[list[Life[Base]], Base | None]:
-        lives = [lived.kin.life]
-        while not lived.kin.begins_itself:
+    def ancestry(self, lived: Lived) -> tuple[list[VolumeLineage[Base]], Base | None]:
+        lives = [lived.kin.lineage]
+        while not lived.kin.is_self_contained:
             if lived.kin.parent is None:
                 return lives, self.template
             lived = self.volumes[lived.kin.parent]
-            lives.append(lived.kin.life)
+            lives.append(lived.kin.lineage)
         return lives, None
 
     def reaches(self, lived: Lived, moment: datetime) -> bool:
         """Whether a plan for the moment finds all that it wants."""
         lives, template = self.ancestry(lived)
-        found = plans(lives, template, Point(at=moment))
+        found = plan_recovery(lives, template, Point(at=moment))
         return bool(found) and all(
-            wal.numbered(stretch.timeline, number) in self.volumes[stretch.volume].archived
-            for stretch in found[0].stretches
+            wal.segment_name_from_number(stretch.timeline, number) in self.volumes[stretch.volume].archived
+            for stretch in found[0].ranges
             for number in _numbers(stretch.first, stretch.last, self.volumes[stretch.volume])
         )
 
 
 def _numbers(first: int, last: int | None, lived: Lived) -> Iterable[int]:
-    end = wal.number_at(lived.end)
+    end = wal.segment_number_at(lived.end)
     return range(first, (end if last is None else min(last, end)) + 1)
 
 
@@ -162,11 +166,11 @@ def test_what_nobody_stands_on_and_nobody_wants_goes(steps: list[tuple[str, int,
         _do(family, step, timedelta(days=1))
     for lived in reversed(family.volumes.values()):
         everybody = {name: each.kin for name, each in family.volumes.items()}
-        wanted = needs(lived.name, everybody, None)
-        assert not wanted.stood_on
+        wanted = compute_retention(lived.name, everybody, None)
+        assert not wanted.has_dependents
         assert list(wanted.bases) == []
-        assert not any(map(wanted.keeps, lived.archived))
-        lived.kin = replace(lived.kin, begins_itself=True)
+        assert not any(map(wanted.retains, lived.archived))
+        lived.kin = replace(lived.kin, is_self_contained=True)
 
 
 def test_a_child_needs_of_its_parent_what_is_between_its_base_and_itself() -> None:
@@ -181,16 +185,21 @@ def test_a_child_needs_of_its_parent_what_is_between_its_base_and_itself() -> No
     family.write(root, 4)
     child = family.one(1)
     kin = {name: each.kin for name, each in family.volumes.items()}
-    wanted = needs(root.name, kin, family.now)
-    old, young = root.kin.life.bases
+    wanted = compute_retention(root.name, kin, family.now)
+    old, young = root.kin.lineage.bases
     assert list(wanted.bases) == [old, young]
-    between = range(wal.number_of(old.first_segment), child.kin.life.first_number)
-    assert [number for number in range(100) if wanted.keeps(wal.numbered(1, number))][: len(between)] == list(between)
-    after = wal.number_of(young.first_segment)
-    assert not any(wanted.keeps(wal.numbered(1, number)) for number in range(child.kin.life.first_number, after))
-    assert wanted.begins_itself
+    between = range(wal.segment_number(old.first_segment), child.kin.lineage.first_segment_number)
+    assert [number for number in range(100) if wanted.retains(wal.segment_name_from_number(1, number))][
+        : len(between)
+    ] == list(between)
+    after = wal.segment_number(young.first_segment)
+    assert not any(
+        wanted.retains(wal.segment_name_from_number(1, number))
+        for number in range(child.kin.lineage.first_segment_number, after)
+    )
+    assert wanted.is_self_contained
 
-    family.volumes[child.name].kin = replace(child.kin, begins_itself=True)
-    alone = needs(root.name, {name: each.kin for name, each in family.volumes.items()}, family.now)
+    family.volumes[child.name].kin = replace(child.kin, is_self_contained=True)
+    alone = compute_retention(root.name, {name: each.kin for name, each in family.volumes.items()}, family.now)
     assert list(alone.bases) == [young]
-    assert not alone.stood_on
+    assert not alone.has_dependents

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import storages
-from bough.engine.local import space
+from bough.engine.local import free_space
 from bough.engine.local.folders import Folders
-from bough.engine.local.images import allocating, image, image_making, mounts
-from bough.engine.local.images.image import DRAFT, MARKER, RECORD, FileSystem, Image
-from bough.engine.local.progress import silent
+from bough.engine.local.images import allocation, image, image_setup, mounts
+from bough.engine.local.images.image import DRAFT_FILE, MARKER_FILE, RECORD_FILE, FileSystem, Image
+from bough.engine.local.progress import ignore_progress
 from bough.engine.port import EngineError
+from support import storage
 
 MB = 1024**2
 TOO_MUCH = 1024**5
@@ -23,58 +23,58 @@ TOO_MUCH = 1024**5
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    with storages.bare_home() as made:
+    with storage.create_empty_home() as made:
         yield made
 
 
 def refused(home: Path) -> str:
     """The sentence with which a start is refused; nothing was mounted, and nothing made where it belongs."""
     with pytest.raises(EngineError) as refusal:
-        Folders(storages.settings_of(home)).ensure()
+        Folders(storage.storage_settings(home)).ensure()
     assert not refusal.value.transient
     assert not (home / "storage" / "volumes").exists()
     assert not (home / "volumes").exists()
-    return refusal.value.public
+    return refusal.value.public_message
 
 
 def test_without_a_record_volumes_are_in_the_home(home: Path) -> None:
-    folders = Folders(storages.settings_of(home))
-    assert (folders.image, folders.volumes, folders.wal) == (None, home / "volumes", None)
+    folders = Folders(storage.storage_settings(home))
+    assert (folders.image, folders.volumes, folders.pg_wal) == (None, home / "volumes", None)
     folders.ensure()
     folders.check_storage()
 
 
 @pytest.mark.parametrize(("fs", "wal"), [("xfs", "pg_wal"), ("btrfs", "pg_wal")])
 def test_with_a_record_they_are_in_the_image(home: Path, fs: FileSystem, wal: str | None) -> None:
-    made = storages.with_image(home, fs)
-    folders = Folders(storages.settings_of(home))
+    made = storage.create_home_image(home, fs)
+    folders = Folders(storage.storage_settings(home))
     folders.ensure()
     assert folders.volumes == home / "storage" / "volumes"
     assert folders.templates == home / "storage" / "templates"
-    assert folders.wal == (home / wal if wal else None)
-    assert all(folder.is_dir() for folder in (folders.volumes, folders.templates, folders.wal or home))
+    assert folders.pg_wal == (home / wal if wal else None)
+    assert all(folder.is_dir() for folder in (folders.volumes, folders.templates, folders.pg_wal or home))
     assert folders.volumes.stat().st_dev != home.stat().st_dev
-    assert json.loads((home / RECORD).read_text()) == {
+    assert json.loads((home / RECORD_FILE).read_text()) == {
         "id": made.id,
         "image": "storage.img",
         "fs": fs,
         "thin": True,
-        "size": storages.SIZE,
+        "size": storage.SIZE,
     }
-    assert (home / "storage" / MARKER).read_text().strip() == made.id
+    assert (home / "storage" / MARKER_FILE).read_text().strip() == made.id
 
 
 def test_an_unmount_waits_for_who_is_just_ending(home: Path) -> None:
-    made = storages.with_image(home)
-    with subprocess.Popen(["sleep", "0.5"], cwd=made.root):
+    made = storage.create_home_image(home)
+    with subprocess.Popen(["sleep", "0.5"], cwd=made.mount_point):
         made.unmount()
     assert not made.is_mounted()
 
 
 def test_an_unmount_says_that_somebody_is_in_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "_ENDING_SECONDS", 0.2)
-    made = storages.with_image(home)
-    with subprocess.Popen(["sleep", "60"], cwd=made.root) as guest:
+    made = storage.create_home_image(home)
+    with subprocess.Popen(["sleep", "60"], cwd=made.mount_point) as guest:
         with pytest.raises(EngineError, match="busy"):
             made.unmount()
         assert made.is_mounted()
@@ -82,41 +82,41 @@ def test_an_unmount_says_that_somebody_is_in_it(home: Path, monkeypatch: pytest.
 
 
 def test_a_start_mounts_it_again_and_an_unmount_frees_its_device(home: Path) -> None:
-    made = storages.with_image(home)
-    (made.root / "volumes").mkdir()
+    made = storage.create_home_image(home)
+    (made.mount_point / "volumes").mkdir()
     made.unmount()
     assert not made.is_mounted()
-    assert storages.attached_in(home) == []
+    assert storage.list_loop_devices(home) == []
     for _ in range(2):
-        Folders(storages.settings_of(home)).ensure()
+        Folders(storage.storage_settings(home)).ensure()
     assert made.is_mounted()
-    assert (made.root / "volumes").is_dir()
-    assert len(storages.mounted_in(home)) == len(storages.attached_in(home)) == 1
+    assert (made.mount_point / "volumes").is_dir()
+    assert len(storage.list_mounts(home)) == len(storage.list_loop_devices(home)) == 1
 
 
 def test_a_lazy_unmount_and_a_mount_meet_on_one_device(home: Path) -> None:
-    made = storages.with_image(home)
-    with (made.root / "in use").open("w") as file:
-        subprocess.run(["umount", "--lazy", made.root], check=True)
+    made = storage.create_home_image(home)
+    with (made.mount_point / "in use").open("w") as file:
+        subprocess.run(["umount", "--lazy", made.mount_point], check=True)
         made.ensure_mounted()
         file.write("still there")
         file.flush()
-        assert (made.root / "in use").read_text() == "still there"
-        assert len(storages.attached_in(home)) == 1
+        assert (made.mount_point / "in use").read_text() == "still there"
+        assert len(storage.list_loop_devices(home)) == 1
 
 
 def test_a_moved_home_takes_its_image_with_it(home: Path) -> None:
-    storages.with_image(home).unmount()
+    storage.create_home_image(home).unmount()
     moved = home.rename(home.with_name("moved"))
-    Folders(storages.settings_of(moved)).ensure()
-    found = Image.of(moved)
+    Folders(storage.storage_settings(moved)).ensure()
+    found = Image.load(moved)
     assert found is not None
     assert found.is_mounted()
 
 
 def test_an_unmount_under_us_is_noticed(home: Path) -> None:
-    made = storages.with_image(home)
-    folders = Folders(storages.settings_of(home))
+    made = storage.create_home_image(home)
+    folders = Folders(storage.storage_settings(home))
     folders.check_storage()
     made.unmount()
     with pytest.raises(
@@ -124,13 +124,13 @@ def test_an_unmount_under_us_is_noticed(home: Path) -> None:
     ) as refusal:
         folders.check_storage()
     assert refusal.value.transient
-    assert space.refusal(folders, 0) == refusal.value.public
-    assert list(made.root.iterdir()) == []
-    assert made.root.stat().st_mode & 0o777 == 0
+    assert free_space.explain_rejection(folders, 0) == refusal.value.public_message
+    assert list(made.mount_point.iterdir()) == []
+    assert made.mount_point.stat().st_mode & 0o777 == 0
 
 
 def test_a_missing_image_is_refused(home: Path) -> None:
-    made = storages.with_image(home)
+    made = storage.create_home_image(home)
     made.unmount()
     made.file.unlink()
     assert refused(home) == (
@@ -140,46 +140,48 @@ def test_a_missing_image_is_refused(home: Path) -> None:
 
 
 def test_an_image_that_is_broken_is_refused(home: Path) -> None:
-    made = storages.with_image(home)
+    made = storage.create_home_image(home)
     made.unmount()
     with made.file.open("r+b") as file:
         file.write(bytes(MB))
     sentence = refused(home)
     assert sentence.startswith(f"The storage image {made.file} could not be mounted: ")
     assert f"`xfs_repair -n {made.file}` looks for damage." in sentence
-    assert storages.attached_in(home) == []
+    assert storage.list_loop_devices(home) == []
 
 
 def test_an_image_without_a_marker_is_refused(home: Path) -> None:
-    made = storages.with_image(home)
-    (made.root / MARKER).unlink()
+    made = storage.create_home_image(home)
+    (made.mount_point / MARKER_FILE).unlink()
     made.unmount()
     assert refused(home) == (
         f"The image {made.file} is no storage of Bough, for it has no marker .bough-storage: put the right one back."
     )
-    assert storages.mounted_in(home) == storages.attached_in(home) == []
+    assert storage.list_mounts(home) == storage.list_loop_devices(home) == []
 
 
 def test_the_image_of_another_home_is_refused(home: Path) -> None:
-    made = storages.with_image(home)
-    (made.root / MARKER).write_text("other\n")
+    made = storage.create_home_image(home)
+    (made.mount_point / MARKER_FILE).write_text("other\n")
     made.unmount()
     assert f"is the storage of another home (its id is other, not {made.id})" in refused(home)
-    assert storages.mounted_in(home) == []
+    assert storage.list_mounts(home) == []
 
 
 @pytest.mark.parametrize(("marker", "what"), [(None, "Something else"), ("other", "Another storage")])
 def test_something_else_in_its_place_is_refused(home: Path, marker: str | None, what: str) -> None:
-    made = storages.with_image(home)
+    made = storage.create_home_image(home)
     made.unmount()
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", made.root], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", made.mount_point], check=True)
     if marker:
-        (made.root / MARKER).write_text(marker)
-    assert refused(home) == (f"{what} is mounted at {made.root}, where {made.file} belongs: run `umount {made.root}`.")
+        (made.mount_point / MARKER_FILE).write_text(marker)
+    assert refused(home) == (
+        f"{what} is mounted at {made.mount_point}, where {made.file} belongs: run `umount {made.mount_point}`."
+    )
 
 
 def test_only_root_can_mount_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = storages.with_image(home)
+    made = storage.create_home_image(home)
     made.unmount()
     monkeypatch.setattr(image, "running_as_root", lambda: False)
     assert refused(home) == (
@@ -189,71 +191,71 @@ def test_only_root_can_mount_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"id": "x"}', '{"image": "i", "id": "x", "unknown": 1}'])
 def test_a_record_that_cannot_be_read_is_no_empty_platform(home: Path, text: str) -> None:
-    (home / RECORD).write_text(text)
+    (home / RECORD_FILE).write_text(text)
     with pytest.raises(EngineError, match=r"The record .*/storage.json cannot be read: ") as refusal:
-        Folders(storages.settings_of(home))
+        Folders(storage.storage_settings(home))
     assert not refusal.value.transient
 
 
 @pytest.mark.parametrize("fs", ["xfs", "btrfs"])
 def test_what_the_home_holds_is_moved_in_exactly(home: Path, fs: FileSystem) -> None:
-    storages.fill_volumes(home, 3)
-    before = {name: storages.picture(home / name) for name in ("volumes", "templates")}
-    made = storages.with_image(home, fs)
-    assert {name: storages.picture(made.root / name) for name in ("volumes", "templates")} == before
+    storage.write_volumes(home, 3)
+    before = {name: storage.read_tree_metadata(home / name) for name in ("volumes", "templates")}
+    made = storage.create_home_image(home, fs)
+    assert {name: storage.read_tree_metadata(made.mount_point / name) for name in ("volumes", "templates")} == before
     assert not (home / "volumes").exists()
     assert not (home / "templates").exists()
-    data_folders = [*made.root.glob("volumes/*/data"), *made.root.glob("templates/*-17")]
+    data_folders = [*made.mount_point.glob("volumes/*/data"), *made.mount_point.glob("templates/*-17")]
     assert len(data_folders) == 4
     if fs == "btrfs":  # subvolumes, which have this number
         assert {folder.stat().st_ino for folder in data_folders} == {256}
 
 
 def test_what_does_not_fit_is_refused_and_stays_where_it_is(home: Path) -> None:
-    storages.fill_volumes(home, 1)
-    before = storages.picture(home)
+    storage.write_volumes(home, 1)
+    before = storage.read_tree_metadata(home)
     with pytest.raises(
         EngineError, match=r"take \d+ MB, and \d+ MB are to stay free .*more than the image has: give a larger --size"
     ):
-        image_making.make(storages.planned(home), TOO_MUCH, silent)
-    assert storages.picture(home) == before
-    assert storages.mounted_in(home) == storages.attached_in(home) == []
+        image_setup.create_image(storage.plan_image(home), TOO_MUCH, ignore_progress)
+    assert storage.read_tree_metadata(home) == before
+    assert storage.list_mounts(home) == storage.list_loop_devices(home) == []
 
 
 def test_a_failure_in_the_middle_leaves_nothing(home: Path) -> None:
-    storages.fill_volumes(home, 1)
-    before = storages.picture(home)
+    storage.write_volumes(home, 1)
+    before = storage.read_tree_metadata(home)
 
     def fail(stage: str, done: int, _total: int) -> None:
         if stage.startswith("moving") and done:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        image_making.make(storages.planned(home), 0, fail)
-    assert storages.picture(home) == before
-    assert storages.mounted_in(home) == storages.attached_in(home) == []
+        image_setup.create_image(storage.plan_image(home), 0, fail)
+    assert storage.read_tree_metadata(home) == before
+    assert storage.list_mounts(home) == storage.list_loop_devices(home) == []
 
 
 def test_a_start_finishes_what_a_crash_after_the_record_left(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storages.fill_volumes(home, 1)
-    before = storages.picture(home / "volumes")
+    storage.write_volumes(home, 1)
+    before = storage.read_tree_metadata(home / "volumes")
     with monkeypatch.context() as crash:
-        crash.setattr(Image, "finish", lambda _self: None)
-        made = storages.with_image(home)
+        crash.setattr(Image, "finish_setup", lambda _self: None)
+        made = storage.create_home_image(home)
     made.unmount()
     assert (home / "volumes").exists()
     assert not made.file.exists()
-    Folders(storages.settings_of(home)).ensure()
-    assert storages.picture(made.root / "volumes") == before
+    Folders(storage.storage_settings(home)).ensure()
+    assert storage.read_tree_metadata(made.mount_point / "volumes") == before
     assert not (home / "volumes").exists()
     assert made.file.exists()
-    assert not made.making.exists()
+    assert not made.staging_file.exists()
 
 
 def test_what_appears_in_the_home_later_is_never_removed(home: Path) -> None:
-    storages.with_image(home)
+    storage.create_home_image(home)
     (home / "volumes").mkdir()
-    Folders(storages.settings_of(home)).ensure()
+    Folders(storage.storage_settings(home)).ensure()
     assert (home / "volumes").is_dir()
 
 
@@ -261,17 +263,17 @@ def test_something_in_the_place_of_the_mount_point_stops_the_making(home: Path) 
     (home / "storage").mkdir()
     (home / "storage" / "mine").touch()
     with pytest.raises(EngineError, match=f"is not empty: run `mv {home}/storage {home}/storage.old` first"):
-        image_making.make(storages.planned(home), 0, silent)
+        image_setup.create_image(storage.plan_image(home), 0, ignore_progress)
     (home / "storage" / "mine").unlink()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", home / "storage"], check=True)
     with pytest.raises(EngineError, match=f"Something else is mounted at {home}/storage: run `umount {home}/storage`"):
-        image_making.make(storages.planned(home), 0, silent)
-    assert not (home / DRAFT).exists()
+        image_setup.create_image(storage.plan_image(home), 0, ignore_progress)
+    assert not (home / DRAFT_FILE).exists()
 
 
 def test_an_allocated_file_has_all_its_room(home: Path) -> None:
-    allocating.allocate(home / "file", 8 * MB, thin=False, progress=silent)
-    allocating.allocate(home / "thin", 8 * MB, thin=True, progress=silent)
+    allocation.allocate(home / "file", 8 * MB, thin=False, progress=ignore_progress)
+    allocation.allocate(home / "thin", 8 * MB, thin=True, progress=ignore_progress)
     assert [(home / name).stat().st_size for name in ("file", "thin")] == [8 * MB, 8 * MB]
     assert (home / "file").stat().st_blocks * 512 >= 8 * MB
     assert (home / "thin").stat().st_blocks == 0
@@ -282,8 +284,8 @@ def test_where_room_cannot_be_reserved_zeros_are_written(home: Path, monkeypatch
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     told: list[int] = []
-    monkeypatch.setattr(allocating, "_reserve", cannot)
-    allocating.allocate(home / "file", 9 * MB, thin=False, progress=lambda _stage, done, _total: told.append(done))
+    monkeypatch.setattr(allocation, "_reserve", cannot)
+    allocation.allocate(home / "file", 9 * MB, thin=False, progress=lambda _stage, done, _total: told.append(done))
     assert (home / "file").read_bytes() == bytes(9 * MB)
     assert (home / "file").stat().st_blocks * 512 >= 9 * MB
     assert told == [0, 4 * MB, 8 * MB, 9 * MB, 9 * MB]
@@ -293,13 +295,15 @@ def test_the_floor_counts_for_every_file_system(home: Path) -> None:
     below = home / "below"
     below.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700m", "tmpfs", below], check=True)
-    thin = Image.planned(home, below / "storage.img", fs="btrfs", thin=True, size=storages.SIZE)
-    image_making.make(thin, 0, silent)
-    folders = Folders(storages.settings_of(home))
+    thin = Image.plan(home, below / "storage.img", fs="btrfs", thin=True, size=storage.SIZE)
+    image_setup.create_image(thin, 0, ignore_progress)
+    folders = Folders(storage.storage_settings(home))
     folders.ensure()
-    assert space.shortage(folders, 500 * MB) is None
-    assert str(space.shortage(folders, 800 * MB)).startswith(f"The disk under the thin storage image {thin.file} has ")
-    assert str(space.shortage(folders, 1000 * MB)).startswith(f"The storage image {thin.file} has ")
+    assert free_space.explain_shortage(folders, 500 * MB) is None
+    assert str(free_space.explain_shortage(folders, 800 * MB)).startswith(
+        f"The disk under the thin storage image {thin.file} has "
+    )
+    assert str(free_space.explain_shortage(folders, 1000 * MB)).startswith(f"The storage image {thin.file} has ")
     with pytest.raises(EngineError, match="so nothing new is made") as refusal:
-        space.check(folders, 800 * MB)
+        free_space.check_free_space(folders, 800 * MB)
     assert not refusal.value.transient

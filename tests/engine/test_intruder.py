@@ -15,35 +15,35 @@ import asyncpg
 import pytest
 
 from bough.config import Settings, default_cache
-from bough.engine.local.isolation import cgroups, hierarchies, processes
-from bough.engine.local.isolation.limits import Limits
+from bough.engine.local.isolation import cgroup_hierarchies, cgroups, processes
+from bough.engine.local.isolation.resource_limits import ResourceLimits
 from bough.engine.port import EngineError
 from bough.engine.spec import ComputeSpec
 from bough.ids import EndpointId
-from engine.homes import Compute, Home, spec_of
-from engine.intruder import Intruder
-from requires import require, require_root
-from world import platform_in, short_folder
+from support.engine_home import Compute, EngineHome, make_compute_spec
+from support.intruder import Intruder
+from support.platform import open_platform_in, temporary_folder
+from support.requirements import require, require_root
 
 SOCKET = ".s.PGSQL.5432"
 MIB = 1024**2
 
 
 @pytest.fixture(scope="module")
-def neighbour_spec(standing_spec: ComputeSpec) -> ComputeSpec:
+def neighbour_spec(shared_compute_spec: ComputeSpec) -> ComputeSpec:
     require_root()
-    return spec_of(standing_spec.install)
+    return make_compute_spec(shared_compute_spec.install)
 
 
 @pytest.fixture
-async def neighbour(home: Home, neighbour_spec: ComputeSpec) -> Compute:
-    return await home.standing(neighbour_spec)
+async def neighbour(home: EngineHome, neighbour_spec: ComputeSpec) -> Compute:
+    return await home.ensure_compute(neighbour_spec)
 
 
 @pytest.fixture
-async def intruder(tenant: Compute, neighbour: Compute) -> Intruder:
-    assert tenant.data.stat().st_uid != neighbour.data.stat().st_uid
-    return Intruder(tenant)
+async def intruder(tenant_compute: Compute, neighbour: Compute) -> Intruder:
+    assert tenant_compute.data_folder.stat().st_uid != neighbour.data_folder.stat().st_uid
+    return Intruder(tenant_compute)
 
 
 def not_refused(outcomes: dict[str, str]) -> dict[str, str]:
@@ -62,10 +62,12 @@ def as_user(uid: int, *command: str) -> str:
     return done.stdout
 
 
-async def test_the_intruder_is_the_computes_user_and_no_more(intruder: Intruder, tenant: Compute) -> None:
-    uid = str(tenant.data.stat().st_uid)
-    assert await intruder.shell("id -u; id -g; id -G") == "\n".join([uid] * 3)
-    own = await intruder.tries({"read its own data": "open(data + '/PG_VERSION').read()"}, data=tenant.data)
+async def test_the_intruder_is_the_computes_user_and_no_more(intruder: Intruder, tenant_compute: Compute) -> None:
+    uid = str(tenant_compute.data_folder.stat().st_uid)
+    assert await intruder.run_shell("id -u; id -g; id -G") == "\n".join([uid] * 3)
+    own = await intruder.try_all(
+        {"read its own data": "open(data + '/PG_VERSION').read()"}, data=tenant_compute.data_folder
+    )
     assert own == {"read its own data": "done"}
 
 
@@ -87,11 +89,11 @@ async def test_a_neighbours_files_are_closed(intruder: Intruder, neighbour: Comp
         "write its log": "open(log, 'a')",
         "list all logs": "os.listdir(os.path.dirname(log))",
     }
-    names = {"data": neighbour.data, "volume": neighbour.volume, "log": neighbour.log}
-    assert not_refused(await intruder.tries(attempts, **names)) == {}
+    names = {"data": neighbour.data_folder, "volume": neighbour.volume_folder, "log": neighbour.log_file}
+    assert not_refused(await intruder.try_all(attempts, **names)) == {}
 
 
-async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, tenant: Compute) -> None:
+async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, tenant_compute: Compute) -> None:
     attempts = {
         "change its settings": "open(volume + '/conf/postgresql.conf', 'a')",
         "change who may enter": "open(volume + '/conf/pg_hba.conf', 'a')",
@@ -107,32 +109,35 @@ async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, ten
         "change our record": "open(volume + '/volume.json', 'a')",
         "open its log": "open(log, 'a')",
     }
-    assert not_refused(await intruder.tries(attempts, volume=tenant.volume, log=tenant.log)) == {}
+    assert (
+        not_refused(await intruder.try_all(attempts, volume=tenant_compute.volume_folder, log=tenant_compute.log_file))
+        == {}
+    )
 
 
-async def test_we_follow_no_link_that_a_tenant_made(home: Home, neighbour: Compute) -> None:
+async def test_we_follow_no_link_that_a_tenant_made(home: EngineHome, neighbour: Compute) -> None:
     """Its pid file becomes the neighbour's, its folders lead there; then it is stopped and deleted."""
-    compute, pid = await home.compute(), neighbour.pid
-    done = await Intruder(compute).tries(
+    compute, pid = await home.create_compute(), neighbour.pid
+    done = await Intruder(compute).try_all(
         {
             "be the neighbour": "os.unlink(data + PID); os.symlink(other + PID, data + PID)",
             "lead into its folders": "os.symlink(other, data + '/base/evil'); os.symlink(other, data + '/pg_wal/evil')",
         },
-        data=compute.data,
-        other=neighbour.data,
+        data=compute.data_folder,
+        other=neighbour.data_folder,
         PID="/postmaster.pid",
     )
     assert set(done.values()) == {"done"}
-    assert await compute.address() is None
+    assert await compute.get_address() is None
     await compute.suspend()
-    await compute.absent()
+    await compute.delete()
     assert neighbour.pid == pid
-    assert (neighbour.data / "PG_VERSION").exists()
-    assert await neighbour.value("select 1") == 1
+    assert (neighbour.data_folder / "PG_VERSION").exists()
+    assert await neighbour.fetch_value("select 1") == 1
 
 
 async def test_sockets_are_closed_and_cannot_be_replaced(
-    intruder: Intruder, tenant: Compute, neighbour: Compute
+    intruder: Intruder, tenant_compute: Compute, neighbour: Compute
 ) -> None:
     attempts = {
         "reach its neighbour's": f"connect(theirs + '/{SOCKET}')",
@@ -152,23 +157,23 @@ async def test_sockets_are_closed_and_cannot_be_replaced(
         "list who has which user": "os.listdir('/run/bough/uids')",
         "hold our lock": "open('/run/bough/uids/.lock')",
     }
-    names = {"own": sockets_of(tenant), "theirs": sockets_of(neighbour)}
-    assert not_refused(await intruder.tries(attempts, **names)) == {}
+    names = {"own": sockets_of(tenant_compute), "theirs": sockets_of(neighbour)}
+    assert not_refused(await intruder.try_all(attempts, **names)) == {}
 
 
-async def test_a_socket_replaced_while_the_compute_starts_is_not_followed(home: Home, neighbour: Compute) -> None:
+async def test_a_socket_replaced_while_the_compute_starts_is_not_followed(home: EngineHome, neighbour: Compute) -> None:
     """Until it is sealed the folder can be written by the compute, and passed by nobody else."""
-    compute = await home.compute()
-    folder, uid = sockets_of(compute), compute.data.stat().st_uid
+    compute = await home.create_compute()
+    folder, uid = sockets_of(compute), compute.data_folder.stat().st_uid
     os.chown(folder, -1, uid)
     folder.chmod(0o730)
     as_user(uid, "ln", "-sf", str(sockets_of(neighbour) / SOCKET), str(folder / SOCKET))
-    assert await compute.address() is None
+    assert await compute.get_address() is None
     with pytest.raises(EngineError, match="replaced its socket"):
-        await compute.run()
+        await compute.start()
     await compute.suspend()
-    await compute.run()
-    assert await compute.value("select 1") == 1
+    await compute.start()
+    assert await compute.fetch_value("select 1") == 1
 
 
 async def test_processes_of_others_are_out_of_reach(intruder: Intruder, neighbour: Compute) -> None:
@@ -190,17 +195,17 @@ async def test_processes_of_others_are_out_of_reach(intruder: Intruder, neighbou
     }
     targets = {
         "the neighbour": neighbour.pid,
-        "its checkpointer": processes.children(neighbour.pid)[0],
+        "its checkpointer": processes.list_children(neighbour.pid)[0],
         "control": os.getpid(),
     }
     attempts = {
         sentence.format(who): f"pid = {pid}; {code}" for who, pid in targets.items() for sentence, code in each.items()
     }
-    assert not_refused(await intruder.tries(attempts)) == {}
+    assert not_refused(await intruder.try_all(attempts)) == {}
 
 
 async def test_a_neighbours_shared_memory_is_closed(intruder: Intruder, neighbour: Compute) -> None:
-    uid = neighbour.data.stat().st_uid
+    uid = neighbour.data_folder.stat().st_uid
     segments = [path for path in Path("/dev/shm").glob("PostgreSQL.*") if path.stat().st_uid == uid]
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     old_style = [int(row[1]) for row in rows if int(row[7]) == uid]
@@ -213,26 +218,28 @@ async def test_a_neighbours_shared_memory_is_closed(intruder: Intruder, neighbou
         "attach to read": "call('shmat', number, None, 0o10000)",
         "mark for removal": "call('shmctl', number, 0, None)",
     }
-    assert not_refused(await intruder.tries(attempts, segment=segments[0], number=old_style[0])) == {}
+    assert not_refused(await intruder.try_all(attempts, segment=segments[0], number=old_style[0])) == {}
 
 
-async def test_it_cannot_leave_its_limits_or_raise_them(intruder: Intruder, tenant: Compute, home: Home) -> None:
-    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
+async def test_it_cannot_leave_its_limits_or_raise_them(
+    intruder: Intruder, tenant_compute: Compute, home: EngineHome
+) -> None:
+    require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
     attempts = {
         "let cores be dumped": "raise_limit(resource.RLIMIT_CORE)",
         "be killed last": "open('/proc/self/oom_score_adj', 'wb', 0).write(b'-1000')",
         "go before others": "os.nice(-5)",
     }
-    membership = Path(f"/proc/{tenant.pid}/cgroup").read_text()
-    own = hierarchies.parse(Path("/proc/self/mountinfo").read_text(), membership)
-    for group in [each.own for each in own if each.version == 1 or each.controllers]:
+    membership = Path(f"/proc/{tenant_compute.pid}/cgroup").read_text()
+    own = cgroup_hierarchies.parse_hierarchies(Path("/proc/self/mountinfo").read_text(), membership)
+    for group in [each.own_group for each in own if each.version == 1 or each.controllers]:
         attempts |= {
             f"leave {group} for the top": f"open('{group.parents[1]}/cgroup.procs', 'w')",
             f"leave {group} for a child": f"os.mkdir('{group}/evil')",
         }
         files = [path for path in group.iterdir() if path.stat().st_mode & stat.S_IWUSR]
         attempts |= {f"write {file}": f"open('{file}', 'w')" for file in files}
-    assert not_refused(await intruder.tries(attempts)) == {}
+    assert not_refused(await intruder.try_all(attempts)) == {}
 
 
 async def test_no_privilege_can_be_gained(intruder: Intruder, neighbour: Compute) -> None:
@@ -247,38 +254,38 @@ async def test_no_privilege_can_be_gained(intruder: Intruder, neighbour: Compute
         "enter control's namespaces": "call('syscall', 308, os.open('/proc/1/ns/mnt', os.O_RDONLY), 0)",
         "read the machine's secrets": "open('/etc/shadow')",
     }
-    assert not_refused(await intruder.tries(attempts, other=neighbour.data.stat().st_uid)) == {}
+    assert not_refused(await intruder.try_all(attempts, other=neighbour.data_folder.stat().st_uid)) == {}
 
 
-async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant: Compute) -> None:
-    program, uid = default_cache() / f"id-{os.getpid()}", tenant.data.stat().st_uid
+async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant_compute: Compute) -> None:
+    program, uid = default_cache() / f"id-{os.getpid()}", tenant_compute.data_folder.stat().st_uid
     try:
         shutil.copy("/usr/bin/id", program)
         program.chmod(0o4755)
         said = as_user(uid, str(program), "-u")
         require("root", said == "0\n", "setuid programs are without effect on this file system")
-        assert await intruder.shell(f"{program} -u") == str(uid)
+        assert await intruder.run_shell(f"{program} -u") == str(uid)
     finally:
         program.unlink()
 
 
-async def test_of_our_home_it_reaches_nothing_but_its_own_volume_and_archive(open_folder: Path) -> None:
+async def test_of_our_home_it_reaches_nothing_but_its_own_volume_and_archive(traversable_folder: Path) -> None:
     """The whole platform, so that keys and store are there; every path of the home, by its full name."""
     require_root()
-    with short_folder() as folder:
+    with temporary_folder() as folder:
         (folder / "home").mkdir(mode=0o711)
         (folder / "home" / "bough.toml").write_text("log_level = 'error'\n")
-        async with platform_in(folder) as platform:
-            first, _second = await platform.ready_project(), await platform.ready_project()
+        async with open_platform_in(folder) as platform:
+            first, _second = await platform.create_ready_project(), await platform.create_ready_project()
             compute = compute_of(platform.settings, platform.engine, first["endpoints"][0]["id"])
             own = volume_served_by(platform.settings, compute.spec.endpoint_id)
             home = platform.settings.home
             mine = (own, home / "wal" / own.name)  # its archive is its own, too
             paths = [path for path in (home, *home.rglob("*")) if not any(map(path.is_relative_to, mine))]
             assert {home / "store.db", home / "keys" / "operator", home / "bough.toml"} < set(paths)
-            (open_folder / "paths").write_text("\n".join(map(str, paths)))
-            (open_folder / "paths").chmod(0o644)
-            reached = json.loads(await Intruder(compute).python(OPEN_ALL, str(open_folder / "paths")))
+            (traversable_folder / "paths").write_text("\n".join(map(str, paths)))
+            (traversable_folder / "paths").chmod(0o644)
+            reached = json.loads(await Intruder(compute).run_python(OPEN_ALL, str(traversable_folder / "paths")))
             assert reached == [str(home / "ca.crt")]  # once, to read: it is there for everybody
 
 
@@ -297,7 +304,7 @@ print(json.dumps(reached))
 
 
 def compute_of(settings: Settings, engine: object, endpoint: str) -> Compute:
-    return Compute(Home(settings, engine), spec_of("", endpoint_id=EndpointId(endpoint)))  # type: ignore[arg-type]
+    return Compute(EngineHome(settings, engine), make_compute_spec("", endpoint_id=EndpointId(endpoint)))  # type: ignore[arg-type]
 
 
 def volume_served_by(settings: Settings, endpoint: EndpointId) -> Path:
@@ -325,35 +332,37 @@ for child in children:
 """
 
 
-async def limited(home: Home, **changes: int) -> Compute:
+async def limited(home: EngineHome, **changes: int) -> Compute:
     """A compute with little room, made smaller while it runs."""
     require_root()
-    groups = cgroups.found(home.settings)
-    controllers = home.engine.capabilities().limits
+    groups = cgroups.detect_cgroups(home.settings)
+    controllers = home.engine.capabilities().limits_summary
     require("cgroups", all(name in controllers for name in changes), "the control groups for this are missing")
-    compute = await home.compute()
-    roomy = Limits(memory=1024 * MIB, soft_memory=1024 * MIB, cpu=0.25, pids=300)
-    groups.place(compute.spec.endpoint_id, compute.pid, replace(roomy, **changes))
+    compute = await home.create_compute()
+    roomy = ResourceLimits(memory_bytes=1024 * MIB, soft_memory_bytes=1024 * MIB, cu=0.25, pids=300)
+    groups.add_process(compute.spec.endpoint_id, compute.pid, replace(roomy, **changes))
     return compute
 
 
-async def test_who_forks_without_end_is_stopped_and_the_neighbour_goes_on(home: Home, neighbour: Compute) -> None:
+async def test_who_forks_without_end_is_stopped_and_the_neighbour_goes_on(home: EngineHome, neighbour: Compute) -> None:
     compute = await limited(home, pids=60)
-    what, count = (await Intruder(compute).python(FORK_ALL)).split()
+    what, count = (await Intruder(compute).run_python(FORK_ALL)).split()
     assert what == "BlockingIOError"
     assert 0 < int(count) < 60
-    assert await neighbour.value("select 1") == 1
-    assert await compute.value("select 1") == 1
+    assert await neighbour.fetch_value("select 1") == 1
+    assert await compute.fetch_value("select 1") == 1
 
 
-async def test_who_takes_memory_without_end_is_killed_and_the_neighbour_goes_on(home: Home, neighbour: Compute) -> None:
+async def test_who_takes_memory_without_end_is_killed_and_the_neighbour_goes_on(
+    home: EngineHome, neighbour: Compute
+) -> None:
     compute = await limited(home, memory=256 * MIB)
     pid = neighbour.pid
     with pytest.raises((asyncpg.PostgresError, OSError), match=r"signal 9|child process|closed|reset"):
-        await Intruder(compute).python(
+        await Intruder(compute).run_python(
             "import os; rows = [os.urandom(1024 * 1024) for _ in range(1024)]; print('done')"
         )
-    assert await neighbour.value("select 1") == 1
+    assert await neighbour.fetch_value("select 1") == 1
     assert neighbour.pid == pid
-    await compute.run()
-    assert await compute.value("select 1") == 1
+    await compute.start()
+    assert await compute.fetch_value("select 1") == 1

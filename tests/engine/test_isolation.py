@@ -18,11 +18,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from bough.config import running_as_root
+from bough.config import is_root
 from bough.engine.local.isolation import launcher, processes
-from bough.engine.local.isolation.sandbox import ENVIRONMENT, initdb_identity
-from engine.homes import ROLE, Compute, Home
-from requires import require_root
+from bough.engine.local.isolation.sandbox import ENVIRONMENT, find_initdb_identity
+from support.engine_home import ROLE, Compute, EngineHome
+from support.requirements import require_root
 
 EVERYBODYS = {"/dev/null", "/dev/random", "/dev/urandom"}
 
@@ -60,19 +60,19 @@ def acting_as(uid: int, gid: int | None = None) -> Iterator[None]:
         os.setegid(0)
 
 
-def gateway(home: Home) -> pwd.struct_passwd:
+def gateway(home: EngineHome) -> pwd.struct_passwd:
     return pwd.getpwnam(home.settings.gateway_user)
 
 
 async def host(compute: Compute) -> str:
-    address = await compute.address()
+    address = await compute.get_address()
     assert address is not None
     return address.host
 
 
-async def test_a_tenant_is_not_a_superuser_and_cannot_become_one(tenant: Compute) -> None:
+async def test_a_tenant_is_not_a_superuser_and_cannot_become_one(tenant_compute: Compute) -> None:
     flags = "select rolsuper, rolcreatedb, rolcreaterole, rolbypassrls from pg_roles where rolname = current_user"
-    async with tenant.connect() as db:
+    async with tenant_compute.connect() as db:
         assert tuple(await db.fetchrow(flags)) == (False, True, True, True)
         for statement in (
             f"alter role {ROLE} superuser",
@@ -87,8 +87,8 @@ async def test_a_tenant_is_not_a_superuser_and_cannot_become_one(tenant: Compute
                 await db.execute(statement)
 
 
-async def test_a_tenant_reaches_no_file_and_no_program(tenant: Compute) -> None:
-    async with tenant.connect() as db:
+async def test_a_tenant_reaches_no_file_and_no_program(tenant_compute: Compute) -> None:
+    async with tenant_compute.connect() as db:
         for statement in (
             "copy (select 1) to program 'true'",
             "create table t (x text); copy t from program 'id'",
@@ -102,22 +102,22 @@ async def test_a_tenant_reaches_no_file_and_no_program(tenant: Compute) -> None:
                 await db.execute(statement)
 
 
-async def test_a_tenant_creates_the_extensions_we_allow(tenant: Compute) -> None:
-    async with tenant.connect() as db:
+async def test_a_tenant_creates_the_extensions_we_allow(tenant_compute: Compute) -> None:
+    async with tenant_compute.connect() as db:
         for extension in ("pgcrypto", "pg_stat_statements", "hstore", "postgres_fdw", '"uuid-ossp"'):
             await db.execute(f"create extension {extension}")
         assert await db.fetchval("select length(gen_random_bytes(8))") == 8
 
 
-async def test_dangerous_extensions_are_not_there(tenant: Compute) -> None:
-    async with tenant.connect() as db:
+async def test_dangerous_extensions_are_not_there(tenant_compute: Compute) -> None:
+    async with tenant_compute.connect() as db:
         for extension in ("file_fdw", "plperlu", "pageinspect", "plpython3u"):
             with pytest.raises(asyncpg.FeatureNotSupportedError, match="is not available"):
                 await db.execute(f"create extension {extension}")
 
 
-async def test_a_tenant_cannot_write_where_our_sessions_work(tenant: Compute) -> None:
-    async with tenant.connect(database="postgres") as db:
+async def test_a_tenant_cannot_write_where_our_sessions_work(tenant_compute: Compute) -> None:
+    async with tenant_compute.connect(database="postgres") as db:
         for statement in (
             "create table trap ()",
             "create schema trap",
@@ -127,53 +127,53 @@ async def test_a_tenant_cannot_write_where_our_sessions_work(tenant: Compute) ->
                 await db.execute(statement)
 
 
-async def test_a_tenant_does_not_reach_our_role_through_its_own_server(tenant: Compute) -> None:
+async def test_a_tenant_does_not_reach_our_role_through_its_own_server(tenant_compute: Compute) -> None:
     """dblink runs inside the server, under the compute's user, which the peer map lets in as nobody."""
-    sockets = await host(tenant)
-    async with tenant.connect() as db:
+    sockets = await host(tenant_compute)
+    async with tenant_compute.connect() as db:
         await db.execute("create extension dblink")
         with pytest.raises(asyncpg.PostgresError, match=r"password|Peer authentication failed"):
             await db.execute(f"select dblink_connect('host={sockets} user=bough_admin dbname=postgres')")
 
 
-async def test_the_computes_own_user_gets_in_as_nobody(tenant: Compute) -> None:
+async def test_the_computes_own_user_gets_in_as_nobody(tenant_compute: Compute) -> None:
     require_root()
-    for uid in (tenant.data.stat().st_uid, 65534):
+    for uid in (tenant_compute.data_folder.stat().st_uid, 65534):
         for role in ("bough_admin", ROLE):
-            assert "Peer authentication failed" in answer_to(await host(tenant), uid, role)
+            assert "Peer authentication failed" in answer_to(await host(tenant_compute), uid, role)
 
 
-async def test_the_gateways_user_gets_in_as_any_role_but_ours(home: Home, tenant: Compute) -> None:
+async def test_the_gateways_user_gets_in_as_any_role_but_ours(home: EngineHome, tenant_compute: Compute) -> None:
     require_root()
     uid = gateway(home).pw_uid
-    assert "Peer authentication failed" in answer_to(await host(tenant), uid, "bough_admin")
-    assert "Peer authentication failed" in answer_to(await host(tenant), uid, "bough_anything")
-    assert answer_to(await host(tenant), uid, ROLE).startswith("R\0\0\0\x08\0\0\0\0")
+    assert "Peer authentication failed" in answer_to(await host(tenant_compute), uid, "bough_admin")
+    assert "Peer authentication failed" in answer_to(await host(tenant_compute), uid, "bough_anything")
+    assert answer_to(await host(tenant_compute), uid, ROLE).startswith("R\0\0\0\x08\0\0\0\0")
 
 
-async def test_the_socket_folder_is_open_to_the_gateways_group_only(home: Home, tenant: Compute) -> None:
-    folder = Path(await host(tenant))
+async def test_the_socket_folder_is_open_to_the_gateways_group_only(home: EngineHome, tenant_compute: Compute) -> None:
+    folder = Path(await host(tenant_compute))
     seen = await asyncio.to_thread(folder.stat)
     assert stat.S_IMODE(seen.st_mode) == 0o710
-    assert (seen.st_uid, seen.st_gid) == (os.geteuid(), gateway(home).pw_gid if running_as_root() else os.getegid())
-    assert stat.S_IMODE(home.settings.sockets.stat().st_mode) == (0o711 if running_as_root() else 0o700)
+    assert (seen.st_uid, seen.st_gid) == (os.geteuid(), gateway(home).pw_gid if is_root() else os.getegid())
+    assert stat.S_IMODE(home.settings.sockets.stat().st_mode) == (0o711 if is_root() else 0o700)
 
 
-async def test_other_users_do_not_even_reach_the_socket(home: Home, tenant: Compute) -> None:
+async def test_other_users_do_not_even_reach_the_socket(home: EngineHome, tenant_compute: Compute) -> None:
     require_root()
-    other = await home.branch()
-    sockets = await host(tenant)
-    for uid in (tenant.data.stat().st_uid, other.data.stat().st_uid, 65534):
+    other = await home.create_branch()
+    sockets = await host(tenant_compute)
+    for uid in (tenant_compute.data_folder.stat().st_uid, other.data_folder.stat().st_uid, 65534):
         with pytest.raises(PermissionError):
             reach(sockets, uid, uid)
     reach(sockets, gateway(home).pw_uid, gateway(home).pw_gid)
 
 
-async def test_a_server_that_recovers_by_itself_keeps_its_sealed_socket(home: Home) -> None:
-    compute = await home.compute()
+async def test_a_server_that_recovers_by_itself_keeps_its_sealed_socket(home: EngineHome) -> None:
+    compute = await home.create_compute()
     pid, socket_number = compute.pid, (Path(await host(compute)) / ".s.PGSQL.5432").stat().st_ino
-    backend = await compute.value("select pg_backend_pid()")
-    os.kill(processes.children(pid)[0], signal.SIGKILL)
+    backend = await compute.fetch_value("select pg_backend_pid()")
+    os.kill(processes.list_children(pid)[0], signal.SIGKILL)
     assert await value_after_recovery(compute, "select pg_backend_pid()") != backend
     assert (compute.pid, (Path(await host(compute)) / ".s.PGSQL.5432").stat().st_ino) == (pid, socket_number)
 
@@ -181,17 +181,19 @@ async def test_a_server_that_recovers_by_itself_keeps_its_sealed_socket(home: Ho
 async def value_after_recovery(compute: Compute, sql: str) -> Any:
     while True:
         try:
-            return await compute.value(sql)
+            return await compute.fetch_value(sql)
         except (asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError, ConnectionError):
             await asyncio.sleep(0.02)
 
 
-async def test_a_compute_runs_as_its_project_and_inherits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_compute_runs_as_its_project_and_inherits_nothing(
+    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BOUGH_TEST_SECRET", "hunter2")
-    compute = await home.compute()
+    compute = await home.create_compute()
     process = Path(f"/proc/{compute.pid}")
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
-    uid = str(compute.data.stat().st_uid)
+    uid = str(compute.data_folder.stat().st_uid)
     assert status["Uid"].split() == [uid] * 4
     if os.geteuid() == 0:
         assert status["Gid"].split() == [uid] * 4
@@ -203,7 +205,7 @@ async def test_a_compute_runs_as_its_project_and_inherits_nothing(home: Home, mo
     assert "Max core file size        0                    0" in (process / "limits").read_text()
 
 
-async def test_a_compute_holds_no_file_of_ours(home: Home) -> None:
+async def test_a_compute_holds_no_file_of_ours(home: EngineHome) -> None:
     """Not even those that we would let a child inherit; its pipes, sockets and files are its own."""
     with ExitStack() as stack:
         lock = os.open(home.settings.home / "store.db", os.O_CREAT | os.O_RDWR)
@@ -212,16 +214,16 @@ async def test_a_compute_holds_no_file_of_ours(home: Home) -> None:
         for number in (lock, *pair, *os.pipe()):
             stack.callback(os.close, number)
             os.set_inheritable(number, True)
-        compute = await home.compute()
+        compute = await home.create_compute()
         ours = open_files(os.getpid())
         assert {f"socket:[{os.fstat(number).st_ino}]" for number in pair} < ours
-        everyone = [compute.pid, *processes.children(compute.pid)]
+        everyone = [compute.pid, *processes.list_children(compute.pid)]
         assert len(everyone) > 3
         for pid in everyone:
             held = open_files(pid)
             assert held & ours <= EVERYBODYS | {name for name in held if name.startswith("anon_inode:")}
-            files = {name for name in held if name.startswith("/")} - {*EVERYBODYS, str(compute.log)}
-            assert {name for name in files if not Path(name).is_relative_to(compute.data)} == set()
+            files = {name for name in held if name.startswith("/")} - {*EVERYBODYS, str(compute.log_file)}
+            assert {name for name in files if not Path(name).is_relative_to(compute.data_folder)} == set()
 
 
 def open_files(pid: int) -> set[str]:
@@ -234,17 +236,17 @@ def open_files(pid: int) -> set[str]:
     return found
 
 
-async def test_a_compute_and_all_it_starts_can_gain_no_privilege(home: Home) -> None:
-    compute = await home.compute()
+async def test_a_compute_and_all_it_starts_can_gain_no_privilege(home: EngineHome) -> None:
+    compute = await home.create_compute()
     assert flag(Path(f"/proc/{compute.pid}/status").read_text()) == "1"
-    for pid in processes.children(compute.pid):
+    for pid in processes.list_children(compute.pid):
         with suppress(FileNotFoundError, ProcessLookupError):  # ended meanwhile
             assert flag(Path(f"/proc/{pid}/status").read_text()) == "1"
 
 
 def test_whoever_makes_the_template_can_gain_no_privilege_and_we_keep_ours() -> None:
     command = ["cat", "/proc/self/status"]
-    with launcher.spawn(command, initdb_identity(), stdout=subprocess.PIPE) as started:
+    with launcher.spawn(command, find_initdb_identity(), stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
         assert flag(started.stdout.read().decode()) == "1"
     assert flag(subprocess.run(command, capture_output=True, text=True, check=True).stdout) == "0"

@@ -9,56 +9,56 @@ from threading import Thread
 import pytest
 
 from bough.engine.local.engine import LocalEngine
-from bough.engine.local.threads import submitted
+from bough.engine.local.threads import submit_work
 from bough.engine.port import EngineError, Readiness
 from bough.ids import ProjectId
-from engine.consistency import Machine
-from engine.homes import Home, is_process
-from requires import require_root
+from support.engine_home import EngineHome, process_exists
+from support.home_consistency import HomeConsistency
+from support.requirements import require_root
 
 
-async def another_control(home: Home) -> None:
+async def another_control(home: EngineHome) -> None:
     await home.engine.close()
     home.engine = LocalEngine(home.settings)
     await home.engine.prepare()
 
 
-async def test_before_it_noted_the_pid_of_a_compute_that_has_not_written_its_own(home: Home) -> None:
-    compute = await home.compute()
+async def test_before_it_noted_the_pid_of_a_compute_that_has_not_written_its_own(home: EngineHome) -> None:
+    compute = await home.create_compute()
     pid = compute.pid
     noted = home.settings.home / "run" / f"{compute.spec.endpoint_id}.json"
     noted.write_text(json.dumps({**json.loads(noted.read_text()), "pid": None}))
-    (compute.data / "postmaster.pid").unlink()
+    (compute.data_folder / "postmaster.pid").unlink()
     await another_control(home)
-    assert compute.spec.endpoint_id in (await home.engine.observe()).running
+    assert compute.spec.endpoint_id in (await home.engine.observe()).running_endpoints
     await compute.suspend()
-    assert not is_process(pid)
-    assert await compute.run() is Readiness.READY
+    assert not process_exists(pid)
+    assert await compute.start() is Readiness.READY
 
 
-async def test_while_it_wrote_a_small_file(home: Home) -> None:
-    compute = await home.compute()
+async def test_while_it_wrote_a_small_file(home: EngineHome) -> None:
+    compute = await home.create_compute()
     half = home.settings.home / "run" / ".ep-half.json.new"
     half.write_text("{")
     await another_control(home)
     assert not half.exists()
-    assert compute.spec.endpoint_id in (await home.engine.observe()).running
+    assert compute.spec.endpoint_id in (await home.engine.observe()).running_endpoints
 
 
-async def test_after_it_lent_a_user_id_to_a_project_that_never_came(home: Home) -> None:
+async def test_after_it_lent_a_user_id_to_a_project_that_never_came(home: EngineHome) -> None:
     require_root()
-    machine = Machine(home.settings)
-    compute = await home.branch()
+    machine = HomeConsistency(home.settings)
+    compute = await home.create_branch()
     uids, host = home.settings.home / "uids", home.settings.sockets.parent / "uids"
     ghost = ProjectId.new()
-    lent = home.engine._sandbox.identity(ghost).uid
+    lent = home.engine._sandbox.ensure_identity(ghost).uid
     (uids / f".{lent + 1}.new").symlink_to(ghost)
     claim = host / str(home.settings.project_uids[1])
     claim.symlink_to(uids / claim.name)
-    assert machine.disorder() != []
+    assert machine.find_inconsistencies() != []
 
     await another_control(home)
-    assert "\n".join(machine.disorder()) == ""
+    assert "\n".join(machine.find_inconsistencies()) == ""
     lent_to = {str(link.readlink()) for link in uids.iterdir()}
     assert compute.spec.project_id in lent_to
     assert ghost not in lent_to
@@ -76,12 +76,12 @@ def test_work_that_found_no_thread_is_not_done_by_surprise(monkeypatch: pytest.M
         with monkeypatch.context() as poor:
             poor.setattr(Thread, "start", refuse)
             with pytest.raises(EngineError, match="no more threads") as refused:
-                submitted(lambda: done.append("refused"), executor.submit)
+                submit_work(lambda: done.append("refused"), executor.submit)
         assert refused.value.transient
-        submitted(lambda: done.append("asked for"), executor.submit).result()
+        submit_work(lambda: done.append("asked for"), executor.submit).result()
     assert done == ["asked for"]
 
 
 def test_what_such_work_raises_is_told_to_whoever_asked() -> None:
     with ThreadPoolExecutor(1) as executor, pytest.raises(FileNotFoundError):
-        submitted(lambda: Path("/nonexistent").read_text(), executor.submit).result()
+        submit_work(lambda: Path("/nonexistent").read_text(), executor.submit).result()

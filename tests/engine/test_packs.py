@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bough.engine.local.volumes.packs import Broken, TooLarge, pack, unpack
-from bough.engine.local.volumes.sizes import Weight, weight
-from requires import require_root
-from storages import picture
+from bough.engine.local.volumes.disk_usage import ApparentSize, measure_apparent_size
+from bough.engine.local.volumes.pack_file import PackCorrupted, PackTooLarge, extract_pack, write_pack
+from support.requirements import require_root
+from support.storage import read_tree_metadata
 
 ENOUGH = 2**40
 
@@ -37,19 +37,19 @@ def tree(tmp_path: Path) -> Path:
 
 def packed(tree: Path, *, limit: int = ENOUGH) -> Path:
     file = tree.with_name("data.pack")
-    pack({"data": tree}, file, limit=limit, check=no_check)
+    write_pack({"data": tree}, file, limit=limit, check=no_check)
     return file
 
 
 def unpacked(file: Path, name: str = "back") -> Path:
     back = file.with_name(name)
     back.mkdir(mode=0o700)
-    unpack(file, {"data": back}, no_check)
+    extract_pack(file, {"data": back}, no_check)
     return back
 
 
 def without_times(tree: Path) -> dict[str, tuple[object, ...]]:
-    return {name: seen[:-1] for name, seen in picture(tree).items()}
+    return {name: seen[:-1] for name, seen in read_tree_metadata(tree).items()}
 
 
 def test_all_comes_back_as_it_was(tree: Path) -> None:
@@ -59,7 +59,7 @@ def test_all_comes_back_as_it_was(tree: Path) -> None:
     assert without_times(back) == without_times(tree)
     assert back.stat().st_mode == tree.stat().st_mode
     assert file.stat().st_mode & 0o777 == 0o600
-    assert file.stat().st_size < weight(tree).total
+    assert file.stat().st_size < measure_apparent_size(tree).total
 
 
 def test_owners_come_back_too(tree: Path) -> None:
@@ -78,11 +78,11 @@ def test_two_trees_are_kept_apart(tree: Path) -> None:
     wal.mkdir()
     (wal / "000000010000000000000001").write_bytes(os.urandom(5000))
     file = tree.with_name("both.pack")
-    pack({"data": tree, "wal": wal}, file, limit=ENOUGH, check=no_check)
+    write_pack({"data": tree, "wal": wal}, file, limit=ENOUGH, check=no_check)
     targets = {"data": tree.with_name("one"), "wal": tree.with_name("other")}
     for target in targets.values():
         target.mkdir()
-    unpack(file, targets, no_check)
+    extract_pack(file, targets, no_check)
     assert without_times(targets["data"]) == without_times(tree)
     assert without_times(targets["wal"]) == without_times(wal)
 
@@ -94,7 +94,7 @@ def test_what_is_no_file_is_left_out_and_nobody_waits_for_it(tree: Path) -> None
 
 
 def test_a_pack_that_is_no_gain_is_given_up(tree: Path) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(PackTooLarge):
         packed(tree, limit=1_000_000)
 
 
@@ -105,7 +105,7 @@ def test_it_is_given_up_as_soon_as_there_is_no_room(tree: Path) -> None:
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"):
-        pack({"data": tree}, tree.with_name("data.pack"), limit=ENOUGH, check=refuse)
+        write_pack({"data": tree}, tree.with_name("data.pack"), limit=ENOUGH, check=refuse)
 
 
 @pytest.mark.parametrize("harm", ["cut", "changed", "empty"])
@@ -120,10 +120,10 @@ def test_a_broken_pack_is_found_out(tree: Path, harm: str) -> None:
             "empty": b"",
         }[harm]
     )
-    with pytest.raises(Broken):
+    with pytest.raises(PackCorrupted):
         unpacked(file)
 
 
 def test_what_a_tree_weighs_is_told_without_following_links(tree: Path) -> None:
     total = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
-    assert weight(tree) == Weight(total, 3_000_000)
+    assert measure_apparent_size(tree) == ApparentSize(total, 3_000_000)

@@ -20,26 +20,26 @@ from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
 from bough.ids import VolumeId
 from bough.postgres import recovery, wal
-from engine.consistency import Machine
-from engine.control import Control, Killed
-from engine.control_child import Given
-from engine.going_back import (
-    Mark,
-    again,
-    fill,
-    first_way,
-    numbers,
-    planned,
-    seen_at,
-    take_base,
-    up_to,
-    write,
-    write_one,
+from engine.control_child import CallArguments
+from engine.control_process import ControlKilled, ControlProcess
+from engine.point_in_time import (
+    CommitMark,
+    ensure_branch_at,
+    get_recovery_start,
+    insert_number,
+    insert_numbers,
+    numbers_up_to,
+    plan_branch,
+    read_numbers,
+    read_numbers_at,
+    take_base_backup,
+    write_filler_wal,
 )
-from engine.homes import Compute, Home, branch_of, home_on, is_process, kill
 from engine.test_killed_control import another_control
-from engine.walking import own_uids
-from world import furnish
+from support.engine_home import Compute, EngineHome, home_on_driver, kill_process, make_branch_spec, process_exists
+from support.engine_walk import reserve_uid_range
+from support.home_consistency import HomeConsistency
+from support.platform import install_templates
 
 
 def nothing_is_left_of(compute: Compute) -> bool:
@@ -48,95 +48,99 @@ def nothing_is_left_of(compute: Compute) -> bool:
 
 
 def archive(compute: Compute) -> Path:
-    return compute.home.engine._histories.archives.folder(compute.spec.volume_id)
+    return compute.home.engine._history._archives.folder(compute.spec.volume_id)
 
 
 async def archived(compute: Compute, count: int) -> list[str]:
     """At least so many segments; Postgres archives when it comes to it."""
     while True:
-        found = sorted(filter(wal.is_segment, compute.home.engine._histories.archives.segments(compute.spec.volume_id)))
+        found = sorted(
+            filter(wal.is_segment, compute.home.engine._history._archives.list_wal_files(compute.spec.volume_id))
+        )
         if len(found) >= count:
             return found
         await asyncio.sleep(0.02)
 
 
-async def test_a_gap_is_found_before_anything_is_started(home: Home) -> None:
-    compute = await home.compute()
-    await write(compute, 1)
-    await fill(compute, 18)
-    marks = await write(compute, 1)
+async def test_a_gap_is_found_before_anything_is_started(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    await insert_numbers(compute, 1)
+    await write_filler_wal(compute, 18)
+    marks = await insert_numbers(compute, 1)
     await compute.suspend()
     segments = await archived(compute, 4)
     (archive(compute) / segments[2]).unlink()
-    for path in (compute.data / "pg_wal").glob(segments[2]):
+    for path in (compute.data_folder / "pg_wal").glob(segments[2]):
         path.unlink()
-    own = planned(compute)
+    own = plan_branch(compute)
     with pytest.raises(EngineError, match=f"gap.*{segments[2]} is missing") as refused:
-        await again(own, compute, marks[0].points[0])
+        await ensure_branch_at(own, compute, marks[0].points[0])
     assert not refused.value.transient
     assert nothing_is_left_of(own)
 
 
-async def test_a_link_in_the_archive_leads_nowhere(home: Home) -> None:
+async def test_a_link_in_the_archive_leads_nowhere(home: EngineHome) -> None:
     """The archive is the tenant's: what is no file of WAL is as good as missing."""
-    compute = await home.compute()
-    await fill(compute, 9)
-    marks = await write(compute, 1)
+    compute = await home.create_compute()
+    await write_filler_wal(compute, 9)
+    marks = await insert_numbers(compute, 1)
     await compute.suspend()
     segments = await archived(compute, 2)
     for name, aim in ((segments[0], "/etc/passwd"), (segments[1], "/dev/zero")):
         (archive(compute) / name).unlink()
         (archive(compute) / name).symlink_to(aim)
-        for path in (compute.data / "pg_wal").glob(name):
+        for path in (compute.data_folder / "pg_wal").glob(name):
             path.unlink()
-        own = planned(compute)
+        own = plan_branch(compute)
         with pytest.raises(EngineError, match="gap"):
-            await again(own, compute, marks[0].points[0])
+            await ensure_branch_at(own, compute, marks[0].points[0])
         assert nothing_is_left_of(own)
 
 
-async def test_a_point_before_the_history_is_refused(home: Home) -> None:
-    compute = await home.compute()
-    marks = await write(compute, 1)
-    record = compute.volume / "volume.json"
+async def test_a_point_before_the_history_is_refused(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    marks = await insert_numbers(compute, 1)
+    record = compute.volume_folder / "volume.json"
     fields = json.loads(record.read_text())
     record.write_text(json.dumps({**fields, "first_segment": None}))  # as an earlier version left it
-    own = planned(compute)
+    own = plan_branch(compute)
     with pytest.raises(EngineError, match="does not go back to that point") as refused:
-        await again(own, compute, marks[0].points[0])
+        await ensure_branch_at(own, compute, marks[0].points[0])
     assert not refused.value.transient
-    await take_base(compute)
-    later = await write(compute, 1)
-    assert await seen_at(compute, later[0].points[0]) == [1, 2]
+    await take_base_backup(compute)
+    later = await insert_numbers(compute, 1)
+    assert await read_numbers_at(compute, later[0].points[0]) == [1, 2]
 
 
 async def test_a_base_that_a_wrong_clock_made_look_earlier_is_passed_over(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server stops at no commit that was made while its base was copied."""
-    compute = await home.compute()
+    compute = await home.create_compute()
     loop, driver = asyncio.get_running_loop(), home.engine._volumes.driver
-    clone, marks = driver.clone, await write(compute, 1)
+    clone, marks = driver.clone, await insert_numbers(compute, 1)
 
     def clone_while_it_is_written(source: Path, target: Path, owner: Identity) -> None:
-        marks.extend(asyncio.run_coroutine_threadsafe(write(compute, 2), loop).result())
+        marks.extend(asyncio.run_coroutine_threadsafe(insert_numbers(compute, 2), loop).result())
         clone(source, target, owner)
 
     with monkeypatch.context() as slow:
         slow.setattr(driver, "clone", clone_while_it_is_written)
-        base = await take_base(compute)
-    record = base.folder.read()
+        base = await take_base_backup(compute)
+    record = base.folder.read_record()
     assert record is not None
-    base.folder.write(replace(record, at=marks[0].at.isoformat()))
-    assert isinstance(first_way(compute, marks[1].points[1]), Base)
-    assert await seen_at(compute, marks[1].points[1]) == [1, 2]
+    base.folder.write_record(replace(record, at=marks[0].at.isoformat()))
+    assert isinstance(get_recovery_start(compute, marks[1].points[1]), Base)
+    assert await read_numbers_at(compute, marks[1].points[1]) == [1, 2]
 
 
 @pytest.fixture
-def held_up(monkeypatch: pytest.MonkeyPatch, open_folder: Path) -> Iterator[Path]:
+def held_up(monkeypatch: pytest.MonkeyPatch, traversable_folder: Path) -> Iterator[Path]:
     """Servers that recover wait until this file is there."""
-    gate, command = open_folder / "go", recovery.restore_command
-    waits = f"until test -e {gate} || ! test -d {open_folder}; do sleep 0.02; done"  # the folder goes with the test
+    gate, command = traversable_folder / "go", recovery.restore_command
+    waits = (
+        f"until test -e {gate} || ! test -d {traversable_folder}; do sleep 0.02; done"  # the folder goes with the test
+    )
     monkeypatch.setattr(recovery, "restore_command", lambda spool: f"{waits}; {command(spool)}")
     yield gate
     gate.touch()
@@ -145,104 +149,106 @@ def held_up(monkeypatch: pytest.MonkeyPatch, open_folder: Path) -> Iterator[Path
 async def recovering(compute: Compute) -> int:
     """The pid of the server that recovers the volume."""
     while True:
-        live = postmaster.find(compute.data) if compute.data.exists() else None
+        live = postmaster.find(compute.data_folder) if compute.data_folder.exists() else None
         if live is not None:
             with live:
                 return live.pid
         await asyncio.sleep(0.01)
 
 
-async def test_nobody_opens_it_before_it_is_whole(home: Home, held_up: Path) -> None:
-    compute = await home.compute()
-    marks = await write(compute, 2)
+async def test_nobody_opens_it_before_it_is_whole(home: EngineHome, held_up: Path) -> None:
+    compute = await home.create_compute()
+    marks = await insert_numbers(compute, 2)
     await compute.suspend()
-    own = planned(compute)
-    making = asyncio.ensure_future(again(own, compute, marks[0].points[0]))
+    own = plan_branch(compute)
+    making = asyncio.ensure_future(ensure_branch_at(own, compute, marks[0].points[0]))
     await recovering(own)
-    folder = VolumeFolder(own.volume, own.volume)
-    known = folder.read()
+    folder = VolumeFolder(own.volume_folder, own.volume_folder)
+    known = folder.read_record()
     assert known is not None and known.pending
-    assert await home.engine.written_until(own.spec.volume_id) is None
+    assert await home.engine.read_wal_end(own.spec.volume_id) is None
     with pytest.raises(EngineError, match="still being") as refused:
-        await home.engine._branches.make(
-            replace(branch_of(own.spec), volume_id=VolumeId.new(), parent=own.spec.volume_id),
-            await home.engine._offer.pinned(own.spec.install),
+        await home.engine._branch_volumes.create(
+            replace(make_branch_spec(own.spec), volume_id=VolumeId.new(), parent=own.spec.volume_id),
+            await home.engine._install_catalog.require_install(own.spec.install),
         )
     assert refused.value.transient
     with pytest.raises(EngineError, match="still being"):
-        await home.engine._computes.ensure(own.spec, await home.engine._offer.pinned(own.spec.install))
-    assert await compute.run() is Readiness.READY, "its parent is free"
+        await home.engine._computes.ensure_running(
+            own.spec, await home.engine._install_catalog.require_install(own.spec.install)
+        )
+    assert await compute.start() is Readiness.READY, "its parent is free"
     held_up.touch()
     origin = await making
-    assert origin.lsn is not None and lsn.number(origin.lsn) <= lsn.number(marks[0].lsn)
-    assert await own.run() is Readiness.READY
-    assert await numbers(own) == [1]
+    assert origin.lsn is not None and lsn.to_int(origin.lsn) <= lsn.to_int(marks[0].lsn)
+    assert await own.start() is Readiness.READY
+    assert await read_numbers(own) == [1]
 
 
-async def test_the_server_that_recovers_may_be_killed(home: Home, held_up: Path) -> None:
-    compute = await home.compute()
-    marks = await write(compute, 2)
-    own = planned(compute)
-    making = asyncio.ensure_future(again(own, compute, marks[0].points[1]))
-    await kill(await recovering(own))
+async def test_the_server_that_recovers_may_be_killed(home: EngineHome, held_up: Path) -> None:
+    compute = await home.create_compute()
+    marks = await insert_numbers(compute, 2)
+    own = plan_branch(compute)
+    making = asyncio.ensure_future(ensure_branch_at(own, compute, marks[0].points[1]))
+    await kill_process(await recovering(own))
     held_up.touch()
     await making
-    assert await own.run() is Readiness.READY
-    assert await numbers(own) == [1]
+    assert await own.start() is Readiness.READY
+    assert await read_numbers(own) == [1]
 
 
-async def test_who_gives_up_leaves_nothing(home: Home, held_up: Path) -> None:
-    compute = await home.compute()
-    marks = await write(compute, 2)
-    own = planned(compute)
-    making = asyncio.ensure_future(again(own, compute, marks[0].points[1]))
+async def test_who_gives_up_leaves_nothing(home: EngineHome, held_up: Path) -> None:
+    compute = await home.create_compute()
+    marks = await insert_numbers(compute, 2)
+    own = plan_branch(compute)
+    making = asyncio.ensure_future(ensure_branch_at(own, compute, marks[0].points[1]))
     pid = await recovering(own)
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
         await making
-    assert not is_process(pid)
+    assert not process_exists(pid)
     assert nothing_is_left_of(own)
 
 
 async def test_what_another_control_left_is_made_anew(
-    home: Home, held_up: Path, monkeypatch: pytest.MonkeyPatch
+    home: EngineHome, held_up: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what it had archived: the names are the same, and what is in them is not."""
-    compute = await home.compute()
-    marks = await write(compute, 3)
-    own = planned(compute)
+    compute = await home.create_compute()
+    marks = await insert_numbers(compute, 3)
+    own = plan_branch(compute)
     held_up.touch()
     with monkeypatch.context() as killed:
-        killed.setattr("bough.engine.local.history.laying.finish", lambda *_: _be_killed())
-        killed.setattr(home.engine._histories.recovering, "drop", _do_nothing)
-        killed.setattr(home.engine._histories.gathering, "forget", _do_nothing)
-        with pytest.raises(Killed):
-            await again(own, compute, marks[1].points[0])
+        killed.setattr("bough.engine.local.history.base_restore.finish_recovery", lambda *_: _be_killed())
+        killed.setattr(home.engine._history._recovery, "drop", _do_nothing)
+        killed.setattr(home.engine._history._spools, "forget", _do_nothing)
+        with pytest.raises(ControlKilled):
+            await ensure_branch_at(own, compute, marks[1].points[0])
     assert list((home.settings.home / "spool").iterdir()) != []
     assert list(archive(own).iterdir()) != []
     await another_control(home)
     assert list((home.settings.home / "spool").iterdir()) == []
-    await again(own, compute, marks[0].points[0])
-    assert await own.run() is Readiness.READY
-    assert await numbers(own) == [1]
-    later = await write(own, 2)
-    assert await seen_at(own, later[0].points[0]) == [1, 2]
+    await ensure_branch_at(own, compute, marks[0].points[0])
+    assert await own.start() is Readiness.READY
+    assert await read_numbers(own) == [1]
+    later = await insert_numbers(own, 2)
+    assert await read_numbers_at(own, later[0].points[0]) == [1, 2]
 
 
 def _be_killed() -> None:
-    raise Killed
+    raise ControlKilled
 
 
 async def _do_nothing(*_: object) -> None:
     return
 
 
-async def test_control_may_be_killed_at_any_moment(long: bool) -> None:
-    dice, times = random.Random(20261117), 16 if long else 3
-    with home_on("plain", warm_pool=0, project_uids=own_uids()) as settings:
-        furnish(settings.home)
-        machine, control = Machine(settings), Control(settings)
-        parent = Given(project="own-project", volume="vol-parent", endpoint="ep-parent")
+async def test_control_may_be_killed_at_any_moment(is_long_run: bool) -> None:
+    dice, times = random.Random(20261117), 16 if is_long_run else 3
+    with home_on_driver("plain", warm_pool=0, project_uids=reserve_uid_range()) as settings:
+        install_templates(settings.home)
+        machine, control = HomeConsistency(settings), ControlProcess(settings)
+        parent = CallArguments(project="own-project", volume="vol-parent", endpoint="ep-parent")
         await control.start()
         await control.call("ensure_branch", parent)
         await control.call("ensure_running", parent)
@@ -250,7 +256,7 @@ async def test_control_may_be_killed_at_any_moment(long: bool) -> None:
         marks = await _write_by(sockets)
         for number in range(times):
             mark = dice.choice(marks)
-            own = Given(
+            own = CallArguments(
                 project="own-project",
                 volume=f"vol-{number}",
                 endpoint=f"ep-{number}",
@@ -260,24 +266,24 @@ async def test_control_may_be_killed_at_any_moment(long: bool) -> None:
             making = asyncio.ensure_future(control.call("ensure_branch", own))
             await asyncio.sleep(dice.uniform(0, 0.35))
             control.kill()
-            await control.gone()
-            with suppress(Killed):
+            await control.wait()
+            with suppress(ControlKilled):
                 await making
             await control.start()
             await control.call("ensure_branch", own)
             await control.call("ensure_running", own)
-            assert await _numbers_by(settings.sockets / own.endpoint) == up_to(mark)
+            assert await _numbers_by(settings.sockets / own.endpoint) == numbers_up_to(mark)
             await control.call("ensure_suspended", own)
             await control.call("ensure_absent", own)
-        await control.end()
-        assert "\n".join(machine.disorder()) == ""
+        await control.stop()
+        assert "\n".join(machine.find_inconsistencies()) == ""
 
 
-async def _write_by(sockets: Path) -> list[Mark]:
+async def _write_by(sockets: Path) -> list[CommitMark]:
     db = await _connected(sockets)
     try:
         await db.execute("create table numbers (n int)")
-        return [await write_one(db) for _ in range(5)]
+        return [await insert_number(db) for _ in range(5)]
     finally:
         await db.close()
 

@@ -4,26 +4,26 @@ import asyncio
 
 import pytest
 
-from bough.domain.change import MakeRole
+from bough.domain.catalog_change import CreateRole
 from bough.engine.local.engine import LocalEngine
-from bough.engine.port import EngineError, Following, Readiness
-from bough.engine.spec import compute_settings
+from bough.engine.port import EngineError, Readiness, ReplicaState
+from bough.engine.spec import build_compute_settings
 from bough.ids import EndpointId
-from bough.postgres import ADMIN
-from engine.consistency import Machine
-from engine.followers import (
-    eventually,
-    follower_of,
-    following,
-    numbers,
-    replica_of,
-    shows,
-    slot_of,
-    slots,
-    streams,
-    write,
+from bough.postgres import ADMIN_ROLE
+from support.engine_home import VERIFIER, Compute, EngineHome, make_branch_spec
+from support.home_consistency import HomeConsistency
+from support.replicas import (
+    get_replication_state,
+    insert_numbers,
+    list_slots,
+    plan_replica,
+    read_numbers,
+    slot_name_of,
+    start_replica,
+    wait_for_numbers,
+    wait_until_equal,
+    wait_until_streaming,
 )
-from engine.homes import VERIFIER, Compute, Home, branch_of
 
 
 def larger(compute: Compute) -> dict[str, str]:
@@ -31,217 +31,221 @@ def larger(compute: Compute) -> dict[str, str]:
 
 
 async def test_a_primary_that_grows_is_followed_by_a_replica_that_grew_before(primary: Compute) -> None:
-    replica = await replica_of(primary)
-    await replica.run(settings=larger(primary))
-    await primary.run(settings=larger(primary))
-    await write(primary, 2)
-    await shows(replica, 1, 2)
+    replica = await start_replica(primary)
+    await replica.start(settings=larger(primary))
+    await primary.start(settings=larger(primary))
+    await insert_numbers(primary, 2)
+    await wait_for_numbers(replica, 1, 2)
 
 
 async def test_one_that_did_not_grow_stands_still_and_is_mended_by_a_restart(primary: Compute) -> None:
-    replica = await replica_of(primary)
-    await streams(replica)
-    await primary.run(settings=larger(primary))
-    await write(primary, 2)
-    await eventually(lambda: following(replica), Following.BEHIND)
+    replica = await start_replica(primary)
+    await wait_until_streaming(replica)
+    await primary.start(settings=larger(primary))
+    await insert_numbers(primary, 2)
+    await wait_until_equal(lambda: get_replication_state(replica), ReplicaState.BEHIND)
     await replica.suspend()
-    await replica.run()
-    await shows(replica, 1, 2)
-    assert await replica.value("show max_connections") == "150"
+    await replica.start()
+    await wait_for_numbers(replica, 1, 2)
+    assert await replica.fetch_value("show max_connections") == "150"
 
 
-async def test_a_change_while_its_primary_sleeps_comes_through(primary: Compute, home: Home) -> None:
+async def test_a_change_while_its_primary_sleeps_comes_through(primary: Compute, home: EngineHome) -> None:
     """It is made by a compute of ours that has more of some things than either; the replica may stop at that."""
-    replica = await replica_of(primary)
+    replica = await start_replica(primary)
     await primary.suspend()
-    await home.engine.change(branch_of(primary.spec), MakeRole(name="late", verifier=VERIFIER))
-    await primary.run()
-    await write(primary, 2)
-    await eventually(lambda: stands_or_has_all(replica, 2), True)
-    if await following(replica) is Following.BEHIND:
+    await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
+    await primary.start()
+    await insert_numbers(primary, 2)
+    await wait_until_equal(lambda: stands_or_has_all(replica, 2), True)
+    if await get_replication_state(replica) is ReplicaState.BEHIND:
         await replica.suspend()
-        await replica.run()
-    await shows(replica, 1, 2)
-    assert await replica.value("select exists (select from pg_roles where rolname = 'late')")
+        await replica.start()
+    await wait_for_numbers(replica, 1, 2)
+    assert await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
 
 async def stands_or_has_all(replica: Compute, count: int) -> bool:
-    return await following(replica) is Following.BEHIND or len(await numbers(replica)) == count
+    return await get_replication_state(replica) is ReplicaState.BEHIND or len(await read_numbers(replica)) == count
 
 
 async def test_one_that_shrinks_with_its_primary_waits_until_it_has_heard_of_that(primary: Compute) -> None:
     small = primary.spec.settings
-    await primary.run(settings=larger(primary))
-    replica = await replica_of(primary)
+    await primary.start(settings=larger(primary))
+    replica = await start_replica(primary)
     await replica.suspend()
-    await primary.run(settings=small)
-    await write(primary, 2)
+    await primary.start(settings=small)
+    await insert_numbers(primary, 2)
     await primary.kill()  # so that nothing can be handed over: all that it has was written by the larger one
-    await replica.run(settings=small)
-    assert await replica.value("show max_connections") == "150"
-    await primary.run()
-    await shows(replica, 1, 2)
-    await replica.run()
-    assert await replica.value("show max_connections") == small["max_connections"]
+    await replica.start(settings=small)
+    assert await replica.fetch_value("show max_connections") == "150"
+    await primary.start()
+    await wait_for_numbers(replica, 1, 2)
+    await replica.start()
+    assert await replica.fetch_value("show max_connections") == small["max_connections"]
 
 
 async def test_one_that_was_killed_learns_on_the_way_what_it_needs(primary: Compute) -> None:
     """Neither of the two is larger now, but what it must read again was written while its primary was."""
     small = primary.spec.settings
-    replica = await replica_of(primary)
-    await streams(replica)
+    replica = await start_replica(primary)
+    await wait_until_streaming(replica)
     await replica.suspend()
-    await primary.run(settings=larger(primary))
-    await replica.run(settings=larger(primary))
-    await write(primary, 2)
-    await primary.run(settings=small)
-    await write(primary, 3)
-    await shows(replica, 1, 2, 3)
+    await primary.start(settings=larger(primary))
+    await replica.start(settings=larger(primary))
+    await insert_numbers(primary, 2)
+    await primary.start(settings=small)
+    await insert_numbers(primary, 3)
+    await wait_for_numbers(replica, 1, 2, 3)
     await replica.kill()
-    assert await replica.run(settings=small) is Readiness.READY
-    await shows(replica, 1, 2, 3)
+    assert await replica.start(settings=small) is Readiness.READY
+    await wait_for_numbers(replica, 1, 2, 3)
 
 
 # What stays, and what goes.
 
 
-async def test_a_replica_that_is_deleted_leaves_nothing(primary: Compute, home: Home) -> None:
-    machine = Machine(home.settings)
-    stays, goes = await replica_of(primary), await replica_of(primary)
-    await streams(goes)
+async def test_a_replica_that_is_deleted_leaves_nothing(primary: Compute, home: EngineHome) -> None:
+    machine = HomeConsistency(home.settings)
+    stays, goes = await start_replica(primary), await start_replica(primary)
+    await wait_until_streaming(goes)
     await goes.suspend()
-    await goes.absent()
-    assert await slots(primary) == {slot_of(stays)}
+    await goes.delete()
+    assert await list_slots(primary) == {slot_name_of(stays)}
     assert goes.spec.volume_id not in (await home.engine.observe()).volumes
-    assert machine.disorder() == []
-    await write(primary, 2)
-    await shows(stays, 1, 2)
+    assert machine.find_inconsistencies() == []
+    await insert_numbers(primary, 2)
+    await wait_for_numbers(stays, 1, 2)
 
 
-async def test_of_one_that_was_deleted_while_its_primary_slept_no_slot_stays(primary: Compute, home: Home) -> None:
-    replica = await replica_of(primary)
+async def test_of_one_that_was_deleted_while_its_primary_slept_no_slot_stays(
+    primary: Compute, home: EngineHome
+) -> None:
+    replica = await start_replica(primary)
     await primary.suspend()
     await replica.suspend()
-    await replica.absent()
-    await primary.run(replicas=())
-    assert await slots(primary) == set()
+    await replica.delete()
+    await primary.start(replicas=())
+    assert await list_slots(primary) == set()
     await primary.suspend()
-    assert Machine(home.settings).disorder() == []
+    assert HomeConsistency(home.settings).find_inconsistencies() == []
 
 
 async def test_a_slot_of_a_tenant_is_not_touched(primary: Compute) -> None:
-    await primary.value("select pg_create_physical_replication_slot('theirs', true)", ADMIN)
-    replica = await replica_of(primary)
+    await primary.fetch_value("select pg_create_physical_replication_slot('theirs', true)", ADMIN_ROLE)
+    replica = await start_replica(primary)
     await primary.suspend()
-    await primary.run(replicas=())
-    assert await slots(primary) == {"theirs"}
-    await primary.run(replicas=(replica.spec.volume_id,))
-    assert await slots(primary) == {"theirs", slot_of(replica)}
+    await primary.start(replicas=())
+    assert await list_slots(primary) == {"theirs"}
+    await primary.start(replicas=(replica.spec.volume_id,))
+    assert await list_slots(primary) == {"theirs", slot_name_of(replica)}
 
 
-async def test_without_a_slot_left_it_says_what_to_do_and_its_primary_goes_on(home: Home) -> None:
-    settings = {**compute_settings(0.25, logical_replication=False), "max_replication_slots": "1"}
-    primary = await home.compute(settings=settings)
-    await primary.value("select pg_create_physical_replication_slot('theirs', true)", ADMIN)
-    replica = follower_of(primary)
+async def test_without_a_slot_left_it_says_what_to_do_and_its_primary_goes_on(home: EngineHome) -> None:
+    settings = {**build_compute_settings(0.25, logical_replication=False), "max_replication_slots": "1"}
+    primary = await home.create_compute(settings=settings)
+    await primary.fetch_value("select pg_create_physical_replication_slot('theirs', true)", ADMIN_ROLE)
+    replica = plan_replica(primary)
     with pytest.raises(EngineError, match="raise max_replication_slots"):
-        await replica.run()
-    assert await primary.run() is Readiness.READY
-    await primary.value("select pg_drop_replication_slot('theirs')", ADMIN)
-    await replica.run()
-    await streams(replica)
+        await replica.start()
+    assert await primary.start() is Readiness.READY
+    await primary.fetch_value("select pg_drop_replication_slot('theirs')", ADMIN_ROLE)
+    await replica.start()
+    await wait_until_streaming(replica)
 
 
-async def test_a_branch_of_a_branch_with_replicas_is_a_branch_like_any_other(primary: Compute, home: Home) -> None:
-    replica = await replica_of(primary)
-    await streams(replica)
-    child = await home.child(primary)
-    await child.run(replicas=())
-    await write(child, 2)
-    assert await slots(child) == set()
-    assert not await child.value("select pg_is_in_recovery()")
-    own = await replica_of(child)  # its role has the parent's password, until it is told its own
-    await shows(own, 1, 2)
-    await streams(own)
+async def test_a_branch_of_a_branch_with_replicas_is_a_branch_like_any_other(
+    primary: Compute, home: EngineHome
+) -> None:
+    replica = await start_replica(primary)
+    await wait_until_streaming(replica)
+    child = await home.create_child(primary)
+    await child.start(replicas=())
+    await insert_numbers(child, 2)
+    assert await list_slots(child) == set()
+    assert not await child.fetch_value("select pg_is_in_recovery()")
+    own = await start_replica(child)  # its role has the parent's password, until it is told its own
+    await wait_for_numbers(own, 1, 2)
+    await wait_until_streaming(own)
 
 
-async def test_another_control_finds_it_as_it_was(primary: Compute, home: Home) -> None:
-    replica = await replica_of(primary)
+async def test_another_control_finds_it_as_it_was(primary: Compute, home: EngineHome) -> None:
+    replica = await start_replica(primary)
     pid = replica.pid
     await home.engine.close()
     home.engine = LocalEngine(home.settings)
     await home.engine.prepare()
-    assert {primary.spec.endpoint_id, replica.spec.endpoint_id} <= (await home.engine.observe()).running
-    await replica.run()
+    assert {primary.spec.endpoint_id, replica.spec.endpoint_id} <= (await home.engine.observe()).running_endpoints
+    await replica.start()
     assert replica.pid == pid
-    await write(primary, 2)
-    await shows(replica, 1, 2)
+    await insert_numbers(primary, 2)
+    await wait_for_numbers(replica, 1, 2)
 
 
 async def test_a_start_that_was_cut_off_anywhere_may_be_repeated(primary: Compute) -> None:
-    replica = follower_of(primary)
+    replica = plan_replica(primary)
     for seconds in (0.0, 0.01, 0.03, 0.06, 0.1, 0.2):
-        start = asyncio.create_task(replica.run())
+        start = asyncio.create_task(replica.start())
         await asyncio.sleep(seconds)
         start.cancel()
         await asyncio.wait([start])
-    assert await replica.run() is Readiness.READY
-    await write(primary, 2)
-    await shows(replica, 1, 2)
+    assert await replica.start() is Readiness.READY
+    await insert_numbers(primary, 2)
+    await wait_for_numbers(replica, 1, 2)
 
 
-async def test_how_far_behind_it_is(primary: Compute, home: Home) -> None:
-    replica = await replica_of(primary)
-    await write(primary, 2)
-    await shows(replica, 1, 2)
-    used = await home.engine.usage(replica.spec.endpoint_id)
+async def test_how_far_behind_it_is(primary: Compute, home: EngineHome) -> None:
+    replica = await start_replica(primary)
+    await insert_numbers(primary, 2)
+    await wait_for_numbers(replica, 1, 2)
+    used = await home.engine.measure_usage(replica.spec.endpoint_id)
     assert used is not None and used.wal_position is None
     assert (used.replica_lag_bytes, used.replica_lag_seconds) == (0, 0.0)
     async with replica.connect("bough_admin", "postgres") as ours:
         await ours.execute("select pg_wal_replay_pause()")
-        await write(primary, 3)
-        used = await home.engine.usage(replica.spec.endpoint_id)
+        await insert_numbers(primary, 3)
+        used = await home.engine.measure_usage(replica.spec.endpoint_id)
         assert used is not None and used.replica_lag_bytes and used.replica_lag_seconds
         await ours.execute("select pg_wal_replay_resume()")
-    await shows(replica, 1, 2, 3)
+    await wait_for_numbers(replica, 1, 2, 3)
     await primary.suspend()
-    await eventually(lambda: lag(replica), (0, 0.0))
+    await wait_until_equal(lambda: lag(replica), (0, 0.0))
 
 
 async def lag(replica: Compute) -> tuple[int | None, float | None] | None:
-    used = await replica.home.engine.usage(replica.spec.endpoint_id)
+    used = await replica.home.engine.measure_usage(replica.spec.endpoint_id)
     return (used.replica_lag_bytes, used.replica_lag_seconds) if used else None
 
 
-async def test_a_primary_has_no_lag_and_follows_nobody(primary: Compute, home: Home) -> None:
-    used = await home.engine.usage(primary.spec.endpoint_id)
+async def test_a_primary_has_no_lag_and_follows_nobody(primary: Compute, home: EngineHome) -> None:
+    used = await home.engine.measure_usage(primary.spec.endpoint_id)
     assert used is not None and used.replica_lag_bytes is None
-    assert await following(primary) is None
-    assert await home.engine.following(EndpointId.new()) is None
+    assert await get_replication_state(primary) is None
+    assert await home.engine.read_replica_state(EndpointId.new()) is None
 
 
 async def test_a_primary_that_an_older_version_started_lets_it_in(primary: Compute) -> None:
     """Its rules know no replication yet, and it goes on running."""
-    rules, pid = primary.volume / "conf" / "pg_hba.conf", primary.pid
+    rules, pid = primary.volume_folder / "conf" / "pg_hba.conf", primary.pid
     rules.write_text("local all all peer map=bough\n")
     async with primary.connect("bough_admin", "postgres") as ours:
         await ours.execute("select pg_reload_conf()")
-    replica = await replica_of(primary)
-    await streams(replica)
+    replica = await start_replica(primary)
+    await wait_until_streaming(replica)
     assert primary.pid == pid
 
 
-async def test_the_older_postgres_of_the_machine_does_it_too(home: Home) -> None:
+async def test_the_older_postgres_of_the_machine_does_it_too(home: EngineHome) -> None:
     if 15 not in home.engine.capabilities().installs:
         pytest.skip("there is no Postgres 15 on this machine")
-    primary = await home.compute(15)
-    await write(primary, 1)
-    replica = await replica_of(primary)
+    primary = await home.create_compute(15)
+    await insert_numbers(primary, 1)
+    replica = await start_replica(primary)
     await replica.suspend()
-    await write(primary, 2)
+    await insert_numbers(primary, 2)
     await primary.suspend()
-    await replica.run()
-    await shows(replica, 1, 2)
-    await primary.run()
-    await write(primary, 3)
-    await shows(replica, 1, 2, 3)
+    await replica.start()
+    await wait_for_numbers(replica, 1, 2)
+    await primary.start()
+    await insert_numbers(primary, 3)
+    await wait_for_numbers(replica, 1, 2, 3)

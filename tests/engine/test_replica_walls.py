@@ -8,16 +8,11 @@ import sys
 from pathlib import Path
 
 from bough.config import default_cache
-from engine.followers import (
-    replica_of,
-    shows,
-    streams,
-    write,
-)
-from engine.homes import Compute, Home
-from engine.intruder import Intruder
-from requires import require_root
-from world import short_folder
+from support.engine_home import Compute, EngineHome
+from support.intruder import Intruder
+from support.platform import temporary_folder
+from support.replicas import insert_numbers, start_replica, wait_for_numbers, wait_until_streaming
+from support.requirements import require_root
 
 LOGIN = """
 import struct
@@ -36,12 +31,12 @@ def login(path, **words):
 
 
 async def test_by_the_side_door_a_tenants_code_can_do_nothing_but_ask_for_the_password(
-    primary: Compute, home: Home
+    primary: Compute, home: EngineHome
 ) -> None:
     require_root()
-    replica = await replica_of(primary)
-    await streams(replica)
-    stranger = await home.compute()
+    replica = await start_replica(primary)
+    await wait_until_streaming(replica)
+    stranger = await home.create_compute()
     door = home.settings.sockets / f"{primary.spec.endpoint_id}.side"
     own = home.settings.sockets / primary.spec.endpoint_id
     attempts = {
@@ -65,22 +60,22 @@ async def test_by_the_side_door_a_tenants_code_can_do_nothing_but_ask_for_the_pa
         "put another file in the replica's place": "os.rename(conf + '/replication.pass', conf + '/old')",
         "change the replica's settings": "open(conf + '/postgresql.conf', 'a')",
     }
-    names = {"door": door, "own": own, "volume": primary.volume, "conf": replica.volume / "conf"}
-    outcomes = await Intruder(primary).tries(attempts, **names)
+    names = {"door": door, "own": own, "volume": primary.volume_folder, "conf": replica.volume_folder / "conf"}
+    outcomes = await Intruder(primary).try_all(attempts, **names)
     assert {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"} == {}
     asked = {"stream as the replica": LOGIN + "login(door, user='bough_replica', replication='true')"}
-    assert set((await Intruder(primary).tries(asked, door=door)).values()) == {"done"}
+    assert set((await Intruder(primary).try_all(asked, door=door)).values()) == {"done"}
     attempts = {
         "reach a stranger's side door": "connect(door + '/.s.PGSQL.5432')",
         "read a stranger's password": "open(conf + '/replication.pass')",
     }
-    outcomes = await Intruder(stranger).tries(attempts, **names)
+    outcomes = await Intruder(stranger).try_all(attempts, **names)
     assert set(outcomes.values()) == {"refused"}
 
 
 async def test_the_password_is_in_no_setting(primary: Compute) -> None:
-    replica = await replica_of(primary)
-    password = json.loads((primary.volume / "replication.json").read_text())["password"]
+    replica = await start_replica(primary)
+    password = json.loads((primary.volume_folder / "replication.json").read_text())["password"]
     async with replica.connect() as tenant:
         shown = [
             *await tenant.fetch("select setting from pg_settings"),
@@ -88,36 +83,36 @@ async def test_the_password_is_in_no_setting(primary: Compute) -> None:
         ]
     assert len(password) > 30
     assert password not in repr(shown)
-    assert password not in (replica.volume / "conf" / "postgresql.conf").read_text()
-    mode = (replica.volume / "conf" / "replication.pass").stat()
-    assert (mode.st_uid, mode.st_mode & 0o777) == (replica.data.stat().st_uid, 0o600)
+    assert password not in (replica.volume_folder / "conf" / "postgresql.conf").read_text()
+    mode = (replica.volume_folder / "conf" / "replication.pass").stat()
+    assert (mode.st_uid, mode.st_mode & 0o777) == (replica.data_folder.stat().st_uid, 0o600)
 
 
 async def test_a_link_in_the_place_of_its_signal_or_its_wal_is_not_followed(
-    primary: Compute, open_folder: Path
+    primary: Compute, traversable_folder: Path
 ) -> None:
     """What a tenant's code left in the copy does not make us write elsewhere."""
     require_root()
-    replica = await replica_of(primary)
+    replica = await start_replica(primary)
     await replica.suspend()
-    await write(primary, 2)
+    await insert_numbers(primary, 2)
     await primary.suspend()
-    target = open_folder / "target"
+    target = traversable_folder / "target"
     target.write_text("ours")
-    (replica.data / "standby.signal").unlink()
-    (replica.data / "standby.signal").symlink_to(target)
-    for segment in (replica.data / "pg_wal").glob("0000*"):
-        (replica.data / "pg_wal" / f"{segment.name}.handed").symlink_to(target)
-    await replica.run()
-    await shows(replica, 1, 2)
+    (replica.data_folder / "standby.signal").unlink()
+    (replica.data_folder / "standby.signal").symlink_to(target)
+    for segment in (replica.data_folder / "pg_wal").glob("0000*"):
+        (replica.data_folder / "pg_wal" / f"{segment.name}.handed").symlink_to(target)
+    await replica.start()
+    await wait_for_numbers(replica, 1, 2)
     assert target.read_text() == "ours"
 
 
 async def test_an_ordinary_user_has_replicas_too() -> None:
     require_root()
-    with short_folder(0o777) as folder:
+    with temporary_folder(0o777) as folder:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-        script = Path(__file__).with_name("ordinary_replica.py")
+        script = Path(__file__).with_name("unprivileged_replica.py")
         command = [sys.executable, str(script), str(folder / "home"), str(default_cache())]
         done = await asyncio.to_thread(
             subprocess.run, command, env=environment, capture_output=True, text=True, timeout=200, check=False

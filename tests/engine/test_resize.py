@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from bough.engine.local.isolation.cgroups import Cgroups
-from bough.engine.local.isolation.limits import Limits, cpu_weight
+from bough.engine.local.isolation.resource_limits import ResourceLimits, build_cpu_weight
 from bough.engine.port import Readiness
-from bough.engine.spec import compute_settings, size_settings
+from bough.engine.spec import build_compute_settings, build_size_settings
 from bough.ids import EndpointId
-from engine.homes import Compute, Home
 from engine.test_cgroups import GIB, limits_of
-from requires import require, require_root
+from support.engine_home import Compute, EngineHome
+from support.requirements import require, require_root
 
 LARGEST = 2.0
-SETTINGS = compute_settings(LARGEST, logical_replication=False)
+SETTINGS = build_compute_settings(LARGEST, logical_replication=False)
 SHOWN = ("effective_cache_size", "work_mem", "maintenance_work_mem", "shared_buffers", "max_connections")
 SMALL = {
     "effective_cache_size": "768MB",
@@ -29,8 +29,8 @@ LARGE = SMALL | {"effective_cache_size": "6GB", "work_mem": "8MB", "maintenance_
 BURN = "select sum(sqrt(n)) from generate_series(1, 3000000) n"
 
 
-async def elastic(home: Home, **changes: Any) -> Compute:
-    return await home.compute(**{"cu": LARGEST, "min_cu": 0.25, "settings": SETTINGS, **changes})
+async def elastic(home: EngineHome, **changes: Any) -> Compute:
+    return await home.create_compute(**{"cu": LARGEST, "min_cu": 0.25, "settings": SETTINGS, **changes})
 
 
 async def shown(connection: Any) -> dict[str, str]:
@@ -47,7 +47,7 @@ async def comes_to_show(connection: Any, wanted: dict[str, str]) -> None:
 
 
 async def size_of(compute: Compute) -> float | None:
-    reading = await compute.home.engine.load(compute.spec.endpoint_id)
+    reading = await compute.home.engine.read_load(compute.spec.endpoint_id)
     return reading.cu if reading else None
 
 
@@ -57,10 +57,10 @@ def weight(compute: Compute) -> str:
 
 
 def is_weight_of(compute: Compute, cu: float) -> bool:
-    return weight(compute) in {cpu_weight(version, cu)[1] for version in (1, 2)}
+    return weight(compute) in {build_cpu_weight(version, cu)[1] for version in (1, 2)}
 
 
-async def test_it_is_resized_while_a_client_is_in_a_transaction(home: Home) -> None:
+async def test_it_is_resized_while_a_client_is_in_a_transaction(home: EngineHome) -> None:
     compute = await elastic(home)
     engine, endpoint, pid = home.engine, compute.spec.endpoint_id, compute.pid
     async with compute.connect() as client:
@@ -83,9 +83,9 @@ async def test_it_is_resized_while_a_client_is_in_a_transaction(home: Home) -> N
     assert await size_of(compute) == 0.25
 
 
-async def test_its_control_groups_follow(home: Home) -> None:
+async def test_its_control_groups_follow(home: EngineHome) -> None:
     require_root()
-    require("cgroups", home.engine.capabilities().limits.startswith("cgroup"), "there are no control groups")
+    require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
     compute = await elastic(home)
     small = limits_of(compute.pid)
     assert is_weight_of(compute, 0.25)
@@ -103,10 +103,10 @@ async def test_its_control_groups_follow(home: Home) -> None:
     assert {each.get("pids.max") for each in (small, middle, large)} in ({"1100"}, {None})
 
 
-async def test_who_needs_more_than_the_smallest_size_is_not_killed(home: Home) -> None:
+async def test_who_needs_more_than_the_smallest_size_is_not_killed(home: EngineHome) -> None:
     """Between two looks it may take the memory of its largest size."""
     require_root()
-    require("cgroups", "memory" in home.engine.capabilities().limits, "there is no control group for memory")
+    require("cgroups", "memory" in home.engine.capabilities().limits_summary, "there is no control group for memory")
     compute = await elastic(home)
     pid = compute.pid
     async with compute.connect() as client:
@@ -116,123 +116,125 @@ async def test_who_needs_more_than_the_smallest_size_is_not_killed(home: Home) -
     assert compute.pid == pid
 
 
-async def test_nothing_undoes_the_size(home: Home) -> None:
+async def test_nothing_undoes_the_size(home: EngineHome) -> None:
     compute = await elastic(home)
     pid = compute.pid
     await home.engine.resize(compute.spec.endpoint_id, 1)
-    assert await compute.run() is Readiness.READY
-    assert await compute.run(settings={**SETTINGS, "geqo_effort": "7"}) is Readiness.READY
+    assert await compute.start() is Readiness.READY
+    assert await compute.start(settings={**SETTINGS, "geqo_effort": "7"}) is Readiness.READY
     async with compute.connect() as client:
         assert (await shown(client))["effective_cache_size"] == "3GB"
         assert await client.fetchval("show geqo_effort") == "7"
     assert (compute.pid, await size_of(compute)) == (pid, 1)
-    async with Home.opened(home.settings) as later:  # a new control
+    async with EngineHome.open(home.settings) as later:  # a new control
         compute.home = later
-        assert await compute.run() is Readiness.READY
+        assert await compute.start() is Readiness.READY
         assert (compute.pid, await size_of(compute)) == (pid, 1)
         compute.home = home
 
 
-async def test_a_restart_keeps_the_size_and_a_sleep_does_not(home: Home) -> None:
+async def test_a_restart_keeps_the_size_and_a_sleep_does_not(home: EngineHome) -> None:
     compute = await elastic(home)
     pid = compute.pid
     await home.engine.resize(compute.spec.endpoint_id, 1)
-    await compute.run(settings={**SETTINGS, "max_prepared_transactions": "5"})
+    await compute.start(settings={**SETTINGS, "max_prepared_transactions": "5"})
     assert compute.pid != pid
-    assert (await size_of(compute), await compute.value("show effective_cache_size")) == (1, "3GB")
-    assert await compute.value("show max_prepared_transactions") == "5"
+    assert (await size_of(compute), await compute.fetch_value("show effective_cache_size")) == (1, "3GB")
+    assert await compute.fetch_value("show max_prepared_transactions") == "5"
     await compute.kill()
-    await compute.run()
+    await compute.start()
     assert await size_of(compute) == 1
     await compute.suspend()
-    await compute.run()
-    assert (await size_of(compute), await compute.value("show effective_cache_size")) == (0.25, "768MB")
+    await compute.start()
+    assert (await size_of(compute), await compute.fetch_value("show effective_cache_size")) == (0.25, "768MB")
 
 
-async def test_limits_that_move_take_the_size_with_them(home: Home) -> None:
+async def test_limits_that_move_take_the_size_with_them(home: EngineHome) -> None:
     compute = await elastic(home)
     pid = compute.pid
-    await compute.run(min_cu=1)
+    await compute.start(min_cu=1)
     async with compute.connect() as client:
         assert (await shown(client))["effective_cache_size"] == "3GB"
     assert (compute.pid, await size_of(compute)) == (pid, 1)
-    await compute.run(cu=0.5, min_cu=0.25, settings=compute_settings(0.5, logical_replication=False))
-    assert await compute.value("show effective_cache_size") == "1536MB"
-    assert (await size_of(compute), await compute.value("show max_connections")) == (0.5, "225")
+    await compute.start(cu=0.5, min_cu=0.25, settings=build_compute_settings(0.5, logical_replication=False))
+    assert await compute.fetch_value("show effective_cache_size") == "1536MB"
+    assert (await size_of(compute), await compute.fetch_value("show max_connections")) == (0.5, "225")
 
 
-async def test_what_a_tenant_has_set_stands_over_the_size(home: Home) -> None:
+async def test_what_a_tenant_has_set_stands_over_the_size(home: EngineHome) -> None:
     given = {"work_mem": "19MB", "random_page_cost": "1.5"}
-    compute = await elastic(home, settings=compute_settings(LARGEST, logical_replication=False, given=given))
+    compute = await elastic(home, settings=build_compute_settings(LARGEST, logical_replication=False, requested=given))
     async with compute.connect() as client:
         assert await shown(client) == SMALL | {"work_mem": "19MB"}
         await home.engine.resize(compute.spec.endpoint_id, LARGEST)
         await comes_to_show(client, LARGE | {"work_mem": "19MB"})
     await compute.suspend()
-    await compute.run()
-    assert await compute.value("show work_mem") == "19MB"
-    assert await compute.value("show random_page_cost") == "1.5"
+    await compute.start()
+    assert await compute.fetch_value("show work_mem") == "19MB"
+    assert await compute.fetch_value("show random_page_cost") == "1.5"
 
 
 async def test_what_is_the_platforms_cannot_be_overruled() -> None:
     given = {"shared_buffers": "99GB", "max_connections": "9", "wal_level": "minimal"}
-    assert compute_settings(LARGEST, logical_replication=True, given=given) == compute_settings(
+    assert build_compute_settings(LARGEST, logical_replication=True, requested=given) == build_compute_settings(
         LARGEST, logical_replication=True
     )
 
 
-async def test_the_load_of_a_busy_compute_grows(home: Home) -> None:
+async def test_the_load_of_a_busy_compute_grows(home: EngineHome) -> None:
     compute = await elastic(home)
-    before = await home.engine.load(compute.spec.endpoint_id)
+    before = await home.engine.read_load(compute.spec.endpoint_id)
     async with compute.connect() as client:  # whose process is counted while it is there
         await client.execute(BURN)
-        after = await home.engine.load(compute.spec.endpoint_id)
+        after = await home.engine.read_load(compute.spec.endpoint_id)
     assert before is not None and after is not None
     assert after.cpu_seconds > before.cpu_seconds
     assert 0 < after.memory_bytes < GIB
-    assert (await home.engine.observe()).sizes[compute.spec.endpoint_id] == 0.25
+    assert (await home.engine.observe()).cu_by_endpoint[compute.spec.endpoint_id] == 0.25
 
 
-async def test_without_control_groups_its_settings_follow(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_control_groups_its_settings_follow(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await elastic(home)
     monkeypatch.setattr(home.engine._sizes, "_groups", Cgroups("x", (), "this machine has none"))
     async with compute.connect() as client:
         await client.execute(BURN)
-        reading = await home.engine.load(compute.spec.endpoint_id)
+        reading = await home.engine.read_load(compute.spec.endpoint_id)
         assert reading is not None and reading.cpu_seconds > 0
         assert 0 < reading.memory_bytes < GIB
         await home.engine.resize(compute.spec.endpoint_id, LARGEST)
         await comes_to_show(client, LARGE)
 
 
-async def test_one_that_does_not_run_is_left_alone(home: Home) -> None:
-    compute = await home.branch(cu=LARGEST, min_cu=0.25, settings=SETTINGS)
+async def test_one_that_does_not_run_is_left_alone(home: EngineHome) -> None:
+    compute = await home.create_branch(cu=LARGEST, min_cu=0.25, settings=SETTINGS)
     unknown = EndpointId.new()
     for endpoint in (compute.spec.endpoint_id, unknown):
         await home.engine.resize(endpoint, 1)
-        assert await home.engine.load(endpoint) is None
-    await compute.run()
+        assert await home.engine.read_load(endpoint) is None
+    await compute.start()
     assert await size_of(compute) == 0.25
 
 
-async def test_a_run_of_an_earlier_version_is_as_large_as_it_may_be(home: Home) -> None:
+async def test_a_run_of_an_earlier_version_is_as_large_as_it_may_be(home: EngineHome) -> None:
     """It was started before sizes were noted, and goes on without a restart."""
     compute = await elastic(home)
-    pid, runs = compute.pid, home.engine._living.runs
+    pid, runs = compute.pid, home.engine._running.runs
     run = runs.get(compute.spec.endpoint_id)
     assert run is not None
     runs.put(replace(run, cu=None, max_cu=None, settings="of an earlier version"))
-    (compute.volume / "conf" / "size.conf").unlink()
+    (compute.volume_folder / "conf" / "size.conf").unlink()
     assert await size_of(compute) is None
-    assert await compute.run() is Readiness.READY
+    assert await compute.start() is Readiness.READY
     assert (compute.pid, await size_of(compute)) == (pid, LARGEST)
     async with compute.connect() as client:
         await comes_to_show(client, LARGE)
 
 
-async def test_a_fixed_size_is_what_it_was(home: Home) -> None:
-    compute = await home.compute()
+async def test_a_fixed_size_is_what_it_was(home: EngineHome) -> None:
+    compute = await home.create_compute()
     assert await size_of(compute) == 0.25
-    expected = size_settings(0.25)["effective_cache_size"]
-    assert await compute.value("show effective_cache_size") == expected
-    assert Limits.of(0.25, connections=112).at(0.25) == Limits.of(0.25, connections=112)
+    expected = build_size_settings(0.25)["effective_cache_size"]
+    assert await compute.fetch_value("show effective_cache_size") == expected
+    assert ResourceLimits.for_max_size(0.25, connections=112).at_size(0.25) == ResourceLimits.for_max_size(
+        0.25, connections=112
+    )

@@ -14,13 +14,13 @@ import pytest
 
 from bough.config import Settings
 from bough.engine.local.folders import Folders, check_traversable
-from bough.engine.local.isolation import accounts, processes
-from bough.engine.local.isolation.uids import Uids
+from bough.engine.local.isolation import processes, system_users
+from bough.engine.local.isolation.project_uids import ProjectUids
 from bough.engine.port import EngineError
 from bough.ids import EndpointId, ProjectId, VolumeId
-from engine.homes import Home, branch_of, home_folder
-from engine.intruder import interpreter
-from requires import require_root
+from support.engine_home import EngineHome, make_branch_spec, temporary_home
+from support.intruder import find_interpreter
+from support.requirements import require_root
 
 RANGE = (310_000, 310_004)  # no other home on this machine uses it
 
@@ -29,22 +29,22 @@ RANGE = (310_000, 310_004)  # no other home on this machine uses it
 def two_homes() -> Iterator[list[Settings]]:
     require_root()
     with ExitStack() as stack:
-        homes = [stack.enter_context(home_folder(project_uids=RANGE)) for _ in range(2)]
+        homes = [stack.enter_context(temporary_home(project_uids=RANGE)) for _ in range(2)]
         for home in homes:
             Folders(home).ensure()
         yield homes
 
 
 def test_each_project_has_its_own_and_keeps_it(two_homes: list[Settings]) -> None:
-    uids = Uids(two_homes[0])
+    uids = ProjectUids(two_homes[0])
     first, second = ProjectId.new(), ProjectId.new()
     assert (uids.ensure(first), uids.ensure(second)) == (310_000, 310_001)
-    assert Uids(two_homes[0]).ensure(first) == 310_000
+    assert ProjectUids(two_homes[0]).ensure(first) == 310_000
     assert (two_homes[0].home / "uids" / "310000").readlink() == Path(first)
 
 
 def test_two_homes_never_lend_the_same(two_homes: list[Settings]) -> None:
-    ours, theirs = map(Uids, two_homes)
+    ours, theirs = map(ProjectUids, two_homes)
     assert ours.ensure(ProjectId.new()) == 310_000
     assert theirs.ensure(ProjectId.new()) == 310_001
     assert ours.ensure(ProjectId.new()) == 310_002
@@ -83,21 +83,21 @@ for _ in range(40):
 
 def test_a_released_one_leaves_nothing_on_the_machine(two_homes: list[Settings]) -> None:
     """Processes, files where everybody may write, shared memory of both kinds."""
-    uids, project = Uids(two_homes[0]), ProjectId.new()
+    uids, project = ProjectUids(two_homes[0]), ProjectId.new()
     uid = uids.ensure(project)
     files = [Path(folder) / f"bough-test-{project}" for folder in ("/dev/shm", "/tmp", "/var/tmp")]
     with running_as(uid, LEAVE, *map(str, files)):
         assert all((file / "inside").exists() for file in files)
         assert segments_of(uid)
-        assert list(processes.of_user(uid))
+        assert list(processes.list_pids_of_user(uid))
         uids.release(project)
         assert not any(map(os.path.lexists, files))
         assert segments_of(uid) == []
-        assert list(processes.of_user(uid)) == []
+        assert list(processes.list_pids_of_user(uid)) == []
 
 
 def test_one_whose_home_is_gone_is_lent_again_only_when_nothing_runs_as_it(two_homes: list[Settings]) -> None:
-    gone, here = map(Uids, two_homes)
+    gone, here = map(ProjectUids, two_homes)
     uid = gone.ensure(ProjectId.new())
     (two_homes[0].home / "uids" / str(uid)).unlink()
     with running_as(uid, "print(flush=True); import time; time.sleep(300)"):
@@ -121,14 +121,14 @@ time.sleep(300)
 @contextmanager
 def running_as(uid: int, program: str, *arguments: str) -> Iterator[None]:
     """A program of the user, from when it has said a line."""
-    command = [interpreter(), "-c", program, *arguments]
+    command = [find_interpreter(), "-c", program, *arguments]
     with subprocess.Popen(command, user=uid, group=uid, extra_groups=[], stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"\n"
         try:
             yield
         finally:
-            processes.end_all_of(uid)
+            processes.kill_all_of_user(uid)
 
 
 def segments_of(uid: int) -> list[str]:
@@ -137,7 +137,7 @@ def segments_of(uid: int) -> list[str]:
 
 
 def test_a_released_one_is_lent_again(two_homes: list[Settings]) -> None:
-    uids = Uids(two_homes[0])
+    uids = ProjectUids(two_homes[0])
     gone = ProjectId.new()
     uids.ensure(gone)
     uids.release(gone)
@@ -146,7 +146,7 @@ def test_a_released_one_is_lent_again(two_homes: list[Settings]) -> None:
 
 
 def test_none_left_is_a_sentence(two_homes: list[Settings]) -> None:
-    uids = Uids(two_homes[0])
+    uids = ProjectUids(two_homes[0])
     for _ in range(4):
         uids.ensure(ProjectId.new())
     with pytest.raises(EngineError, match="widen the setting project_uids"):
@@ -154,7 +154,7 @@ def test_none_left_is_a_sentence(two_homes: list[Settings]) -> None:
 
 
 def test_the_host_is_told_again_after_a_boot(two_homes: list[Settings]) -> None:
-    ours, theirs = map(Uids, two_homes)
+    ours, theirs = map(ProjectUids, two_homes)
     uid = ours.ensure(ProjectId.new())
     claim = two_homes[0].sockets.parent / "uids" / str(uid)
     claim.unlink()
@@ -171,26 +171,26 @@ def test_the_gateways_user_is_added_once_and_can_do_nothing(tmp_path: Path) -> N
     name = f"bough-test-{os.getpid()}"
     try:
         for _ in range(2):
-            accounts.ensure(name, tmp_path / "lock")
+            system_users.ensure_user(name, tmp_path / "lock")
         added = pwd.getpwnam(name)
         assert (added.pw_dir, added.pw_shell) == ("/nonexistent", "/usr/sbin/nologin")
         assert grp.getgrgid(added.pw_gid).gr_name == name
-        assert accounts.Entrants("root", name).gateway_gid == added.pw_gid
+        assert system_users.SocketUsers("root", name).gateway_gid == added.pw_gid
     finally:
         subprocess.run(["userdel", name], check=True)
     with pytest.raises(
         EngineError, match=f"needs a user {name}, which cannot be added .*: run `useradd --system .* {name}`"
     ):
-        _ = accounts.Entrants("root", name).gateway_gid
+        _ = system_users.SocketUsers("root", name).gateway_gid
 
 
 def test_a_gateways_user_that_cannot_be_added_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_root()
     with pytest.raises(EngineError, match=r"cannot be added \(.*\): run `useradd --system .* a:b`"):
-        accounts.ensure("a:b", tmp_path / "lock")
-    monkeypatch.setattr(accounts, "_SEARCHED", str(tmp_path))
+        system_users.ensure_user("a:b", tmp_path / "lock")
+    monkeypatch.setattr(system_users, "_SEARCHED", str(tmp_path))
     with pytest.raises(EngineError, match=r"\(useradd is missing\)"):
-        accounts.ensure("bough-test-nobody", tmp_path / "lock")
+        system_users.ensure_user("bough-test-nobody", tmp_path / "lock")
 
 
 def test_folders_are_passages_or_closed(two_homes: list[Settings]) -> None:
@@ -208,8 +208,8 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_closed_folder_on_the_way_is_named(open_folder: Path) -> None:
-    closed = open_folder / "closed"
+def test_a_closed_folder_on_the_way_is_named(traversable_folder: Path) -> None:
+    closed = traversable_folder / "closed"
     (closed / "home").mkdir(parents=True)
     closed.chmod(0o700)
     with pytest.raises(EngineError, match=f"cannot pass {closed}: run `chmod o\\+x {closed}`"):
@@ -223,34 +223,34 @@ def test_a_socket_path_too_long_for_postgres_is_refused(settings: Settings) -> N
         folders.socket_folder(EndpointId.new())
 
 
-async def test_the_last_volume_takes_the_projects_user_with_it(home: Home) -> None:
+async def test_the_last_volume_takes_the_projects_user_with_it(home: EngineHome) -> None:
     require_root()
-    first = await home.branch()
+    first = await home.create_branch()
     project = first.spec.project_id
-    second = await home.branch(project_id=project)
-    assert first.data.stat().st_uid == second.data.stat().st_uid
-    await first.absent()
+    second = await home.create_branch(project_id=project)
+    assert first.data_folder.stat().st_uid == second.data_folder.stat().st_uid
+    await first.delete()
     assert _lent_to(home, project)
-    await second.absent()
-    await second.absent()
+    await second.delete()
+    await second.delete()
     assert not _lent_to(home, project)
 
 
-async def test_two_projects_have_different_users(home: Home) -> None:
+async def test_two_projects_have_different_users(home: EngineHome) -> None:
     require_root()
-    first, second = await home.branch(), await home.branch()
-    assert first.data.stat().st_uid != second.data.stat().st_uid
+    first, second = await home.create_branch(), await home.create_branch()
+    assert first.data_folder.stat().st_uid != second.data_folder.stat().st_uid
 
 
-async def test_a_project_that_comes_back_at_once_has_a_user(home: Home) -> None:
+async def test_a_project_that_comes_back_at_once_has_a_user(home: EngineHome) -> None:
     require_root()
-    first = await home.branch()
-    await first.absent()
+    first = await home.create_branch()
+    await first.delete()
     spec = first.spec
-    again = await home.branch(project_id=spec.project_id, volume_id=VolumeId.new())
-    await home.engine.ensure_branch(branch_of(again.spec))
+    again = await home.create_branch(project_id=spec.project_id, volume_id=VolumeId.new())
+    await home.engine.ensure_branch(make_branch_spec(again.spec))
     assert _lent_to(home, spec.project_id)
 
 
-def _lent_to(home: Home, project: ProjectId) -> bool:
+def _lent_to(home: EngineHome, project: ProjectId) -> bool:
     return any(str(link.readlink()) == project for link in (home.settings.home / "uids").iterdir())

@@ -5,26 +5,33 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from bough.domain.change import SetPassword
-from bough.engine.local.computes import segments
-from bough.engine.port import EngineError, Following, Readiness
-from bough.engine.spec import RoleSpec, compute_settings
-from bough.postgres.backup import TAKEN_LABEL_FILE
-from bough.postgres.secret import scram_verifier
-from engine.followers import eventually, following, numbers, replica_of, shows, write
-from engine.homes import ROLE, Compute, Home, branch_of
+from bough.domain.catalog_change import SetPassword
+from bough.engine.local.computes import wal_segments
+from bough.engine.port import EngineError, Readiness, ReplicaState
+from bough.engine.spec import RoleSpec, build_compute_settings
+from bough.postgres.backup import OLD_LABEL_FILE
+from bough.postgres.scram import scram_verifier
 from engine.test_computes import require_system_15
+from support.engine_home import ROLE, Compute, EngineHome, make_branch_spec
+from support.replicas import (
+    get_replication_state,
+    insert_numbers,
+    read_numbers,
+    start_replica,
+    wait_for_numbers,
+    wait_until_equal,
+)
 
 OTHER = scram_verifier("another")
 
 
 async def stand(compute: Compute) -> None:
-    assert await compute.run(stands=True) is Readiness.READY
+    assert await compute.start(stands=True) is Readiness.READY
 
 
 async def write_again(compute: Compute, number: int) -> None:
-    assert await compute.run(stands=False) is Readiness.READY
-    await write(compute, number)
+    assert await compute.start(stands=False) is Readiness.READY
+    await insert_numbers(compute, number)
 
 
 async def check_still(compute: Compute) -> None:
@@ -40,35 +47,35 @@ async def check_still(compute: Compute) -> None:
 
 
 def timeline(compute: Compute) -> int:
-    return segments.control(compute.data).timeline
+    return wal_segments.read_control_file(compute.data_folder).timeline
 
 
 async def test_nothing_is_written_in_one_and_afterwards_it_goes_on(primary: Compute) -> None:
     before = timeline(primary)
     await stand(primary)
-    assert await numbers(primary) == [1]
+    assert await read_numbers(primary) == [1]
     await check_still(primary)
     pid = primary.pid
     await stand(primary)
     assert primary.pid == pid, "a wish that is true already restarts nothing"
     await write_again(primary, 2)
-    assert await numbers(primary) == [1, 2]
+    assert await read_numbers(primary) == [1, 2]
     assert timeline(primary) == before
     await primary.suspend()
-    assert segments.control(primary.data).state == 1, "it ended as any other"
+    assert wal_segments.read_control_file(primary.data_folder).state == 1, "it ended as any other"
 
 
 @pytest.mark.long
 async def test_it_sleeps_and_wakes_as_it_is(primary: Compute) -> None:
     await stand(primary)
     await primary.suspend()
-    assert await primary.run() is Readiness.READY
+    assert await primary.start() is Readiness.READY
     await check_still(primary)
     await primary.suspend()
     await write_again(primary, 2)
     await primary.suspend()
     await stand(primary)
-    assert await numbers(primary) == [1, 2]
+    assert await read_numbers(primary) == [1, 2]
 
 
 async def test_one_that_was_killed_in_either_state_begins_with_all_that_was_committed(primary: Compute) -> None:
@@ -77,108 +84,110 @@ async def test_one_that_was_killed_in_either_state_begins_with_all_that_was_comm
             await client.execute(f"begin; savepoint s; insert into numbers values ({number}); commit")
     await primary.kill()
     await stand(primary)
-    assert await numbers(primary) == list(range(1, 40))
+    assert await read_numbers(primary) == list(range(1, 40))
     await primary.kill()
     await stand(primary)
     await check_still(primary)
     await primary.kill()
     await write_again(primary, 40)
-    assert await numbers(primary) == list(range(1, 41))
+    assert await read_numbers(primary) == list(range(1, 41))
 
 
 async def test_a_change_is_refused_and_what_postgres_has_to_be_told_is_told_before(
-    home: Home, primary: Compute
+    home: EngineHome, primary: Compute
 ) -> None:
     await stand(primary)
     with pytest.raises(EngineError, match="read-only transaction") as refusal:
-        await home.engine.change(branch_of(primary.spec), SetPassword(name=ROLE, verifier=OTHER))
+        await home.engine.apply_change(make_branch_spec(primary.spec), SetPassword(name=ROLE, verifier=OTHER))
     assert not refusal.value.transient
-    assert await primary.run(roles=(RoleSpec(name=ROLE, verifier=OTHER),)) is Readiness.READY
-    verifier = await primary.value("select rolpassword from pg_authid where rolname = 'neondb_owner'", "bough_admin")
+    assert await primary.start(roles=(RoleSpec(name=ROLE, verifier=OTHER),)) is Readiness.READY
+    verifier = await primary.fetch_value(
+        "select rolpassword from pg_authid where rolname = 'neondb_owner'", "bough_admin"
+    )
     assert verifier == OTHER
     await check_still(primary)
 
 
 @pytest.mark.parametrize("runs", [True, pytest.param(False, marks=pytest.mark.long)])
-async def test_a_branch_of_one_has_all_and_may_write(home: Home, primary: Compute, runs: bool) -> None:
+async def test_a_branch_of_one_has_all_and_may_write(home: EngineHome, primary: Compute, runs: bool) -> None:
     await stand(primary)
     if not runs:
         await primary.suspend()
-    child = await home.child(primary)
-    child.spec = replace(child.spec, stands=False)
-    assert await child.run() is Readiness.READY
-    await write(child, 2)
-    grandchild = await home.child(child)
-    grandchild.spec = replace(grandchild.spec, stands=True)
-    assert await grandchild.run() is Readiness.READY
-    assert await numbers(grandchild) == [1, 2]
+    child = await home.create_child(primary)
+    child.spec = replace(child.spec, is_read_only=False)
+    assert await child.start() is Readiness.READY
+    await insert_numbers(child, 2)
+    grandchild = await home.create_child(child)
+    grandchild.spec = replace(grandchild.spec, is_read_only=True)
+    assert await grandchild.start() is Readiness.READY
+    assert await read_numbers(grandchild) == [1, 2]
     await check_still(grandchild)
-    assert not (grandchild.data / TAKEN_LABEL_FILE).exists()
+    assert not (grandchild.data_folder / OLD_LABEL_FILE).exists()
     if runs:
-        assert await numbers(primary) == [1]
+        assert await read_numbers(primary) == [1]
 
 
 async def test_a_replica_follows_through_all_of_it(primary: Compute) -> None:
-    replica = await replica_of(primary)
-    await primary.run()
+    replica = await start_replica(primary)
+    await primary.start()
     await stand(primary)
-    await shows(replica, 1)
+    await wait_for_numbers(replica, 1)
     await replica.suspend()
-    assert await replica.run() is Readiness.READY
-    await eventually(lambda: following(replica), Following.FOLLOWS)
+    assert await replica.start() is Readiness.READY
+    await wait_until_equal(lambda: get_replication_state(replica), ReplicaState.FOLLOWING)
     await write_again(primary, 2)
-    await shows(replica, 1, 2)
+    await wait_for_numbers(replica, 1, 2)
 
 
 @pytest.mark.long
 async def test_a_replica_of_one_that_sleeps_has_all(primary: Compute) -> None:
-    replica = await replica_of(primary)
-    await primary.run()
+    replica = await start_replica(primary)
+    await primary.start()
     await replica.suspend()
-    await write(primary, 2)
+    await insert_numbers(primary, 2)
     await stand(primary)
     await primary.suspend()
-    assert await replica.run() is Readiness.READY
-    await shows(replica, 1, 2)
+    assert await replica.start() is Readiness.READY
+    await wait_for_numbers(replica, 1, 2)
 
 
 @pytest.mark.long
 async def test_it_has_no_less_of_anything_than_it_needs(primary: Compute) -> None:
-    await primary.run(settings={**compute_settings(0.25, logical_replication=False), "max_connections": "150"})
+    await primary.start(settings={**build_compute_settings(0.25, logical_replication=False), "max_connections": "150"})
     await stand(primary)
     await primary.suspend()
-    assert await primary.run(settings=compute_settings(0.25, logical_replication=False)) is Readiness.READY
-    assert await primary.value("show max_connections") == "150"
+    assert await primary.start(settings=build_compute_settings(0.25, logical_replication=False)) is Readiness.READY
+    assert await primary.fetch_value("show max_connections") == "150"
     await write_again(primary, 2)
-    assert await primary.value("show max_connections") == "112"
+    assert await primary.fetch_value("show max_connections") == "112"
 
 
-async def test_what_is_stored_is_told_in_either_state(home: Home, primary: Compute) -> None:
+async def test_what_is_stored_is_told_in_either_state(home: EngineHome, primary: Compute) -> None:
     async def stored() -> int:
-        found = await home.engine.stored(primary.spec.endpoint_id)
+        found = await home.engine.measure_storage(primary.spec.endpoint_id)
         assert found is not None
-        return found.bytes
+        return found.used_bytes
 
     empty = await stored()
     assert empty < 2**20, "what a new project has counts as nothing"
-    await primary.value("create table much as select repeat('x', 1000) from generate_series(1, 5000)")
+    await primary.fetch_value("create table much as select repeat('x', 1000) from generate_series(1, 5000)")
     full = await stored()
     assert full - empty >= 5_000_000
-    await primary.value("create database hidden")
-    await primary.value("alter database hidden is_template true")
+    await primary.fetch_value("create database hidden")
+    await primary.fetch_value("alter database hidden is_template true")
     more = await stored()
     assert more - full > 5_000_000, "another database counts whole, whatever its owner calls it"
     await stand(primary)
     assert abs(await stored() - more) < 2**20
     await primary.suspend()
-    assert await home.engine.stored(primary.spec.endpoint_id) is None
+    assert await home.engine.measure_storage(primary.spec.endpoint_id) is None
 
 
-async def test_an_older_version_tells_it_too(home: Home) -> None:
+async def test_an_older_version_tells_it_too(home: EngineHome) -> None:
     require_system_15()
-    compute = await home.compute(15, storage_bytes=100 * 2**20)
-    found = await home.engine.stored(compute.spec.endpoint_id)
+    compute = await home.create_compute(15, storage_bytes=100 * 2**20)
+    found = await home.engine.measure_storage(compute.spec.endpoint_id)
     assert found is not None
-    assert found.bytes < 2**20
-    assert found.temp_file_bytes == 64 * 2**20
-    assert not await compute.value("select has_database_privilege('template1', 'connect')")
+    assert found.used_bytes < 2**20
+    assert found.temp_file_limit_bytes == 64 * 2**20
+    assert not await compute.fetch_value("select has_database_privilege('template1', 'connect')")

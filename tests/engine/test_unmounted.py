@@ -14,9 +14,9 @@ from bough.engine.local.engine import LocalEngine
 from bough.engine.local.folders import Folders
 from bough.engine.local.images.image import Image
 from bough.engine.port import EngineError, Readiness
-from engine.consistency import Machine
-from engine.homes import Compute, Home, home_with_image
-from requires import require_cow
+from support.engine_home import Compute, EngineHome, home_with_image
+from support.home_consistency import HomeConsistency
+from support.requirements import require_cow
 
 
 @pytest.fixture(params=["xfs", pytest.param("btrfs", marks=pytest.mark.long)])
@@ -28,73 +28,73 @@ def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
 
 @pytest.fixture
 def image(settings: Settings) -> Image:
-    found = Image.of(settings.home)
+    found = Image.load(settings.home)
     assert found is not None
     return found
 
 
 @pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
+async def home(settings: Settings) -> AsyncIterator[EngineHome]:
+    async with EngineHome.open(settings) as opened:
         yield opened
 
 
-async def kept(home: Home) -> Compute:
-    compute = await home.compute()
+async def kept(home: EngineHome) -> Compute:
+    compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
     return compute
 
 
-async def refuses_everything(home: Home, compute: Compute) -> None:
-    child = partial(home.child, compute)
-    for verb in (home.branch, child, compute.run, compute.suspend, compute.absent, home.engine.observe):
+async def refuses_everything(home: EngineHome, compute: Compute) -> None:
+    child = partial(home.create_child, compute)
+    for verb in (home.create_branch, child, compute.start, compute.suspend, compute.delete, home.engine.observe):
         with pytest.raises(EngineError, match=r"storage\.img is not mounted at .*/storage.*bough restart") as refused:
             await verb()
         assert refused.value.transient, "once it is mounted again, it works"
-    assert "is not mounted" in (home.engine.capabilities().refuses_new or "")
+    assert "is not mounted" in (home.engine.capabilities().creation_blocked_reason or "")
 
 
-async def restart(home: Home) -> None:
+async def restart(home: EngineHome) -> None:
     await home.engine.close()
     home.engine = LocalEngine(home.settings)
     await home.engine.prepare()
 
 
 def things_under(image: Image, settings: Settings) -> list[Path]:
-    wal = Folders(settings).wal
-    return sorted([*image.root.iterdir(), *(wal.iterdir() if wal else ())])
+    wal = Folders(settings).pg_wal
+    return sorted([*image.mount_point.iterdir(), *(wal.iterdir() if wal else ())])
 
 
-async def test_without_its_storage_everything_is_refused_and_nothing_is_written(home: Home, image: Image) -> None:
-    machine = Machine(home.settings)
+async def test_without_its_storage_everything_is_refused_and_nothing_is_written(home: EngineHome, image: Image) -> None:
+    machine = HomeConsistency(home.settings)
     compute = await kept(home)
     await compute.suspend()
     image.unmount()
     before = things_under(image, home.settings)
     await refuses_everything(home, compute)
     assert things_under(image, home.settings) == before
-    assert list(image.root.iterdir()) == []
+    assert list(image.mount_point.iterdir()) == []
 
     image.ensure_mounted()
-    assert await compute.run() is Readiness.READY
-    assert await compute.value("select count(*) from kept") == 1000
-    assert "\n".join(machine.disorder()) == ""
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value("select count(*) from kept") == 1000
+    assert "\n".join(machine.find_inconsistencies()) == ""
 
 
-async def test_a_start_mounts_it_again(home: Home, image: Image) -> None:
+async def test_a_start_mounts_it_again(home: EngineHome, image: Image) -> None:
     compute = await kept(home)
     await compute.suspend()
     image.unmount()
     await restart(home)
     assert image.is_mounted()
-    assert await compute.run() is Readiness.READY
-    assert await compute.value("select count(*) from kept") == 1000
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value("select count(*) from kept") == 1000
 
 
-async def test_unmounted_under_a_compute_nothing_committed_is_lost(home: Home, image: Image) -> None:
+async def test_unmounted_under_a_compute_nothing_committed_is_lost(home: EngineHome, image: Image) -> None:
     """The kernel keeps a file system for those who use it. WAL that is apart is not found from there."""
-    machine = Machine(home.settings)
+    machine = HomeConsistency(home.settings)
     compute = await kept(home)
     pid, committed = compute.pid, 1000
     with suppress(asyncpg.PostgresError):
@@ -105,12 +105,12 @@ async def test_unmounted_under_a_compute_nothing_committed_is_lost(home: Home, i
     await refuses_everything(home, compute)
 
     await restart(home)
-    assert await compute.run() is Readiness.READY
-    assert await compute.value("select count(*) from kept") == committed
-    if Folders(home.settings).wal is None:
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value("select count(*) from kept") == committed
+    if Folders(home.settings).pg_wal is None:
         assert (compute.pid, committed) == (pid, 1001), "it went on, and was found again"
-    assert "\n".join(machine.disorder()) == ""
+    assert "\n".join(machine.find_inconsistencies()) == ""
 
 
 def unmount_in_use(image: Image) -> None:
-    subprocess.run(["umount", "--lazy", image.root], check=True)
+    subprocess.run(["umount", "--lazy", image.mount_point], check=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from bough.engine.local.engine import LocalEngine
 from bough.engine.port import Readiness
 from bough.engine.spec import RoleSpec
-from engine.homes import VERIFIER, Compute, Home, is_process
+from support.engine_home import VERIFIER, Compute, EngineHome, process_exists
 
 RUN = (
     '{{"endpoint_id": "{endpoint}", "project_id": "{project}", "volume_id": "{volume}", '
@@ -31,63 +31,63 @@ def make_old(compute: Compute) -> None:
         "user": pwd.getpwuid(os.geteuid()).pw_name,
     }
     (home / "run" / f"{spec.endpoint_id}.json").write_text(RUN.format(**words))
-    (compute.volume / "volume.json").write_text(VOLUME.format(**words))
-    (compute.volume / "conf" / "pg_ident.conf").write_text(IDENT.format(**words))
-    for path in compute.volume.iterdir():
+    (compute.volume_folder / "volume.json").write_text(VOLUME.format(**words))
+    (compute.volume_folder / "conf" / "pg_ident.conf").write_text(IDENT.format(**words))
+    for path in compute.volume_folder.iterdir():
         if path.name not in ("data", "conf", "volume.json"):
             path.unlink()
 
 
-async def upgraded(home: Home) -> None:
+async def upgraded(home: EngineHome) -> None:
     await home.engine.close()
     home.engine = LocalEngine(home.settings)
     await home.engine.prepare()
 
 
-async def test_a_compute_of_the_first_version_is_adopted_and_goes_on(home: Home) -> None:
-    compute = await home.compute()
-    await compute.value("create table kept as select 7 as n")
+async def test_a_compute_of_the_first_version_is_adopted_and_goes_on(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    await compute.fetch_value("create table kept as select 7 as n")
     pid = compute.pid
     make_old(compute)
     await upgraded(home)
 
     seen = await home.engine.observe()
-    assert compute.spec.endpoint_id in seen.running
+    assert compute.spec.endpoint_id in seen.running_endpoints
     assert compute.spec.volume_id in seen.volumes
     assert compute.pid == pid
-    assert await compute.value("select n from kept") == 7
+    assert await compute.fetch_value("select n from kept") == 7
     async with compute.connect() as session:
-        assert await compute.run() is Readiness.READY  # its settings are brought in by a reload
+        assert await compute.start() is Readiness.READY  # its settings are brought in by a reload
         assert await session.fetchval("select 1") == 1
     assert compute.pid == pid
     await compute.suspend()
-    assert not is_process(pid)
+    assert not process_exists(pid)
 
 
-async def test_its_roles_are_known_and_new_ones_are_made(home: Home) -> None:
-    compute = await home.compute()
-    await compute.value("alter role neondb_owner password 'changed with SQL'")
+async def test_its_roles_are_known_and_new_ones_are_made(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    await compute.fetch_value("alter role neondb_owner password 'changed with SQL'")
     make_old(compute)
     await upgraded(home)
-    await compute.run()
-    await compute.run(roles=(*compute.spec.roles, RoleSpec(name="writer", verifier=VERIFIER)))
-    assert await compute.value("select current_user::text", role="writer") == "writer"
+    await compute.start()
+    await compute.start(roles=(*compute.spec.roles, RoleSpec(name="writer", verifier=VERIFIER)))
+    assert await compute.fetch_value("select current_user::text", role="writer") == "writer"
 
 
-async def test_a_volume_that_was_never_started_is_taken_over_as_fresh(home: Home) -> None:
-    compute = await home.branch()
+async def test_a_volume_that_was_never_started_is_taken_over_as_fresh(home: EngineHome) -> None:
+    compute = await home.create_branch()
     record = '{"project_id": "%s", "install": "%s", "applied": null}'
-    (compute.volume / "volume.json").write_text(record % (compute.spec.project_id, compute.spec.install))
+    (compute.volume_folder / "volume.json").write_text(record % (compute.spec.project_id, compute.spec.install))
     await upgraded(home)
-    assert await compute.run() is Readiness.READY
-    assert await compute.value("select current_database()::text") == "neondb"
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value("select current_database()::text") == "neondb"
 
 
-async def test_one_that_died_before_the_upgrade_is_forgotten_and_started_anew(home: Home) -> None:
-    compute = await home.compute()
+async def test_one_that_died_before_the_upgrade_is_forgotten_and_started_anew(home: EngineHome) -> None:
+    compute = await home.create_compute()
     make_old(compute)
     await compute.kill()
     await upgraded(home)
-    assert compute.spec.endpoint_id not in (await home.engine.observe()).running
+    assert compute.spec.endpoint_id not in (await home.engine.observe()).running_endpoints
     assert not Path(home.settings.home / "run" / f"{compute.spec.endpoint_id}.json").exists()
-    assert await compute.run() is Readiness.READY
+    assert await compute.start() is Readiness.READY

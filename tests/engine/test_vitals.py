@@ -12,18 +12,18 @@ from typing import Any
 
 from bough import clock
 from bough.engine.local.computes import session
-from bough.engine.local.computes.vitals import vitals_of
+from bough.engine.local.computes.process_usage import measure_processes
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import processes
-from bough.engine.port import EngineError, Usage
-from engine.homes import Compute, Home
-from requires import require_root
+from bough.engine.port import ComputeUsage, EngineError
+from support.engine_home import Compute, EngineHome
+from support.requirements import require_root
 
 # Gives up the right to look into processes of others, as containers do, and looks all the same.
 WITHOUT_THE_RIGHT_TO_TRACE = """
 import ctypes, os, sys
 assert ctypes.CDLL(None).prctl(24, 19, 0, 0, 0) == 0
-looks = "import sys; from bough.engine.local.computes.vitals import vitals_of;"
+looks = "import sys; from bough.engine.local.computes.process_usage import vitals_of;"
 looks += " print(vitals_of(int(sys.argv[1])).memory_bytes)"
 os.execv(sys.executable, [sys.executable, "-c", looks, sys.argv[1]])
 """
@@ -39,11 +39,11 @@ def resident(pid: int) -> int:
         return 0
 
 
-async def used(compute: Compute) -> Usage:
+async def used(compute: Compute) -> ComputeUsage:
     """As soon as it can be asked."""
     while True:
         try:
-            found = await compute.home.engine.usage(compute.spec.endpoint_id)
+            found = await compute.home.engine.measure_usage(compute.spec.endpoint_id)
         except EngineError as error:
             assert error.transient
             found = None
@@ -57,7 +57,7 @@ async def listening(compute: Compute) -> Path:
     sockets = Folders(compute.home.settings).socket_folder(compute.spec.endpoint_id)
     while True:
         try:
-            async with session.opened(sockets):
+            async with session.open_session(sockets):
                 return sockets
         except EngineError as error:
             assert error.transient
@@ -82,29 +82,29 @@ def seen_without_the_right(pid: int) -> int:
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-async def test_what_processes_share_is_counted_once(home: Home) -> None:
-    compute = await home.compute()
-    everyone = [compute.pid, *processes.children(compute.pid)]
-    vitals = vitals_of(compute.pid)
+async def test_what_processes_share_is_counted_once(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    everyone = [compute.pid, *processes.list_children(compute.pid)]
+    vitals = measure_processes(compute.pid)
     assert vitals is not None
     assert len(everyone) > 3
     assert resident(compute.pid) / 2 < vitals.memory_bytes < sum(map(resident, everyone))
 
 
-async def test_a_restart_is_seen_by_its_time(home: Home) -> None:
-    compute = await home.compute()
-    first = await home.engine.usage(compute.spec.endpoint_id)
+async def test_a_restart_is_seen_by_its_time(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    first = await home.engine.measure_usage(compute.spec.endpoint_id)
     assert first is not None
     assert timedelta(0) <= clock.now() - first.started_at + timedelta(seconds=2)
     await compute.kill()
-    await compute.run()
-    second = await home.engine.usage(compute.spec.endpoint_id)
+    await compute.start()
+    second = await home.engine.measure_usage(compute.spec.endpoint_id)
     assert second is not None
     assert second.started_at > first.started_at
 
 
-async def test_the_time_of_sessions_is_counted_while_they_last_and_after(home: Home) -> None:
-    compute = await home.compute()
+async def test_the_time_of_sessions_is_counted_while_they_last_and_after(home: EngineHome) -> None:
+    compute = await home.create_compute()
     before = await used(compute)
     async with compute.connect() as client:
         end = await end_of(client)
@@ -118,13 +118,13 @@ async def test_the_time_of_sessions_is_counted_while_they_last_and_after(home: H
     assert before.started_at == during.started_at == after.started_at
 
 
-async def test_a_restart_begins_anew(home: Home) -> None:
-    compute = await home.compute()
+async def test_a_restart_begins_anew(home: EngineHome) -> None:
+    compute = await home.create_compute()
     async with compute.connect() as client:
         await burn(client)
     first = await used(compute)
     await compute.suspend()
-    await compute.run()
+    await compute.start()
     second = await used(compute)
     assert second.started_at != first.started_at
     assert second.cpu_seconds < first.cpu_seconds
@@ -133,8 +133,8 @@ async def test_a_restart_begins_anew(home: Home) -> None:
     assert second.wal_position >= first.wal_position
 
 
-async def test_it_is_the_same_run_when_a_session_crashes(home: Home) -> None:
-    compute = await home.compute()
+async def test_it_is_the_same_run_when_a_session_crashes(home: EngineHome) -> None:
+    compute = await home.create_compute()
     async with compute.connect() as client, compute.connect() as bystander:
         took = await burn(client)
         first = await used(compute)
@@ -149,32 +149,32 @@ async def test_it_is_the_same_run_when_a_session_crashes(home: Home) -> None:
     assert second.cpu_seconds > first.cpu_seconds - took / 2
 
 
-async def test_what_is_written_moves_the_end_of_the_wal(home: Home) -> None:
-    compute = await home.compute()
+async def test_what_is_written_moves_the_end_of_the_wal(home: EngineHome) -> None:
+    compute = await home.create_compute()
     before = await used(compute)
-    await compute.value("create table large as select repeat('x', 1000) from generate_series(1, 5000)")
+    await compute.fetch_value("create table large as select repeat('x', 1000) from generate_series(1, 5000)")
     after = await used(compute)
     assert before.wal_position is not None
     assert after.wal_position is not None
     assert after.wal_position > before.wal_position + 5_000_000
 
 
-async def test_a_server_that_only_follows_writes_none(home: Home) -> None:
-    compute = await home.compute()
-    await compute.run(stands=True)
-    async with session.opened(await listening(compute)) as ours:
-        position = await ours.position()
+async def test_a_server_that_only_follows_writes_none(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    await compute.start(stands=True)
+    async with session.open_session(await listening(compute)) as ours:
+        position = await ours.read_position()
     assert position.wal is None
     assert position.started_at <= clock.now()
 
 
-async def test_without_the_right_to_trace_there_is_a_figure_all_the_same(home: Home) -> None:
+async def test_without_the_right_to_trace_there_is_a_figure_all_the_same(home: EngineHome) -> None:
     require_root()
-    compute = await home.compute()
+    compute = await home.create_compute()
     assert await asyncio.to_thread(seen_without_the_right, compute.pid) > 0
 
 
 def test_a_process_that_is_gone_has_none() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert vitals_of(gone.pid) is None
+    assert measure_processes(gone.pid) is None

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from bough.config import running_as_root
+from bough.config import is_root
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes import reflink
-from bough.engine.local.volumes.detect import choose
-from bough.engine.local.volumes.making import being_made, drop
+from bough.engine.local.volumes.atomic_folders import create_atomically, remove_atomically
+from bough.engine.local.volumes.driver_choice import choose_driver
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.reflink import ReflinkDriver
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
-from bough.errors import SettingRefused
+from bough.errors import InvalidSetting
 from bough.ids import ProjectId, VolumeId
-from engine.homes import Home, branch_of, spec_of
-from images import loop_image
-from requires import require_cow, require_root
+from support.engine_home import EngineHome, make_branch_spec, make_compute_spec
+from support.loop_images import mount_loop_image
+from support.requirements import require_cow, require_root
 
 
 def mode(path: Path) -> int:
@@ -29,7 +29,7 @@ def mode(path: Path) -> int:
 
 
 def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), being_made(tmp_path / "thing", PlainDriver()) as making:
+    with pytest.raises(RuntimeError), create_atomically(tmp_path / "thing", PlainDriver()) as making:
         making.mkdir()
         raise RuntimeError("the disk broke")
     assert list(tmp_path.iterdir()) == []
@@ -38,7 +38,7 @@ def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
 def test_what_a_crash_left_is_made_again_from_the_start(tmp_path: Path) -> None:
     (tmp_path / "thing.making").mkdir()
     (tmp_path / "thing.making" / "half").touch()
-    with being_made(tmp_path / "thing", PlainDriver()) as making:
+    with create_atomically(tmp_path / "thing", PlainDriver()) as making:
         making.mkdir()
         (making / "whole").touch()
     assert [path.name for path in (tmp_path / "thing").iterdir()] == ["whole"]
@@ -47,8 +47,8 @@ def test_what_a_crash_left_is_made_again_from_the_start(tmp_path: Path) -> None:
 def test_dropping_may_be_repeated_after_a_crash_in_its_middle(tmp_path: Path) -> None:
     for name in ("thing", "thing.dropping"):
         (tmp_path / name / "folder").mkdir(parents=True)
-    drop(tmp_path / "thing", PlainDriver())
-    drop(tmp_path / "thing", PlainDriver())
+    remove_atomically(tmp_path / "thing", PlainDriver())
+    remove_atomically(tmp_path / "thing", PlainDriver())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,7 +64,7 @@ async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
     monkeypatch.setattr(reflink, "ease", ease)
     (tmp_path / "vol-old" / "data").mkdir(parents=True)
     volumes = Volumes(tmp_path)
-    volumes.use(ReflinkDriver(), None)
+    volumes.configure(ReflinkDriver(), None)
     removing = asyncio.create_task(volumes.ensure_absent(VolumeId("vol-old"), ProjectId.new()))
     await asyncio.to_thread(begun.wait, 60)
     removing.cancel()
@@ -76,42 +76,42 @@ async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
 
 
 @pytest.mark.parametrize("storage", ["reflink", "btrfs"])
-def test_a_driver_that_the_file_system_cannot_do_is_refused(open_folder: Path, storage: str) -> None:
-    with pytest.raises(SettingRefused, match=f"cannot do --storage {storage}.*`bough storage init`"):
-        choose(storage, open_folder)
+def test_a_driver_that_the_file_system_cannot_do_is_refused(traversable_folder: Path, storage: str) -> None:
+    with pytest.raises(InvalidSetting, match=f"cannot do --storage {storage}.*`bough storage init`"):
+        choose_driver(storage, traversable_folder)
 
 
-def test_auto_takes_the_best_that_the_file_system_can_do(open_folder: Path) -> None:
+def test_auto_takes_the_best_that_the_file_system_can_do(traversable_folder: Path) -> None:
     require_cow()
-    assert choose("auto", open_folder).name == "plain"
-    with loop_image("xfs", 320) as folder:
-        assert choose("auto", folder).name == "reflink"
-        assert choose("plain", folder).name == "plain"
-    with loop_image("btrfs", 128) as folder:
-        assert choose("auto", folder).name == "btrfs"
-        assert choose("reflink", folder).name == "reflink"
+    assert choose_driver("auto", traversable_folder).name == "plain"
+    with mount_loop_image("xfs", 320) as folder:
+        assert choose_driver("auto", folder).name == "reflink"
+        assert choose_driver("plain", folder).name == "plain"
+    with mount_loop_image("btrfs", 128) as folder:
+        assert choose_driver("auto", folder).name == "btrfs"
+        assert choose_driver("reflink", folder).name == "reflink"
 
 
-async def test_a_volume_is_closed_to_all_but_its_project(home: Home) -> None:
-    compute = await home.branch()
-    owner = compute.data.stat().st_uid
-    assert mode(compute.data) == 0o700
-    assert all(path.lstat().st_uid == owner for path in compute.data.rglob("*"))
-    assert not any(mode(path) & 0o077 for path in compute.data.rglob("*"))
-    assert not mode(compute.volume) & 0o007
-    assert owner in range(*home.settings.project_uids) if running_as_root() else owner == os.geteuid()
+async def test_a_volume_is_closed_to_all_but_its_project(home: EngineHome) -> None:
+    compute = await home.create_branch()
+    owner = compute.data_folder.stat().st_uid
+    assert mode(compute.data_folder) == 0o700
+    assert all(path.lstat().st_uid == owner for path in compute.data_folder.rglob("*"))
+    assert not any(mode(path) & 0o077 for path in compute.data_folder.rglob("*"))
+    assert not mode(compute.volume_folder) & 0o007
+    assert owner in range(*home.settings.project_uids) if is_root() else owner == os.geteuid()
 
 
-async def test_a_project_cannot_write_what_is_ours(home: Home) -> None:
+async def test_a_project_cannot_write_what_is_ours(home: EngineHome) -> None:
     require_root()
-    compute = await home.compute()
-    for path in (compute.volume, compute.volume / "conf", *(compute.volume / "conf").iterdir()):
+    compute = await home.create_compute()
+    for path in (compute.volume_folder, compute.volume_folder / "conf", *(compute.volume_folder / "conf").iterdir()):
         assert path.stat().st_uid == 0
         assert not mode(path) & 0o022
-    assert mode(compute.volume / "volume.json") == 0o600
+    assert mode(compute.volume_folder / "volume.json") == 0o600
 
 
-async def test_leftovers_are_neither_seen_nor_kept(home: Home) -> None:
+async def test_leftovers_are_neither_seen_nor_kept(home: EngineHome) -> None:
     volumes = home.settings.home / "volumes"
     for name in ("vol-half.making", "vol-gone.dropping"):
         (volumes / name / "data").mkdir(parents=True)
@@ -123,23 +123,23 @@ async def test_leftovers_are_neither_seen_nor_kept(home: Home) -> None:
     assert list(volumes.glob("*.*")) == []
 
 
-async def test_a_leftover_of_the_same_volume_is_redone(home: Home) -> None:
-    spec = spec_of(home.install())
+async def test_a_leftover_of_the_same_volume_is_redone(home: EngineHome) -> None:
+    spec = make_compute_spec(home.get_install())
     making = home.settings.home / "volumes" / f"{spec.volume_id}.making"
     making.mkdir()
     (making / "data").touch()
-    await home.engine.ensure_branch(branch_of(spec))
+    await home.engine.ensure_branch(make_branch_spec(spec))
     assert not making.exists()
     assert (home.settings.home / "volumes" / spec.volume_id / "data" / "PG_VERSION").read_text() == "17\n"
     await home.engine.ensure_absent(spec.project_id, spec.volume_id)
 
 
-async def test_nothing_new_is_made_below_the_floor_of_free_space(home: Home) -> None:
-    there = await home.branch()
+async def test_nothing_new_is_made_below_the_floor_of_free_space(home: EngineHome) -> None:
+    there = await home.create_branch()
     engine = LocalEngine(home.settings.model_copy(update={"free_space_floor": 1 << 60}))
     await engine.prepare()
-    await engine.ensure_branch(branch_of(there.spec))
+    await engine.ensure_branch(make_branch_spec(there.spec))
     with pytest.raises(EngineError, match="less than free_space_floor") as refused:
-        await engine.ensure_branch(branch_of(spec_of(home.install(), project_id=ProjectId.new())))
+        await engine.ensure_branch(make_branch_spec(make_compute_spec(home.get_install(), project_id=ProjectId.new())))
     assert not refused.value.transient
     await engine.close()

@@ -2,13 +2,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import world
-from gateway import doorway as doorways
-from gateway.doorway import Doorway
+from support import gateway as doorways
+from support import platform
+from support.gateway import InProcessGateway
 
 
 @pytest.fixture
-async def doorway(postgres_server: world.PostgresServer) -> AsyncIterator[Doorway]:
-    await (await postgres_server._connect()).close()
-    async with doorways.doorway(postgres_server) as opened:
+async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+    await (await postgres_server.connect()).close()
+    async with doorways.open_gateway(postgres_server) as opened:
         yield opened

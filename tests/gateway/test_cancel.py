@@ -5,27 +5,27 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import world
 from bough.gateway import relay
 from bough.gateway.wire import messages
-from gateway import doorway as doorways
-from gateway.doorway import Doorway, Wire
+from support import gateway as doorways
+from support import platform
+from support.gateway import InProcessGateway, WireClient
 
 
 @pytest.fixture
-async def two_workers(postgres_server: world.PostgresServer) -> AsyncIterator[Doorway]:
-    async with doorways.doorway(postgres_server, workers=2) as opened:
+async def two_workers(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+    async with doorways.open_gateway(postgres_server, workers=2) as opened:
         yield opened
 
 
-async def sleeping(doorway: Doorway, minor: int) -> tuple[Wire, bytes]:
+async def sleeping(doorway: InProcessGateway, minor: int) -> tuple[WireClient, bytes]:
     """A client whose query lasts, and its key."""
-    wire = await doorway.wire()
-    await wire.encrypt(alpn="postgresql")
-    wire.start(minor)
-    await wire.log_in()
-    key = next(m.body for m in await wire.until(messages.READY) if m.type == messages.BACKEND_KEY)
-    wire.say(b"Q", b"select pg_sleep(600)\0")
+    wire = await doorway.open_wire_client()
+    await wire.start_tls(alpn="postgresql")
+    wire.send_startup(minor)
+    await wire.authenticate()
+    key = next(m.body for m in await wire.read_until(messages.READY_FOR_QUERY) if m.type == messages.BACKEND_KEY_DATA)
+    wire.send(b"Q", b"select pg_sleep(600)\0")
     await asyncio.sleep(0.1)
     return wire, key
 
@@ -34,10 +34,10 @@ def request(key: bytes) -> bytes:
     return (len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key
 
 
-async def cancel(doorway: Doorway, key: bytes, *, encrypted: bool) -> None:
-    wire = await doorway.wire()
+async def cancel(doorway: InProcessGateway, key: bytes, *, encrypted: bool) -> None:
+    wire = await doorway.open_wire_client()
     if encrypted:
-        await wire.encrypt(alpn="postgresql")
+        await wire.start_tls(alpn="postgresql")
     wire.writer.write(request(key))
     assert await wire.reader.read() == b""
     wire.close()
@@ -45,54 +45,54 @@ async def cancel(doorway: Doorway, key: bytes, *, encrypted: bool) -> None:
 
 @pytest.mark.parametrize("minor", [0, 2])
 @pytest.mark.parametrize("encrypted", [True, False])
-async def test_a_query_is_cancelled(doorway: Doorway, minor: int, encrypted: bool) -> None:
-    wire, key = await sleeping(doorway, minor)
-    await cancel(doorway, key, encrypted=encrypted)
-    error = (await wire.until(messages.ERROR))[-1]
-    assert messages.trouble(error.body).code == "57014"
-    assert (await wire.until(messages.READY))[-1].body == b"I"
+async def test_a_query_is_cancelled(gateway: InProcessGateway, minor: int, encrypted: bool) -> None:
+    wire, key = await sleeping(gateway, minor)
+    await cancel(gateway, key, encrypted=encrypted)
+    error = (await wire.read_until(messages.ERROR_RESPONSE))[-1]
+    assert messages.parse_error_response(error.body).sqlstate == "57014"
+    assert (await wire.read_until(messages.READY_FOR_QUERY))[-1].body == b"I"
     wire.close()
 
 
-async def test_any_worker_takes_the_request(two_workers: Doorway) -> None:
+async def test_any_worker_takes_the_request(two_workers: InProcessGateway) -> None:
     """The system spreads connections over both; so many tries meet both."""
     numbers = set()
     for _ in range(12):
         wire, key = await sleeping(two_workers, 0)
         numbers.add(key[0])
         await cancel(two_workers, key, encrypted=False)
-        error = (await wire.until(messages.ERROR))[-1]
-        assert messages.trouble(error.body).code == "57014"
+        error = (await wire.read_until(messages.ERROR_RESPONSE))[-1]
+        assert messages.parse_error_response(error.body).sqlstate == "57014"
         wire.close()
     assert numbers == {0, 1}
 
 
-async def test_a_wrong_key_cancels_nothing(doorway: Doorway) -> None:
-    wire, key = await sleeping(doorway, 0)
+async def test_a_wrong_key_cancels_nothing(gateway: InProcessGateway) -> None:
+    wire, key = await sleeping(gateway, 0)
     for wrong in (key[:4] + b"\0\0\0\0", b"\x7f\0\0\0" + key[4:], key + b"x", b"\0\0\0\0" + b"k" * 200):
-        await cancel(doorway, wrong, encrypted=False)
+        await cancel(gateway, wrong, encrypted=False)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(wire.until(messages.ERROR), 0.3)
+        await asyncio.wait_for(wire.read_until(messages.ERROR_RESPONSE), 0.3)
     wire.close()
 
 
-async def test_numbers_of_workers_that_ended_are_free_again(postgres_server: world.PostgresServer) -> None:
-    async with doorways.doorway(postgres_server, workers=2) as opened:
-        assert [siblings.number for siblings in opened.siblings] == [0, 1]
+async def test_numbers_of_workers_that_ended_are_free_again(postgres_server: platform.PostgresServer) -> None:
+    async with doorways.open_gateway(postgres_server, workers=2) as opened:
+        assert [siblings.number for siblings in opened.peers] == [0, 1]
         folder = opened.folder
         assert len(list(folder.glob("worker-*.sock"))) == 2
-    async with doorways.doorway(postgres_server) as opened:
-        assert [siblings.number for siblings in opened.siblings] == [0]
+    async with doorways.open_gateway(postgres_server) as opened:
+        assert [siblings.number for siblings in opened.peers] == [0]
 
 
 async def test_the_query_of_a_client_that_vanished_is_cancelled_at_once(
-    doorway: Doorway, postgres_server: world.PostgresServer, monkeypatch: pytest.MonkeyPatch
+    gateway: InProcessGateway, postgres_server: platform.PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its system closes the connection for it, and TLS was not told."""
-    monkeypatch.setattr(relay, "GONE_SECONDS", 3600)
-    wire, _ = await sleeping(doorway, 0)
+    monkeypatch.setattr(relay, "HALF_CLOSED_SECONDS", 3600)
+    wire, _ = await sleeping(gateway, 0)
     wire.writer.transport.abort()
-    session = await postgres_server._connect()
+    session = await postgres_server.connect()
     asked = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'"
     while await session.fetchval(asked):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(0.05)

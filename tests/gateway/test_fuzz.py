@@ -15,35 +15,35 @@ from hypothesis import strategies as st
 
 from bough.errors import Invalid
 from bough.gateway.auth import password
-from bough.gateway.auth.scram import PLAIN, PLUS, Exchange, Verifier, WrongPassword
-from bough.gateway.routing import target
+from bough.gateway.auth.scram import SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramExchange, ScramVerifier, WrongPassword
+from bough.gateway.routing import resolve_target
 from bough.gateway.wire import messages
-from bough.gateway.wire.framing import Framing, Message
-from bough.gateway.wire.malformed import Malformed
-from bough.gateway.wire.startup import LARGEST, Startup, parse
-from gateway.auth.client import Client, stored
-from gateway.wire import packets
+from bough.gateway.wire.framing import Message, MessageDecoder
+from bough.gateway.wire.protocol_error import ProtocolError
+from bough.gateway.wire.startup import MAX_PACKET_LENGTH, StartupMessage, parse_first_packet
+from gateway.wire import startup_packets
+from support.scram_client import ScramClient, make_verifier
 
 EP = "ep-calm-sea-1a2b3c4d"
-STORED = stored(b"s3cret", b"0123456789abcdef", 1)
-KNOWN = Verifier.parse(STORED) or Verifier.of_nobody(b"", "")
-ANSWERS = (Malformed, Invalid, WrongPassword)
+STORED = make_verifier(b"s3cret", b"0123456789abcdef", 1)
+KNOWN = ScramVerifier.parse(STORED) or ScramVerifier.mock(b"", "")
+ANSWERS = (ProtocolError, Invalid, WrongPassword)
 EVERYDAY, LONG = 40_000, 1_000_000
 
 
 def read_first_packet(data: bytes) -> None:
-    found = parse(data)
-    assert len(data) <= LARGEST
-    if isinstance(found, Startup):
-        messages.negotiate_version(found.extensions, minor=found.agreed_minor)
-        wanted = target(f"{EP}.us-east-2.aws.localhost", "localhost", found.parameters)
-        again = messages.startup({"user": wanted.role, "database": wanted.database, **wanted.parameters})
-        assert isinstance(parse(again), Startup)
+    found = parse_first_packet(data)
+    assert len(data) <= MAX_PACKET_LENGTH
+    if isinstance(found, StartupMessage):
+        messages.encode_negotiate_protocol_version(found.extensions, minor=found.agreed_minor)
+        wanted = resolve_target(f"{EP}.us-east-2.aws.localhost", "localhost", found.parameters)
+        again = messages.encode_startup({"user": wanted.role, "database": wanted.database, **wanted.parameters})
+        assert isinstance(parse_first_packet(again), StartupMessage)
 
 
 def read_host(data: bytes) -> None:
     host, _, options = data.decode("latin-1").partition(" ")
-    found = target(host, "localhost", {"user": "a", "options": options})
+    found = resolve_target(host, "localhost", {"user": "a", "options": options})
     assert found.endpoint is None or len(found.endpoint) <= 60
     heard = _words(found.parameters.get("options", ""))
     assert [word for word in heard if word.startswith(("endpoint=", "project="))] == []
@@ -71,42 +71,49 @@ def _is_named(word: str) -> bool:
 
 
 def read_stream(data: bytes) -> None:
-    framing = Framing(300)
+    framing = MessageDecoder(300)
     for at in range(0, len(data), 37):
         framing.feed(data[at : at + 37])
-        while (message := framing.next()) is not None:
+        while (message := framing.next_message()) is not None:
             assert len(message.body) <= 296
         assert len(framing) <= 301
 
 
 def read_messages(data: bytes) -> None:
-    messages.trouble(data).encoded()
-    for reader in (messages.sasl_initial, messages.parse_backend_key, messages.parse_parameter_status):
+    messages.parse_error_response(data).encode()
+    for reader in (
+        messages.parse_sasl_initial_response,
+        messages.parse_backend_key_data,
+        messages.parse_parameter_status,
+    ):
         _refused(reader, data)
-    messages.authentication_code(data)
+    messages.parse_authentication_code(data)
 
 
 def read_password(data: bytes) -> None:
-    text = messages.password(data)
-    found = password.cut(text)
+    text = messages.parse_password(data)
+    found = password.split_endpoint_password(text)
     assert found is None or text.endswith(found[1])
-    password.fits(found[1] if found else text, KNOWN)
+    password.verify_password(found[1] if found else text, KNOWN)
 
 
 def read_first_proof(data: bytes) -> None:
-    _refused(lambda words: Exchange(KNOWN, bytes(32), is_known=True).first(PLUS, words), data)
-    Exchange(KNOWN, bytes(32), is_known=True).first(PLAIN, data)
+    _refused(
+        lambda words: ScramExchange(KNOWN, bytes(32), is_known=True).handle_client_first(SCRAM_SHA_256_PLUS, words),
+        data,
+    )
+    ScramExchange(KNOWN, bytes(32), is_known=True).handle_client_first(SCRAM_SHA_256, data)
 
 
 def read_last_proof(data: bytes) -> None:
-    server = Exchange(KNOWN, None, is_known=True)
-    nonce = server.first(PLAIN, b"n,,n=,r=abc").partition(b",")[0]
+    server = ScramExchange(KNOWN, None, is_known=True)
+    nonce = server.handle_client_first(SCRAM_SHA_256, b"n,,n=,r=abc").partition(b",")[0]
     with pytest.raises(ANSWERS):  # nobody guesses the proof
-        server.final(data.replace(b"r=NONCE", nonce))
+        server.handle_client_final(data.replace(b"r=NONCE", nonce))
 
 
 def read_verifier(data: bytes) -> None:
-    found = Verifier.parse(data.decode("latin-1"))
+    found = ScramVerifier.parse(data.decode("latin-1"))
     assert found is None or (len(found.stored_key), len(found.server_key)) == (32, 32)
 
 
@@ -118,21 +125,22 @@ def _refused(reader: Callable[[bytes], object], data: bytes) -> None:
 
 
 _STREAM = b"".join(
-    Message(kind, bytes(size)).encoded() for kind, size in ((b"Q", 9), (b"p", 200), (b"X", 0), (b"d", 90))
+    Message(kind, bytes(size)).encode() for kind, size in ((b"Q", 9), (b"p", 200), (b"X", 0), (b"d", 90))
 )
-_CLIENT = Client(b"s3cret", name="alice")
+_CLIENT = ScramClient(b"s3cret", name="alice")
 _OPTIONS = f"{EP}-pooler.us-east-2.aws.localhost -c geqo=off endpoint={EP} -c a=b\\ c".encode()
-_ERROR = messages.Trouble(code="28P01", message="no", detail="d", hint="h").encoded()[5:]
+_ERROR = messages.ErrorResponse(sqlstate="28P01", message="no", detail="d", hint="h").encode()[5:]
 GOOD: dict[Callable[[bytes], None], list[bytes]] = {
     read_first_packet: [
-        packets.SSL, packets.GSS, packets.CANCEL, packets.LIBPQ_15, packets.LIBPQ_18, packets.JDBC, packets.ASYNCPG,
-        packets.REPLICATION,
+        startup_packets.SSL, startup_packets.GSS, startup_packets.CANCEL, startup_packets.LIBPQ_15,
+        startup_packets.LIBPQ_18, startup_packets.JDBC, startup_packets.ASYNCPG,
+        startup_packets.REPLICATION,
     ],
     read_host: [_OPTIONS, f"localhost project={EP}".encode(), f"{EP}.localhost. --endpoint={EP}".encode()],
     read_stream: [_STREAM, _STREAM * 3],
     read_messages: [_ERROR, b"SCRAM-SHA-256\0\0\0\0\x03n,,", bytes(8), b"TimeZone\0UTC\0"],
     read_password: [f"endpoint={EP};s3cret\0".encode(), "pässwörd\u200b\0".encode(), b"\xe4\xff\0"],
-    read_first_proof: [_CLIENT.first(), b"p=tls-server-end-point,,n=,r=abc", b"y,,n=,r=abc,x=y"],
+    read_first_proof: [_CLIENT.first_message(), b"p=tls-server-end-point,,n=,r=abc", b"y,,n=,r=abc,x=y"],
     read_last_proof: [b"c=biws,r=NONCE,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", b"c=eSws,r=NONCE,x=y,p=AAAA"],
     read_verifier: [STORED.encode()],
 }  # fmt: skip
@@ -180,11 +188,11 @@ def spoiled(good: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("reader", GOOD, ids=lambda reader: reader.__name__)
-def test_spoiled_bytes_end_in_an_answer(reader: Callable[[bytes], None], long: bool) -> None:
+def test_spoiled_bytes_end_in_an_answer(reader: Callable[[bytes], None], is_long_run: bool) -> None:
     seed = secrets.randbits(32)
     chance = random.Random(seed)
     answered = refused = 0
-    for turn in range((LONG if long else EVERYDAY) // len(GOOD)):
+    for turn in range((LONG if is_long_run else EVERYDAY) // len(GOOD)):
         data = spoiled(chance.choice(GOOD[reader]), chance)
         try:
             reader(data)
@@ -204,7 +212,7 @@ def test_bytes_of_chance_end_in_an_answer(reader: Callable[[bytes], None], data:
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=8), st.text(max_size=80) | st.none())
 def test_any_parameters_and_host(parameters: dict[str, str], host: str | None) -> None:
     try:
-        found = target(host, "localhost", parameters)
+        found = resolve_target(host, "localhost", parameters)
     except Invalid:
         return
     assert 0 < len(found.role.encode()) <= 63
@@ -213,16 +221,16 @@ def test_any_parameters_and_host(parameters: dict[str, str], host: str | None) -
 @pytest.mark.parametrize("filling", [b"a", b"\0", b"a\0", b"\xff", b"\\", b"=", b",", b" ", b"endpoint=a ", b"-c "])
 def test_no_packet_takes_much_memory(filling: bytes) -> None:
     """A stranger gets to say 10 KB; reading them takes some of its multiples and gives all of it back."""
-    body = (filling * LARGEST)[: LARGEST - 8 - len(b"user\0a\0options\0\0\0")]
+    body = (filling * MAX_PACKET_LENGTH)[: MAX_PACKET_LENGTH - 8 - len(b"user\0a\0options\0\0\0")]
     tracemalloc.start()
     try:
         for reader in GOOD:
-            for data in (packets.packet(0x30000, b"user\0a\0options\0" + body + b"\0\0"), body + b"\0"):
+            for data in (startup_packets.packet(0x30000, b"user\0a\0options\0" + body + b"\0\0"), body + b"\0"):
                 _refused(reader, data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 200 * LARGEST
+    assert peak < 200 * MAX_PACKET_LENGTH
 
 
 def test_the_good_ones_are_good() -> None:
@@ -231,4 +239,4 @@ def test_the_good_ones_are_good() -> None:
         for data in GOOD[reader]:
             reader(data)
     read_host(_OPTIONS)
-    read_first_proof(_CLIENT.first())
+    read_first_proof(_CLIENT.first_message())

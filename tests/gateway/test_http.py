@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bough.gateway.http import Answer, Asker, Gone
+from bough.gateway.http import ConnectionFailed, HttpResponse, UnixHttpClient
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -40,10 +40,10 @@ class Server:
 
 
 @asynccontextmanager
-async def asking(folder: Path, server: Server) -> AsyncIterator[Asker]:
+async def asking(folder: Path, server: Server) -> AsyncIterator[UnixHttpClient]:
     path = folder / "s"
     listening = await asyncio.start_unix_server(server.begin, path)
-    asker = Asker(path)
+    asker = UnixHttpClient(path)
     yield asker
     await asker.close()
     listening.close()
@@ -54,44 +54,44 @@ async def test_a_connection_is_kept_for_the_next_question(tmp_path: Path) -> Non
     server = Server(OK, OK, OK, OK)
     async with asking(tmp_path, server) as asker:
         for _ in range(3):
-            assert await asker.ask("/x", {}, 5) == Answer(200, {})
+            assert await asker.post("/x", {}, 5) == HttpResponse(200, {})
     assert server.connections == 1
 
 
 async def test_questions_at_once_have_connections_of_their_own(tmp_path: Path) -> None:
     server = Server(*[OK] * 10)
     async with asking(tmp_path, server) as asker:
-        assert await asyncio.gather(*(asker.ask("/x", {}, 5) for _ in range(5))) == [Answer(200, {})] * 5
+        assert await asyncio.gather(*(asker.post("/x", {}, 5) for _ in range(5))) == [HttpResponse(200, {})] * 5
     assert server.connections == 5
 
 
 async def test_a_kept_connection_that_was_closed_meanwhile_is_not_noticed(tmp_path: Path) -> None:
     server = Server(OK, None, OK, OK)
     async with asking(tmp_path, server) as asker:
-        await asker.ask("/x", {}, 5)
-        assert await asker.ask("/x", {}, 5) == Answer(200, {})
+        await asker.post("/x", {}, 5)
+        assert await asker.post("/x", {}, 5) == HttpResponse(200, {})
     assert server.connections == 2
 
 
 async def test_an_answer_may_come_in_pieces_and_say_no(tmp_path: Path) -> None:
     chunked = b'HTTP/1.1 423 Locked\r\ntransfer-encoding: chunked\r\n\r\n4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n'
     async with asking(tmp_path, Server(chunked)) as asker:
-        assert await asker.ask("/x", {}, 5) == Answer(423, {"a": 1})
+        assert await asker.post("/x", {}, 5) == HttpResponse(423, {"a": 1})
 
 
 @pytest.mark.parametrize("answer", [None, b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{["])
 async def test_what_is_no_answer_is_gone(tmp_path: Path, answer: bytes | None) -> None:
     async with asking(tmp_path, Server(answer)) as asker:
-        with pytest.raises(Gone):
-            await asker.ask("/x", {}, 5)
+        with pytest.raises(ConnectionFailed):
+            await asker.post("/x", {}, 5)
 
 
 async def test_nobody_there_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(Gone):
-        await Asker(tmp_path / "nothing").ask("/x", {}, 5)
+    with pytest.raises(ConnectionFailed):
+        await UnixHttpClient(tmp_path / "nothing").post("/x", {}, 5)
 
 
 async def test_no_answer_in_time_is_gone(tmp_path: Path) -> None:
     async with asking(tmp_path, Server(b"", OK)) as asker:
-        with pytest.raises(Gone):
-            await asker.ask("/x", {}, 0.05)
+        with pytest.raises(ConnectionFailed):
+            await asker.post("/x", {}, 0.05)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import world
 from bough.gateway.wire import messages
-from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Plane, Wire
+from support import platform
+from support.gateway import ENDPOINT, PASSWORD, FakePostgresControlPlane, InProcessGateway, WireClient
 
 # What the worker imports once it serves is written down. It stays who it is: not every test runs as root.
 WATCHED = """
@@ -31,7 +31,7 @@ launch.main()
 
 
 @asynccontextmanager
-async def plane_of(plane: Plane, path: Path) -> AsyncIterator[None]:
+async def plane_of(plane: FakePostgresControlPlane, path: Path) -> AsyncIterator[None]:
     connections: set[asyncio.Task[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +41,7 @@ async def plane_of(plane: Plane, path: Path) -> AsyncIterator[None]:
                 body = json.loads(await reader.readexactly(int(head.split("content-length:")[1].split()[0])))
                 question = head.split()[1].rsplit("/", 1)[1]
                 if question == "access":
-                    said = (await plane.access(body["endpoint"], body["role"])).as_json()
+                    said = (await plane.get_access(body["endpoint"], body["role"])).to_json()
                 elif question == "wake":
                     address = await plane.wake(body["endpoint"])
                     said = {"host": address.host, "port": address.port}
@@ -60,20 +60,20 @@ async def plane_of(plane: Plane, path: Path) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def launched(doorway: Doorway) -> AsyncIterator[asyncio.subprocess.Process]:
+async def launched(gateway: InProcessGateway) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker of its own in the place of the doorway's; what it imports late is in the file `late`."""
-    listener = doorway.servers[0]._listeners[0].dup()
-    doorway.servers[0].shut()
+    listener = gateway.servers[0]._listeners[0].dup()
+    gateway.servers[0].stop_accepting()
     async with (
-        plane_of(doorway.plane, doorway.folder / "plane.sock"),
-        worker(doorway, listener.fileno()) as process,
+        plane_of(gateway.control_plane, gateway.folder / "plane.sock"),
+        worker(gateway, listener.fileno()) as process,
     ):
         yield process
     listener.close()
 
 
 @asynccontextmanager
-async def worker(doorway: Doorway, listener: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def worker(doorway: InProcessGateway, listener: int) -> AsyncIterator[asyncio.subprocess.Process]:
     ready, write_end = os.pipe()
     alive, our_end = os.pipe()
     settings = {
@@ -104,35 +104,35 @@ async def worker(doorway: Doorway, listener: int) -> AsyncIterator[asyncio.subpr
     os.close(our_end)
 
 
-async def entered(doorway: Doorway, password: str = PASSWORD) -> Wire:
-    wire = await doorway.wire()
-    await wire.encrypt(alpn="postgresql")
-    wire.start()
-    await wire.log_in(password, binds=True)
+async def entered(doorway: InProcessGateway, password: str = PASSWORD) -> WireClient:
+    wire = await doorway.open_wire_client()
+    await wire.start_tls(alpn="postgresql")
+    wire.send_startup()
+    await wire.authenticate(password, binds=True)
     return wire
 
 
 async def test_nothing_is_loaded_late(
-    doorway: Doorway, launched: asyncio.subprocess.Process, postgres_server: world.PostgresServer
+    gateway: InProcessGateway, launched: asyncio.subprocess.Process, postgres_server: platform.PostgresServer
 ) -> None:
-    wire = await entered(doorway)
-    key = next(m.body for m in await wire.until(messages.READY) if m.type == messages.BACKEND_KEY)
-    wire.say(b"Q", b"select pg_sleep(600)\0")
-    cancelling = await doorway.wire()
+    wire = await entered(gateway)
+    key = next(m.body for m in await wire.read_until(messages.READY_FOR_QUERY) if m.type == messages.BACKEND_KEY_DATA)
+    wire.send(b"Q", b"select pg_sleep(600)\0")
+    cancelling = await gateway.open_wire_client()
     cancelling.writer.write((len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key)
     assert await cancelling.reader.read() == b""
-    await wire.until(messages.ERROR)
-    await wire.until(messages.READY)
-    assert (await (await entered(doorway, "wrong")).trouble()).code == "28P01"
-    by_password = f"hostaddr=127.0.0.1 port={doorway.port} user=store dbname=postgres sslmode=require"
-    assert await doorway.libpq(by_password, password=f"endpoint={ENDPOINT};{PASSWORD}") == "1"
-    (await doorway.wire()).writer.write(b"nonsense" * 100)
-    doorway.new_certificate()
-    old = wire.binding()
-    while (await entered(doorway)).binding() == old:  # noqa: ASYNC110  another process takes it up
+    await wire.read_until(messages.ERROR_RESPONSE)
+    await wire.read_until(messages.READY_FOR_QUERY)
+    assert (await (await entered(gateway, "wrong")).read_error()).sqlstate == "28P01"
+    by_password = f"hostaddr=127.0.0.1 port={gateway.port} user=store dbname=postgres sslmode=require"
+    assert await gateway.query_with_libpq(by_password, password=f"endpoint={ENDPOINT};{PASSWORD}") == "1"
+    (await gateway.open_wire_client()).writer.write(b"nonsense" * 100)
+    gateway.write_certificate()
+    old = wire.channel_binding()
+    while (await entered(gateway)).channel_binding() == old:  # noqa: ASYNC110  another process takes it up
         await asyncio.sleep(0.3)
     await asyncio.sleep(1.2)  # a report goes out
     launched.terminate()
-    assert (await wire.trouble()).code == "57P01"
+    assert (await wire.read_error()).sqlstate == "57P01"
     assert await launched.wait() == 0
-    assert (doorway.folder / "late").read_text() == "", (doorway.folder / "log").read_text()
+    assert (gateway.folder / "late").read_text() == "", (gateway.folder / "log").read_text()

@@ -6,34 +6,34 @@ from ipaddress import ip_network
 
 import pytest
 
-import world
 from bough import clock
-from bough.gateway import plane as plane_module
-from bough.gateway import remembering as remembering_module
-from bough.gateway.activity import Activity
-from bough.gateway.plane import Away
-from bough.gateway.remembering import FRESH_SECONDS, Remembering
-from bough.gateway.siblings import Siblings
-from bough.gateway.waking import Waking
+from bough.gateway import cache as remembering_module
+from bough.gateway import control_plane as plane_module
+from bough.gateway.activity import ActivityReporter
+from bough.gateway.cache import FRESH_SECONDS, ControlCache
+from bough.gateway.control_plane import ControlUnavailable
+from bough.gateway.peers import WorkerPeers
+from bough.gateway.waking import ComputeWaker
 from bough.ids import EndpointId
-from gateway.planes import HERE, PlaneInMemory, access
+from support import platform
+from support.control_plane import ADDRESS, FakeControlPlane, make_access
 
 ONE, OTHER = EndpointId("ep-one"), EndpointId("ep-other")
 
 
 @pytest.fixture
-def plane() -> PlaneInMemory:
-    return PlaneInMemory()
+def control_plane() -> FakeControlPlane:
+    return FakeControlPlane()
 
 
 @pytest.fixture
-def remembering(plane: PlaneInMemory) -> Remembering:
-    return Remembering(plane)
+def cache(control_plane: FakeControlPlane) -> ControlCache:
+    return ControlCache(control_plane)
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane_module, "PATIENCE", 0.2)
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane_module, "RETRY_SECONDS", 0.2)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -42,138 +42,140 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 async def test_an_answer_is_asked_for_once_while_it_is_fresh(
-    plane: PlaneInMemory, remembering: Remembering, monkeypatch: pytest.MonkeyPatch
+    control_plane: FakeControlPlane, cache: ControlCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await remembering.access(ONE, "alice")
-    await remembering.access(ONE, "alice")
-    assert len(plane.asked) == 1
-    await remembering.access(ONE, "bob")
-    assert len(plane.asked) == 2
+    await cache.get_access(ONE, "alice")
+    await cache.get_access(ONE, "alice")
+    assert len(control_plane.calls) == 1
+    await cache.get_access(ONE, "bob")
+    assert len(control_plane.calls) == 2
     later(monkeypatch, FRESH_SECONDS + 0.1)
-    await remembering.access(ONE, "alice")
-    assert len(plane.asked) == 3
+    await cache.get_access(ONE, "alice")
+    assert len(control_plane.calls) == 3
 
 
 async def test_while_control_is_away_an_old_answer_counts(
-    plane: PlaneInMemory, remembering: Remembering, monkeypatch: pytest.MonkeyPatch
+    control_plane: FakeControlPlane, cache: ControlCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = await remembering.access(ONE, "alice")
-    plane.is_away = True
+    known = await cache.get_access(ONE, "alice")
+    control_plane.is_unavailable = True
     later(monkeypatch, 3600)
-    assert await remembering.access(ONE, "alice") is known
-    with pytest.raises(Away):
-        await remembering.access(ONE, "bob")
+    assert await cache.get_access(ONE, "alice") is known
+    with pytest.raises(ControlUnavailable):
+        await cache.get_access(ONE, "bob")
 
 
 async def test_who_is_not_remembered_waits_for_control_to_come_back(
-    plane: PlaneInMemory, remembering: Remembering
+    control_plane: FakeControlPlane, cache: ControlCache
 ) -> None:
-    plane.is_away = True
-    waiting = asyncio.create_task(remembering.access(ONE, "alice"))
+    control_plane.is_unavailable = True
+    waiting = asyncio.create_task(cache.get_access(ONE, "alice"))
     await asyncio.sleep(0.05)
-    plane.is_away = False
+    control_plane.is_unavailable = False
     assert (await waiting).is_known
 
 
-async def test_what_one_worker_does_not_remember_another_may(plane: PlaneInMemory) -> None:
-    with world.short_folder() as folder:
-        siblings = [Siblings(folder) for _ in range(3)]
-        workers = [Remembering(plane, each) for each in siblings]
+async def test_what_one_worker_does_not_remember_another_may(control_plane: FakeControlPlane) -> None:
+    with platform.temporary_folder() as folder:
+        siblings = [WorkerPeers(folder) for _ in range(3)]
+        workers = [ControlCache(control_plane, each) for each in siblings]
         for each, worker in zip(siblings, workers, strict=True):
-            await each.listen({"recall": worker.to_sibling})
-        plane.answer = replace(access("one", valid_until=clock.now()), networks=(ip_network("10.0.0.0/8"),))
-        known = await workers[2].access(ONE, "alice")
-        workers[2].keep_address(ONE, HERE)
-        plane.is_away = True
-        assert await workers[0].access(ONE, "alice") == known
-        assert workers[0].address(ONE) == HERE
-        with pytest.raises(Away):
-            await workers[0].access(ONE, "bob")
+            await each.listen({"recall": worker.handle_recall})
+        control_plane.access_reply = replace(
+            make_access("one", valid_until=clock.now()), allowed_networks=(ip_network("10.0.0.0/8"),)
+        )
+        known = await workers[2].get_access(ONE, "alice")
+        workers[2].put_address(ONE, ADDRESS)
+        control_plane.is_unavailable = True
+        assert await workers[0].get_access(ONE, "alice") == known
+        assert workers[0].get_address(ONE) == ADDRESS
+        with pytest.raises(ControlUnavailable):
+            await workers[0].get_access(ONE, "bob")
         for each in siblings:
             each.close()
 
 
 async def test_nobody_is_remembered_as_long_and_pushes_out_nobody_else(
-    plane: PlaneInMemory, remembering: Remembering, monkeypatch: pytest.MonkeyPatch
+    control_plane: FakeControlPlane, cache: ControlCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remembering_module, "_MOST", 10)
-    await remembering.access(ONE, "alice")
-    plane.answer = access(is_known=False)
+    await cache.get_access(ONE, "alice")
+    control_plane.access_reply = make_access(is_known=False)
     for number in range(50):
-        await remembering.access(ONE, f"nobody{number}")
-    asked = len(plane.asked)
+        await cache.get_access(ONE, f"nobody{number}")
+    asked = len(control_plane.calls)
     for name in ("alice", "nobody49"):
-        await remembering.access(ONE, name)
-    assert len(plane.asked) == asked
+        await cache.get_access(ONE, name)
+    assert len(control_plane.calls) == asked
     later(monkeypatch, FRESH_SECONDS + 0.1)
     for name in ("alice", "nobody49"):
-        await remembering.access(ONE, name)
-    assert len(plane.asked) == asked + 2
+        await cache.get_access(ONE, name)
+    assert len(control_plane.calls) == asked + 2
 
 
 async def test_a_role_that_is_gone_is_forgotten_also_for_the_time_when_control_is_away(
-    plane: PlaneInMemory, remembering: Remembering, monkeypatch: pytest.MonkeyPatch
+    control_plane: FakeControlPlane, cache: ControlCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await remembering.access(ONE, "alice")
-    plane.answer = access(is_known=False)
+    await cache.get_access(ONE, "alice")
+    control_plane.access_reply = make_access(is_known=False)
     later(monkeypatch, FRESH_SECONDS + 0.1)
-    await remembering.access(ONE, "alice")
-    plane.is_away = True
-    assert not (await remembering.access(ONE, "alice")).is_known
+    await cache.get_access(ONE, "alice")
+    control_plane.is_unavailable = True
+    assert not (await cache.get_access(ONE, "alice")).is_known
 
 
-async def test_control_can_have_answers_forgotten(plane: PlaneInMemory, remembering: Remembering) -> None:
-    await remembering.access(ONE, "alice")
-    await remembering.access(OTHER, "alice")
-    remembering.keep_address(ONE, HERE)
-    remembering.drop([ONE])
-    assert remembering.address(ONE) is None
-    await remembering.access(OTHER, "alice")
-    assert len(plane.asked) == 2
-    await remembering.access(ONE, "alice")
-    assert len(plane.asked) == 3
+async def test_control_can_have_answers_forgotten(control_plane: FakeControlPlane, cache: ControlCache) -> None:
+    await cache.get_access(ONE, "alice")
+    await cache.get_access(OTHER, "alice")
+    cache.put_address(ONE, ADDRESS)
+    cache.invalidate([ONE])
+    assert cache.get_address(ONE) is None
+    await cache.get_access(OTHER, "alice")
+    assert len(control_plane.calls) == 2
+    await cache.get_access(ONE, "alice")
+    assert len(control_plane.calls) == 3
 
 
-async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, remembering: Remembering) -> None:
+async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, cache: ControlCache) -> None:
     monkeypatch.setattr(remembering_module, "_MOST", 10)
     for number in range(50):
-        remembering.keep_address(EndpointId(f"ep-{number}"), HERE)
-    assert sum(remembering.address(EndpointId(f"ep-{number}")) is not None for number in range(50)) == 10
-    assert remembering.address(EndpointId("ep-49")) == HERE
+        cache.put_address(EndpointId(f"ep-{number}"), ADDRESS)
+    assert sum(cache.get_address(EndpointId(f"ep-{number}")) is not None for number in range(50)) == 10
+    assert cache.get_address(EndpointId("ep-49")) == ADDRESS
 
 
-async def test_all_who_wait_share_one_wake(plane: PlaneInMemory, remembering: Remembering) -> None:
-    waking = Waking(plane, remembering)
+async def test_all_who_wait_share_one_wake(control_plane: FakeControlPlane, cache: ControlCache) -> None:
+    waking = ComputeWaker(control_plane, cache)
     addresses = await asyncio.gather(*(waking.wake(ONE) for _ in range(100)), waking.wake(OTHER))
-    assert set(addresses) == {HERE}
-    assert sorted(plane.asked) == [("wake", ONE), ("wake", OTHER)]
+    assert set(addresses) == {ADDRESS}
+    assert sorted(control_plane.calls) == [("wake", ONE), ("wake", OTHER)]
     await waking.wake(ONE)
-    assert len(plane.asked) == 3
+    assert len(control_plane.calls) == 3
 
 
 async def test_one_who_gives_up_does_not_take_the_wake_from_the_others(
-    plane: PlaneInMemory, remembering: Remembering
+    control_plane: FakeControlPlane, cache: ControlCache
 ) -> None:
-    waking = Waking(plane, remembering)
+    waking = ComputeWaker(control_plane, cache)
     first, second = asyncio.create_task(waking.wake(ONE)), asyncio.create_task(waking.wake(ONE))
     await asyncio.sleep(0)
     first.cancel()
-    assert await second == HERE
+    assert await second == ADDRESS
 
 
 async def test_a_report_that_control_may_have_heard_is_repeated_with_its_number(
-    plane: PlaneInMemory, remembering: Remembering
+    control_plane: FakeControlPlane, cache: ControlCache
 ) -> None:
-    activity = Activity(plane, remembering)
-    with activity.connection(ONE) as tally:
+    activity = ActivityReporter(control_plane, cache)
+    with activity.track_connection(ONE) as tally:
         tally.bytes_in += 10
-        plane.loses_answers = True
+        control_plane.loses_replies = True
         await activity.report()
         tally.bytes_in += 5
-        plane.loses_answers = False
+        control_plane.loses_replies = False
         await activity.report()
         await activity.report()
-    first, again, rest = plane.heard
+    first, again, rest = control_plane.reports
     assert first == again
     assert (first.sequence, rest.sequence) == (1, 2)
     assert [(used.bytes_in, used.opened, used.connections) for used in (*first.endpoints, *rest.endpoints)] == [
@@ -183,16 +185,16 @@ async def test_a_report_that_control_may_have_heard_is_repeated_with_its_number(
 
 
 async def test_a_quiet_connection_is_no_activity_and_its_end_is_told(
-    plane: PlaneInMemory, remembering: Remembering
+    control_plane: FakeControlPlane, cache: ControlCache
 ) -> None:
-    activity = Activity(plane, remembering)
-    with activity.connection(ONE):
+    activity = ActivityReporter(control_plane, cache)
+    with activity.track_connection(ONE):
         await activity.report()
         await activity.report()
-        assert len(plane.heard) == 1
-        await activity.report(even_when_quiet=True)
-        assert not plane.heard[-1].endpoints[0].is_active
+        assert len(control_plane.reports) == 1
+        await activity.report(include_idle=True)
+        assert not control_plane.reports[-1].endpoints[0].is_active
     await activity.report()
-    assert [used.connections for used in plane.heard[-1].endpoints] == [0]
+    assert [used.connections for used in control_plane.reports[-1].endpoints] == [0]
     await activity.report()
-    assert len(plane.heard) == 3
+    assert len(control_plane.reports) == 3

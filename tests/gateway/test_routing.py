@@ -3,16 +3,16 @@
 import pytest
 
 from bough.errors import Invalid
-from bough.gateway.routing import Target, target
-from bough.gateway.wire.replication import Kind
+from bough.gateway.routing import ConnectionTarget, resolve_target
+from bough.gateway.wire.replication import ReplicationMode
 
 EP = "ep-calm-sea-1a2b3c4d"
 HOST = f"{EP}.us-east-2.aws.localhost"
 USER = {"user": "alice"}
 
 
-def to(host: str | None = None, *, domain: str = "localhost", **parameters: str) -> Target:
-    return target(host, domain, {**USER, **parameters})
+def to(host: str | None = None, *, domain: str = "localhost", **parameters: str) -> ConnectionTarget:
+    return resolve_target(host, domain, {**USER, **parameters})
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def to(host: str | None = None, *, domain: str = "localhost", **parameters: str)
 )
 def test_the_host_says_it(host: str, pooled: bool) -> None:
     found = to(host)
-    assert (found.endpoint, found.pooled) == (EP, pooled)
+    assert (found.endpoint, found.is_pooled) == (EP, pooled)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_host_says_it(host: str, pooled: bool) -> None:
 )
 def test_other_hosts_say_nothing(host: str | None) -> None:
     found = to(host)
-    assert (found.endpoint, found.pooled) == (None, False)
+    assert (found.endpoint, found.is_pooled) == (None, False)
 
 
 def test_a_domain_may_be_written_in_capitals() -> None:
@@ -97,8 +97,8 @@ def test_options_that_name_none_stay_as_they_are(options: str) -> None:
 
 
 def test_pooled_by_option() -> None:
-    assert to(options=f"endpoint={EP}-pooler").pooled
-    assert to(f"{EP}-pooler.localhost", options=f"endpoint={EP}").pooled
+    assert to(options=f"endpoint={EP}-pooler").is_pooled
+    assert to(f"{EP}-pooler.localhost", options=f"endpoint={EP}").is_pooled
 
 
 def test_host_and_options_must_agree() -> None:
@@ -119,7 +119,7 @@ def test_options_that_name_what_can_be_no_endpoint(name: str) -> None:
 def test_a_user_is_needed_and_is_the_database_by_default() -> None:
     for parameters in ({}, {"user": ""}, {"database": "shop"}):
         with pytest.raises(Invalid, match="user"):
-            target(None, "localhost", parameters)
+            resolve_target(None, "localhost", parameters)
     assert to().database == "alice"
     assert to(database="").database == "alice"
     found = to(database="shop", application_name="x")
@@ -127,7 +127,7 @@ def test_a_user_is_needed_and_is_the_database_by_default() -> None:
 
 
 def test_long_names_are_cut_as_postgres_cuts_them() -> None:
-    found = target(None, "localhost", {"user": "a" * 70, "database": "ä" * 40})
+    found = resolve_target(None, "localhost", {"user": "a" * 70, "database": "ä" * 40})
     assert (found.role, found.database) == ("a" * 63, "ä" * 31)
 
 
@@ -140,15 +140,15 @@ def test_names_that_are_not_utf_8() -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [("database", Kind.LOGICAL)]
-    + [(yes, Kind.PHYSICAL) for yes in ("true", "on", "1", "YES", "Database")]
-    + [(no, Kind.NONE) for no in ("", "0", "no", "n", "f", "of", "Fal", "false", "OFF")],
+    [("database", ReplicationMode.LOGICAL)]
+    + [(yes, ReplicationMode.PHYSICAL) for yes in ("true", "on", "1", "YES", "Database")]
+    + [(no, ReplicationMode.NONE) for no in ("", "0", "no", "n", "f", "of", "Fal", "false", "OFF")],
 )
-def test_replication_is_seen_and_passed_on(value: str, kind: Kind) -> None:
+def test_replication_is_seen_and_passed_on(value: str, kind: ReplicationMode) -> None:
     found = to(replication=value)
-    assert found.replication is kind
+    assert found.replication_mode is kind
     assert found.parameters["replication"] == value
-    assert to().replication is Kind.NONE
+    assert to().replication_mode is ReplicationMode.NONE
 
 
 def test_options_of_the_clients_own_library_are_no_settings_of_postgres() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import world
 from bough.gateway import server
-from bough.gateway.balance import PATIENCE, Balance
-from bough.gateway.peer import Peers
-from gateway import doorway as doorways
-from gateway.doorway import Doorway
+from bough.gateway.accept_balancer import ACCEPT_DELAY_SECONDS, AcceptBalancer
+from bough.gateway.client_origin import ClientOrigins
 from gateway.test_door import BY_NAME
+from support import gateway as doorways
+from support import platform
+from support.gateway import InProcessGateway
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from gateway.test_door import BY_NAME
 def test_the_address_of_a_client(peer: object, address: str | None) -> None:
     one, other = socket.socketpair()
     with one, other:
-        assert Peers(None).of(one, peer).address == address
+        assert ClientOrigins(None).resolve(one, peer).address == address
 
 
 def test_a_dead_client_is_noticed_by_the_system() -> None:
@@ -57,49 +57,49 @@ class Full(socket.socket):
         return super().accept()
 
 
-async def test_without_file_descriptors_clients_wait_and_are_served_later(doorway: Doorway) -> None:
-    doorway.servers[0].shut()
+async def test_without_file_descriptors_clients_wait_and_are_served_later(gateway: InProcessGateway) -> None:
+    gateway.servers[0].stop_accepting()
     full = Full()
     full.bind(("127.0.0.1", 0))
     full.listen(8)
-    doorway.port = full.getsockname()[1]
-    doorway.add_worker(full)
-    assert await doorway.libpq(f"{BY_NAME} sslmode=require") == "1"
+    gateway.port = full.getsockname()[1]
+    gateway.add_worker(full)
+    assert await gateway.query_with_libpq(f"{BY_NAME} sslmode=require") == "1"
     assert full.refusals == 0
 
 
-async def test_stopping_tells_everybody(doorway: Doorway) -> None:
-    wire = await doorway.wire()
-    await wire.encrypt(alpn="postgresql")
-    wire.start()
-    await wire.log_in()
-    await wire.until(b"Z")
-    newcomer = await doorway.wire()
-    doorway.servers[0].shut()
-    await doorway.servers[0].stop(0.2)
-    assert (await wire.trouble()).code == "57P01"
+async def test_stopping_tells_everybody(gateway: InProcessGateway) -> None:
+    wire = await gateway.open_wire_client()
+    await wire.start_tls(alpn="postgresql")
+    wire.send_startup()
+    await wire.authenticate()
+    await wire.read_until(b"Z")
+    newcomer = await gateway.open_wire_client()
+    gateway.servers[0].stop_accepting()
+    await gateway.servers[0].stop(0.2)
+    assert (await wire.read_error()).sqlstate == "57P01"
     assert await newcomer.reader.read() == b""
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-async def test_workers_take_clients_in_turn(postgres_server: world.PostgresServer, workers: int) -> None:
-    async with doorways.doorway(postgres_server, workers=workers) as opened:
+async def test_workers_take_clients_in_turn(postgres_server: platform.PostgresServer, workers: int) -> None:
+    async with doorways.open_gateway(postgres_server, workers=workers) as opened:
         for _ in range(4 * workers):
-            wire = await opened.wire()
-            await wire.ask_for_tls()
-            await asyncio.sleep(10 * PATIENCE)  # those that let another go ahead listen again
+            wire = await opened.open_wire_client()
+            await wire.request_tls()
+            await asyncio.sleep(10 * ACCEPT_DELAY_SECONDS)  # those that let another go ahead listen again
         assert [each.connections for each in opened.servers] == [4] * workers
-        opened.servers[0].shut()  # which has as many as the others, and takes nobody any more
+        opened.servers[0].stop_accepting()  # which has as many as the others, and takes nobody any more
         for _ in range(4):
-            await (await opened.wire()).ask_for_tls()
+            await (await opened.open_wire_client()).request_tls()
         assert opened.servers[0].connections == 4
 
 
-async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: world.PostgresServer) -> None:
+async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: platform.PostgresServer) -> None:
     """Its note stays as it was, with none."""
-    async with doorways.doorway(postgres_server, workers=1) as opened:
-        Balance(opened.folder, 5)
+    async with doorways.open_gateway(postgres_server, workers=1) as opened:
+        AcceptBalancer(opened.folder, 5)
         for _ in range(3):
-            await (await opened.wire()).ask_for_tls()
+            await (await opened.open_wire_client()).request_tls()
         assert opened.servers[0].connections == 3
         assert not opened.servers[0]._balance.has_fewest()

@@ -7,32 +7,34 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-import one_platform
-import world
-from instant.front import Front
+from instant.instant_app import InstantApp
+from support import collection, platform
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    one_platform.in_one_loop(items, Path(__file__).parent)
+    collection.use_one_event_loop(items, Path(__file__).parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    one_platform.on_both_stores(metafunc, "shared_platform")
+    collection.parametrize_stores(metafunc, "shared_platform")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[world.Platform]:
-    async with world.platform(**await one_platform.store_settings(request)) as made, made.working():
+async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[platform.Platform]:
+    async with (
+        platform.open_platform(**await collection.create_store_settings(request)) as made,
+        made.background_runner(),
+    ):
         yield made
 
 
 @pytest.fixture(scope="session")
-def front(shared_platform: world.Platform) -> Front:
+def instant_app(shared_platform: platform.Platform) -> InstantApp:
     """Where nobody is held up."""
-    return Front(shared_platform)
+    return InstantApp(shared_platform)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def made(front: Front) -> dict[str, Any]:
+async def instant_database(instant_app: InstantApp) -> dict[str, Any]:
     """A database for all who leave it as it was."""
-    return await front.create()
+    return await instant_app.create()

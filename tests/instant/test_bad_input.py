@@ -3,15 +3,15 @@
 import pytest
 
 from bough.ids import ProjectId
-from instant.front import DATABASE, Front
+from instant.instant_app import DATABASE_PATH, InstantApp
 
 HARMLESS = "'; drop table projects; -- <script>alert(1)</script> ${jndi:ldap://x} %s {0} ☃"
 
 
-async def test_a_hostile_referrer_is_only_text(front: Front) -> None:
-    made = await front.create(ref=HARMLESS)
-    async with front.platform.store.read() as rows:
-        found = await rows.instant_databases.of_project(ProjectId(made["neon_project_id"]))
+async def test_a_hostile_referrer_is_only_text(instant_app: InstantApp) -> None:
+    made = await instant_app.create(ref=HARMLESS)
+    async with instant_app.platform.store.read() as rows:
+        found = await rows.instant_databases.get_by_project(ProjectId(made["neon_project_id"]))
     assert found is not None
     assert found.ref == HARMLESS
 
@@ -25,39 +25,41 @@ async def test_a_hostile_referrer_is_only_text(front: Front) -> None:
         b'{"ref": "' + b"x" * 201 + b'"}',
     ],
 )
-async def test_a_referrer_that_cannot_be_written_down_is_refused(front: Front, body: bytes) -> None:
-    answer = await front.post(content=body)
+async def test_a_referrer_that_cannot_be_written_down_is_refused(instant_app: InstantApp, body: bytes) -> None:
+    answer = await instant_app.post(content=body)
     assert answer.status_code == 400
     assert "printable" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("body", [b'{"ref": "\\ud800"}', b'{"ref": "\xff"}'])
-async def test_half_a_character_is_no_json(front: Front, body: bytes) -> None:
-    answer = await front.post(content=body)
+async def test_half_a_character_is_no_json(instant_app: InstantApp, body: bytes) -> None:
+    answer = await instant_app.post(content=body)
     assert (answer.status_code, answer.json()["message"]) == (500, "Failed to create the database.")
 
 
-async def test_a_huge_body_is_refused(front: Front) -> None:
-    answer = await front.post(content=b'{"ref": "' + b"x" * (front.settings.body_limit + 1) + b'"}')
+async def test_a_huge_body_is_refused(instant_app: InstantApp) -> None:
+    answer = await instant_app.post(content=b'{"ref": "' + b"x" * (instant_app.settings.body_limit + 1) + b'"}')
     assert answer.status_code == 413
     assert "over" in answer.json()["message"]
     assert answer.json()["request_id"]
 
 
-async def test_a_huge_id_is_no_id(front: Front) -> None:
-    assert (await front.get("1" * 5000)).status_code == 400
-    assert (await front.post(f"{DATABASE}/{'1' * 5000}?referrer=a", json={})).status_code == 400
+async def test_a_huge_id_is_no_id(instant_app: InstantApp) -> None:
+    assert (await instant_app.get("1" * 5000)).status_code == 400
+    assert (await instant_app.post(f"{DATABASE_PATH}/{'1' * 5000}?referrer=a", json={})).status_code == 400
 
 
-async def test_parameters_that_nobody_knows_are_passed_over(front: Front) -> None:
-    made = await front.create(storage_bytes=10**15, org_id="org-operator")
-    async with front.platform.store.read() as rows:
+async def test_parameters_that_nobody_knows_are_passed_over(instant_app: InstantApp) -> None:
+    made = await instant_app.create(storage_bytes=10**15, org_id="org-operator")
+    async with instant_app.platform.store.read() as rows:
         project = await rows.projects.get(ProjectId(made["neon_project_id"]))
     assert project is not None
     assert project.org_id == "org-unclaimed-databases"
 
 
-@pytest.mark.parametrize(("method", "path"), [("PUT", DATABASE), ("DELETE", f"{DATABASE}/x"), ("GET", DATABASE)])
-async def test_other_methods_are_not_taken(front: Front, method: str, path: str) -> None:
-    async with front.client() as client:
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", DATABASE_PATH), ("DELETE", f"{DATABASE_PATH}/x"), ("GET", DATABASE_PATH)]
+)
+async def test_other_methods_are_not_taken(instant_app: InstantApp, method: str, path: str) -> None:
+    async with instant_app.client() as client:
         assert (await client.request(method, path)).status_code == 405

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-import world
 from bough.config import DEFAULT_PLANS, Region
-from instant.front import DATABASE, Front
+from instant.instant_app import DATABASE_PATH, InstantApp
+from support.platform import Platform
 
 BODY = {"ref": "tests"}
 
 
-async def test_one_address_makes_so_many_an_hour_and_another_still_may(front: Front) -> None:
-    limited = Front(front.platform, instant_per_hour_and_address=1)
+async def test_one_address_makes_so_many_an_hour_and_another_still_may(instant_app: InstantApp) -> None:
+    limited = InstantApp(instant_app.platform, instant_per_hour_and_address=1)
     assert (await limited.post(json=BODY)).status_code == 201
     refused = await limited.post(json=BODY)
     assert refused.status_code == 429
@@ -21,87 +21,91 @@ async def test_one_address_makes_so_many_an_hour_and_another_still_may(front: Fr
     assert (await limited.post(address="10.1.2.3", json=BODY)).status_code == 201
 
 
-async def test_everybody_together_makes_so_many_an_hour(front: Front) -> None:
-    limited = Front(front.platform, instant_per_hour=1)
+async def test_everybody_together_makes_so_many_an_hour(instant_app: InstantApp) -> None:
+    limited = InstantApp(instant_app.platform, instant_per_hour=1)
     assert (await limited.post(json=BODY)).status_code == 201
     refused = await limited.post(address="10.1.2.3", json=BODY)
     assert refused.status_code == 429
     assert "1 an hour for everybody" in refused.json()["message"]
 
 
-async def test_what_is_not_understood_costs_nothing(front: Front) -> None:
-    limited = Front(front.platform, instant_per_hour=1)
+async def test_what_is_not_understood_costs_nothing(instant_app: InstantApp) -> None:
+    limited = InstantApp(instant_app.platform, instant_per_hour=1)
     for body in ({}, {"ref": 5}):
         assert (await limited.post(json=body)).status_code in {400, 500}
     assert (await limited.post(json=BODY)).status_code == 201
 
 
-async def test_none_are_made_where_the_operator_allows_none(front: Front) -> None:
-    refused = await Front(front.platform, instant_per_hour=0).post(json=BODY)
+async def test_none_are_made_where_the_operator_allows_none(instant_app: InstantApp) -> None:
+    refused = await InstantApp(instant_app.platform, instant_per_hour=0).post(json=BODY)
     assert refused.status_code == 403
     assert "instant_per_hour" in refused.json()["message"]
 
 
-async def test_requests_without_an_account_are_counted_by_address(front: Front) -> None:
-    limited = Front(front.platform, rate_per_minute_and_address=2)
+async def test_requests_without_an_account_are_counted_by_address(instant_app: InstantApp) -> None:
+    limited = InstantApp(instant_app.platform, rate_per_minute_and_address=2)
     assert [(await limited.get("nonsense")).status_code for _ in range(3)] == [400, 400, 429]
 
 
-async def test_a_full_machine_refuses_new_ones_and_serves_the_others(front: Front, made: dict[str, str]) -> None:
-    full = Front(front.platform, able={"refuses_new": "The disk has less than 512 MB left."})
+async def test_a_full_machine_refuses_new_ones_and_serves_the_others(
+    instant_app: InstantApp, instant_database: dict[str, str]
+) -> None:
+    full = InstantApp(instant_app.platform, able={"refuses_new": "The disk has less than 512 MB left."})
     refused = await full.post(json=BODY)
     assert refused.status_code == 503
     assert refused.json()["message"] == "The disk has less than 512 MB left."
     assert refused.headers["retry-after"]
-    assert (await full.get(made["id"])).status_code == 200
-    assert await full.value(made, "select 1") == 1
+    assert (await full.get(instant_database["id"])).status_code == 200
+    assert await full.fetch_value(instant_database, "select 1") == 1
 
 
-async def test_there_is_room_for_so_many_that_nobody_claimed(front: Front, made: dict[str, str]) -> None:
+async def test_there_is_room_for_so_many_that_nobody_claimed(
+    instant_app: InstantApp, instant_database: dict[str, str]
+) -> None:
     plans = {name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}
-    crowded = Front(front.platform, plans={**plans, "unclaimed": {**plans["unclaimed"], "projects": 1}})
+    crowded = InstantApp(instant_app.platform, plans={**plans, "unclaimed": {**plans["unclaimed"], "projects": 1}})
     refused = await crowded.post(json=BODY)
     assert refused.status_code == 503
     assert "Try again later" in refused.json()["message"]
-    assert (await crowded.get(made["id"])).status_code == 200
+    assert (await crowded.get(instant_database["id"])).status_code == 200
 
 
-async def test_where_projects_are_not_kept_apart_strangers_get_none(front: Front) -> None:
-    exposed = Front(front.platform, able={"isolation": False}, listen="0.0.0.0")
+async def test_where_projects_are_not_kept_apart_strangers_get_none(instant_app: InstantApp) -> None:
+    exposed = InstantApp(instant_app.platform, able={"isolation": False}, listen="0.0.0.0")
     refused = await exposed.post(json=BODY)
     assert refused.status_code == 403
     assert "root" in refused.json()["message"]
-    at_home = Front(front.platform, able={"isolation": False}, listen="127.0.0.1")
+    at_home = InstantApp(instant_app.platform, able={"isolation": False}, listen="127.0.0.1")
     assert (await at_home.post(json=BODY)).status_code == 201
 
 
 @pytest.mark.parametrize("missing", ["region", "version"])
-async def test_without_its_region_or_version_none_is_made(front: Front, missing: str) -> None:
+async def test_without_its_region_or_version_none_is_made(instant_app: InstantApp, missing: str) -> None:
     elsewhere = Region(id="aws-eu-central-1", name="Frankfurt")
     lacking = (
-        Front(front.platform, regions=[elsewhere.model_dump()])
+        InstantApp(instant_app.platform, regions=[elsewhere.model_dump()])
         if missing == "region"
-        else Front(front.platform, able={"installs": {16: "16.0"}})
+        else InstantApp(instant_app.platform, able={"installs": {16: "16.0"}})
     )
     refused = await lacking.post(json=BODY)
     assert refused.status_code == 503
     assert {"region": "aws-us-east-2", "version": "Postgres 17"}[missing] in refused.json()["message"]
 
 
-async def test_refusals_leave_nothing_behind(front: Front) -> None:
-    before = await _projects(front.platform)
-    await Front(front.platform, instant_per_hour=0).post(json=BODY)
-    await Front(front.platform, able={"refuses_new": "Full."}).post(json=BODY)
-    await front.post(f"{DATABASE}/nonsense?referrer=a", json={})
-    assert await _projects(front.platform) == before
+async def test_refusals_leave_nothing_behind(instant_app: InstantApp) -> None:
+    before = await _projects(instant_app.platform)
+    await InstantApp(instant_app.platform, instant_per_hour=0).post(json=BODY)
+    await InstantApp(instant_app.platform, able={"refuses_new": "Full."}).post(json=BODY)
+    await instant_app.post(f"{DATABASE_PATH}/nonsense?referrer=a", json={})
+    assert await _projects(instant_app.platform) == before
 
 
-async def test_those_who_come_at_once_wait_for_one_another(front: Front) -> None:
-    narrow = Front(front.platform, instant_at_once=1)
+async def test_those_who_come_at_once_wait_for_one_another(instant_app: InstantApp) -> None:
+    narrow = InstantApp(instant_app.platform, instant_at_once=1)
     made = await asyncio.gather(*(narrow.create() for _ in range(3)))
     assert len({each["id"] for each in made}) == 3
 
 
-async def _projects(platform: world.Platform) -> int:
+async def _projects(platform: Platform) -> int:
     async with platform.store.read() as rows:
         return await rows.projects.count()

@@ -8,87 +8,89 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import world
 from bough import clock
 from bough.domain.user import OPERATOR
 from bough.engine.port import EngineError
 from bough.ids import EndpointId
 from bough.store.store import Rows
 from bough.store.tables import metadata
-from instant.front import Front
+from instant.instant_app import InstantApp
+from support.platform import Platform, open_platform
 
 LOGBOOKS = {"audit", "gateway_workers"}  # lines of these outlive what they tell of
 
 
-async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_everything(long: bool) -> None:
-    count = 200 if long else 8
-    async with world.platform(warm_pool=2) as platform, platform.working():
-        front = Front(platform)
+async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_everything(is_long_run: bool) -> None:
+    count = 200 if is_long_run else 8
+    async with open_platform(warm_pool=2) as platform, platform.background_runner():
+        front = InstantApp(platform)
         await _until_pool_is_full(platform)
         before = await _everything(platform)
         made = await asyncio.gather(*(front.create() for _ in range(count)))
         for name in ("id", "neon_project_id", "connection_string"):
             assert len({each[name] for each in made}) == count
-        assert await asyncio.gather(*(front.value(each, "select 1") for each in made)) == [1] * count
+        assert await asyncio.gather(*(front.fetch_value(each, "select 1") for each in made)) == [1] * count
 
         for each in made:
-            await front.change(each, expires_at=clock.now())
+            await front.update_row(each, expires_at=clock.now())
         while await _unclaimed(platform):
             await platform.run_tasks()
-            await platform.settle()
+            await platform.run_operations()
         await _until_pool_is_full(platform)
         assert await _everything(platform) == before
 
 
-async def test_an_expired_one_is_unknown_at_once_and_its_clients_leave(front: Front) -> None:
-    made = await front.create()
+async def test_an_expired_one_is_unknown_at_once_and_its_clients_leave(instant_app: InstantApp) -> None:
+    made = await instant_app.create()
     endpoint = EndpointId(made["connection_string"].split("@")[1].split("-pooler")[0])
-    await front.change(made, expires_at=clock.now())
-    told, unknown = (await front.get(made["id"])), (await front.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8"))
+    await instant_app.update_row(made, expires_at=clock.now())
+    told, unknown = (await instant_app.get(made["id"])), (await instant_app.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8"))
     assert told.status_code == unknown.status_code == 400
     assert {**told.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
-    await front.platform.run_tasks()
-    await front.platform.settle()
-    assert await front.platform.engine.address(endpoint) is None
+    await instant_app.platform.run_tasks()
+    await instant_app.platform.run_operations()
+    assert await instant_app.platform.engine.find_address(endpoint) is None
 
 
-async def test_a_claim_that_was_begun_in_time_holds_the_expiration_up(front: Front) -> None:
-    made = await front.create()
+async def test_a_claim_that_was_begun_in_time_holds_the_expiration_up(instant_app: InstantApp) -> None:
+    made = await instant_app.create()
     soon = clock.now() + timedelta(minutes=15)
-    await front.change(made, expires_at=clock.now(), claiming_by=OPERATOR, claiming_until=soon)
-    await front.platform.run_tasks()
-    assert (await front.get(made["id"])).json()["status"] == "CLAIMING"
-    await front.change(made, expires_at=clock.now(), claiming_by=None, claiming_until=None)
-    assert (await front.get(made["id"])).status_code == 400
+    await instant_app.update_row(made, expires_at=clock.now(), claiming_by=OPERATOR, claiming_until=soon)
+    await instant_app.platform.run_tasks()
+    assert (await instant_app.get(made["id"])).json()["status"] == "CLAIMING"
+    await instant_app.update_row(made, expires_at=clock.now(), claiming_by=None, claiming_until=None)
+    assert (await instant_app.get(made["id"])).status_code == 400
 
 
-async def test_a_claimed_one_does_not_expire(front: Front) -> None:
-    made = await front.create()
-    await front.change(made, expires_at=clock.now(), claimed_by=OPERATOR, claimed_at=clock.now())
-    await front.platform.run_tasks()
-    await front.platform.settle()
-    assert (await front.get(made["id"])).json()["status"] == "CLAIMED"
-    assert await front.value(made, "select 1") == 1
+async def test_a_claimed_one_does_not_expire(instant_app: InstantApp) -> None:
+    made = await instant_app.create()
+    await instant_app.update_row(made, expires_at=clock.now(), claimed_by=OPERATOR, claimed_at=clock.now())
+    await instant_app.platform.run_tasks()
+    await instant_app.platform.run_operations()
+    assert (await instant_app.get(made["id"])).json()["status"] == "CLAIMED"
+    assert await instant_app.fetch_value(made, "select 1") == 1
 
 
-async def test_one_that_cannot_be_started_is_taken_back(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_cannot_be_started_is_taken_back(
+    instant_app: InstantApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def asleep(_endpoint: EndpointId) -> None:
         raise EngineError("The disk is gone.")
 
     with monkeypatch.context() as during:
-        during.setattr(front.parts.wakes, "wake", asleep)
-        refused = await front.post(json={"ref": "unlucky"})
+        during.setattr(instant_app.services.wakes, "wake", asleep)
+        refused = await instant_app.post(json={"ref": "unlucky"})
     assert refused.status_code == 503
     assert "The disk is gone." in refused.json()["message"]
-    async with front.platform.store.read() as rows:
-        due = await rows.instant_databases.expired(clock.now(), 100)
+    async with instant_app.platform.store.read() as rows:
+        due = await rows.instant_databases.list_expired(clock.now(), 100)
     assert "unlucky" in [each.ref for each in due]
 
 
-async def test_the_log_never_has_the_id(front: Front, capfd: pytest.CaptureFixture[str]) -> None:
-    made = await front.create()
-    await front.get(made["id"])
-    async with front.client() as client:
+async def test_the_log_never_has_the_id(instant_app: InstantApp, capfd: pytest.CaptureFixture[str]) -> None:
+    made = await instant_app.create()
+    await instant_app.get(made["id"])
+    async with instant_app.client() as client:
         await client.get(f"/claim/{made['id']}")
         await client.get(f"/database/{made['id']}")
     said = "".join(capfd.readouterr())
@@ -96,17 +98,17 @@ async def test_the_log_never_has_the_id(front: Front, capfd: pytest.CaptureFixtu
     assert made["id"] not in said
 
 
-async def _until_pool_is_full(platform: world.Platform) -> None:
-    while len((await platform.engine.observe()).spare) < platform.settings.warm_pool:  # noqa: ASYNC110  the pool tells nobody
+async def _until_pool_is_full(platform: Platform) -> None:
+    while len((await platform.engine.observe()).spare_endpoints) < platform.settings.warm_pool:  # noqa: ASYNC110  the pool tells nobody
         await asyncio.sleep(0.05)
 
 
-async def _unclaimed(platform: world.Platform) -> bool:
+async def _unclaimed(platform: Platform) -> bool:
     async with platform.store.read() as rows:
         return bool(await _count(rows, "instant_databases") or await _count(rows, "operations"))
 
 
-async def _everything(platform: world.Platform) -> dict[str, Any]:
+async def _everything(platform: Platform) -> dict[str, Any]:
     """What a platform takes of its machine."""
     seen = await platform.engine.observe()
     async with platform.store.read() as rows:
@@ -114,7 +116,7 @@ async def _everything(platform: world.Platform) -> dict[str, Any]:
     home = platform.settings.home
     return {
         "rows": {name: count for name, count in counts.items() if name not in LOGBOOKS},
-        "running": len(seen.running),
+        "running": len(seen.running_endpoints),
         "volumes": len(seen.volumes),
         "folders": {name: len(list((home / name).iterdir())) for name in ("volumes", "wal") if (home / name).exists()},
         "processes": _processes(home),

@@ -8,126 +8,128 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
-import world
 from bough import clock
-from bough.control.prepared_databases import IN_DEMAND, PreparedDatabases
+from bough.control.instant.prepared import DEMAND_WINDOW, PreparedDatabasePool
 from bough.domain.endpoint import EndpointState
 from bough.domain.project import SUSPEND_DEFAULT
 from bough.ids import EndpointId, ProjectId
-from bough.store.prepared_databases import Prepared
-from instant.front import Front
+from bough.store.prepared_databases import PreparedDatabase
+from instant.instant_app import InstantApp
+from support.platform import Platform
 
 
 class Keeper:
     """Prepares databases on a platform that others use as well."""
 
-    def __init__(self, platform: world.Platform) -> None:
-        self.front = Front(platform, instant_pool=1)
-        self.databases = PreparedDatabases(self.front.parts)
+    def __init__(self, platform: Platform) -> None:
+        self.front = InstantApp(platform, instant_pool=1)
+        self.databases = PreparedDatabasePool(self.front.services)
 
-    async def waiting(self) -> list[Prepared]:
+    async def waiting(self) -> list[PreparedDatabase]:
         async with self.front.platform.store.read() as rows:
-            return await rows.prepared_databases.all()
+            return await rows.prepared_databases.list_all()
 
-    async def prepares(self) -> Prepared:
+    async def prepares(self) -> PreparedDatabase:
         """One that runs."""
-        await self.databases.keep()
-        await self.front.platform.settle()
+        await self.databases.reconcile()
+        await self.front.platform.run_operations()
         [prepared] = await self.waiting()
         assert prepared.state is EndpointState.ACTIVE
         return prepared
 
     async def tidies(self) -> None:
-        nothing = PreparedDatabases(Front(self.front.platform, instant_pool=0).parts)
+        nothing = PreparedDatabasePool(InstantApp(self.front.platform, instant_pool=0).services)
         while await self.waiting():
-            await nothing.keep()
-            await self.front.platform.settle()
+            await nothing.reconcile()
+            await self.front.platform.run_operations()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def keeper(shared_platform: world.Platform) -> AsyncIterator[Keeper]:
+async def prepared_databases(shared_platform: Platform) -> AsyncIterator[Keeper]:
     made = Keeper(shared_platform)
     await made.tidies()
     yield made
     await made.tidies()
 
 
-@pytest.mark.usefixtures("made")
-async def test_a_call_hands_out_the_one_that_was_prepared_as_if_it_were_new(keeper: Keeper) -> None:
-    prepared = await keeper.prepares()
+@pytest.mark.usefixtures("instant_database")
+async def test_a_call_hands_out_the_one_that_was_prepared_as_if_it_were_new(prepared_databases: Keeper) -> None:
+    prepared = await prepared_databases.prepares()
     before = clock.now()
-    given = await keeper.front.create()
+    given = await prepared_databases.front.create()
     assert given["neon_project_id"] == prepared.project_id
-    assert await keeper.waiting() == []
-    assert await keeper.front.value(given, "select current_user") == "neondb_owner"
-    async with keeper.front.platform.store.read() as rows:
+    assert await prepared_databases.waiting() == []
+    assert await prepared_databases.front.fetch_value(given, "select current_user") == "neondb_owner"
+    async with prepared_databases.front.platform.store.read() as rows:
         project = await rows.projects.get(prepared.project_id)
         endpoint = await rows.endpoints.get(prepared.endpoint_id)
     assert project is not None
     assert project.created_at >= before
     assert endpoint is not None
     assert endpoint.suspend_timeout_seconds == SUSPEND_DEFAULT
-    assert (await keeper.front.get(given["id"])).json() == given
+    assert (await prepared_databases.front.get(given["id"])).json() == given
 
 
-@pytest.mark.usefixtures("made")
-async def test_one_that_waits_is_handed_out_once(keeper: Keeper) -> None:
-    prepared = await keeper.prepares()
-    given = await asyncio.gather(*(keeper.front.create() for _ in range(3)))
+@pytest.mark.usefixtures("instant_database")
+async def test_one_that_waits_is_handed_out_once(prepared_databases: Keeper) -> None:
+    prepared = await prepared_databases.prepares()
+    given = await asyncio.gather(*(prepared_databases.front.create() for _ in range(3)))
     projects = [each["neon_project_id"] for each in given]
     assert len(set(projects)) == 3
     assert projects.count(prepared.project_id) == 1
 
 
-@pytest.mark.usefixtures("made")
-async def test_with_logical_replication_a_new_one_is_made(keeper: Keeper) -> None:
-    prepared = await keeper.prepares()
-    given = await keeper.front.create(enable_logical_replication=True)
+@pytest.mark.usefixtures("instant_database")
+async def test_with_logical_replication_a_new_one_is_made(prepared_databases: Keeper) -> None:
+    prepared = await prepared_databases.prepares()
+    given = await prepared_databases.front.create(enable_logical_replication=True)
     assert given["neon_project_id"] != prepared.project_id
-    assert [each.project_id for each in await keeper.waiting()] == [prepared.project_id]
+    assert [each.project_id for each in await prepared_databases.waiting()] == [prepared.project_id]
 
 
-@pytest.mark.usefixtures("made")
-async def test_an_id_that_is_taken_costs_none(keeper: Keeper) -> None:
-    given = await keeper.front.create()
-    prepared = await keeper.prepares()
-    refused = await keeper.front.post(f"/api/v1/database/{given['id']}?referrer=tests", json={})
+@pytest.mark.usefixtures("instant_database")
+async def test_an_id_that_is_taken_costs_none(prepared_databases: Keeper) -> None:
+    given = await prepared_databases.front.create()
+    prepared = await prepared_databases.prepares()
+    refused = await prepared_databases.front.post(f"/api/v1/database/{given['id']}?referrer=tests", json={})
     assert refused.status_code == 400
-    assert [each.project_id for each in await keeper.waiting()] == [prepared.project_id]
+    assert [each.project_id for each in await prepared_databases.waiting()] == [prepared.project_id]
 
 
-@pytest.mark.usefixtures("made")
-async def test_an_hour_after_the_last_call_none_is_kept(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = await keeper.prepares()
+@pytest.mark.usefixtures("instant_database")
+async def test_an_hour_after_the_last_call_none_is_kept(
+    prepared_databases: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = await prepared_databases.prepares()
     with monkeypatch.context() as later:
-        moment = clock.now() + IN_DEMAND + timedelta(minutes=1)
+        moment = clock.now() + DEMAND_WINDOW + timedelta(minutes=1)
         later.setattr(clock, "now", lambda: moment)
-        await keeper.databases.keep()
-    assert await keeper.waiting() == []
-    assert not await _is_living(keeper.front, prepared.project_id)
+        await prepared_databases.databases.reconcile()
+    assert await prepared_databases.waiting() == []
+    assert not await _is_living(prepared_databases.front, prepared.project_id)
 
 
-@pytest.mark.usefixtures("made")
-async def test_one_that_fell_asleep_is_replaced(keeper: Keeper) -> None:
-    prepared = await keeper.prepares()
-    async with keeper.front.platform.store.transaction() as rows:
+@pytest.mark.usefixtures("instant_database")
+async def test_one_that_fell_asleep_is_replaced(prepared_databases: Keeper) -> None:
+    prepared = await prepared_databases.prepares()
+    async with prepared_databases.front.platform.store.transaction() as rows:
         endpoint = await rows.endpoints.get(EndpointId(prepared.endpoint_id))
         assert endpoint is not None
         await rows.endpoints.save(replace(endpoint, state=EndpointState.IDLE))
-    await keeper.databases.keep()
-    assert await keeper.waiting() == []
-    keeper.databases._pause_until = 0.0
-    assert (await keeper.prepares()).project_id != prepared.project_id
+    await prepared_databases.databases.reconcile()
+    assert await prepared_databases.waiting() == []
+    prepared_databases.databases._pause_until = 0.0
+    assert (await prepared_databases.prepares()).project_id != prepared.project_id
 
 
-@pytest.mark.usefixtures("made")
-async def test_on_a_full_machine_none_is_prepared(keeper: Keeper) -> None:
-    full = Front(keeper.front.platform, able={"refuses_new": "Full."}, instant_pool=1)
-    await PreparedDatabases(full.parts).keep()
-    assert await keeper.waiting() == []
+@pytest.mark.usefixtures("instant_database")
+async def test_on_a_full_machine_none_is_prepared(prepared_databases: Keeper) -> None:
+    full = InstantApp(prepared_databases.front.platform, able={"refuses_new": "Full."}, instant_pool=1)
+    await PreparedDatabasePool(full.services).reconcile()
+    assert await prepared_databases.waiting() == []
 
 
-async def _is_living(front: Front, project_id: ProjectId) -> bool:
+async def _is_living(front: InstantApp, project_id: ProjectId) -> bool:
     async with front.platform.store.read() as rows:
         project = await rows.projects.get(project_id)
     return project is not None and project.deleted_at is None

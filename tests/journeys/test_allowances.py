@@ -9,24 +9,24 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-import door_world
-from api.accounts import Account, add_member
 from bough import clock
 from bough.config import DEFAULT_PLANS, Plan
-from bough.control import allowances
-from bough.control.claim_links import purpose
+from bough.control.gateway import allowances
+from bough.control.platform.claim_links import sealing_purpose
 from bough.domain.allowance import Fullness
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
 from bough.domain.organization import MemberRole, Organization
 from bough.domain.user import OPERATOR
-from bough.errors import RuleBroken
+from bough.errors import RuleViolation
 from bough.ids import BranchId, EndpointId, InstantId, OrganizationId, ProjectId
-from bough.tasks.keep_storage import KeepStorage
-from bough.tasks.keep_transfers import KeepTransfers
+from bough.tasks.enforce_storage_limits import EnforceStorageLimits
+from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
 from bough.tasks.measure_branches import MeasureBranches
-from branch_world import ask, create_branch, path_of, query, suspend
-from door_world import Door, Session
-from world import API, Platform
+from support import platform_gateway
+from support.accounts import Account, add_member
+from support.branches import create_branch, project_path, query, send_request, suspend_compute
+from support.platform import API, Platform
+from support.platform_gateway import ClientConnection, PlatformGateway
 
 MB = 1024**2
 PLANS = {
@@ -43,9 +43,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def door() -> AsyncIterator[Door]:
+async def gateway() -> AsyncIterator[PlatformGateway]:
     plans = {name: plan.model_dump() for name, plan in PLANS.items()}
-    async with door_world.door(plans=plans, public_url="https://bough.example") as opened:
+    async with platform_gateway.open_platform_gateway(plans=plans, public_url="https://bough.example") as opened:
         yield opened
 
 
@@ -59,33 +59,33 @@ async def organization_on(platform: Platform, plan: str) -> OrganizationId:
         await rows.organizations.add(made)
         operator = await rows.users.get(OPERATOR)
     assert operator is not None
-    await add_member(platform.parts, made, Account(operator, made), MemberRole.ADMIN)
+    await add_member(platform.services, made, Account(operator, made), MemberRole.ADMIN)
     return org_id
 
 
-async def project_on(door: Door, plan: str) -> dict[str, Any]:
+async def project_on(door: PlatformGateway, plan: str) -> dict[str, Any]:
     org_id = await organization_on(door.platform, plan)
-    made = await door.platform.ready_project(org_id=org_id)
+    made = await door.platform.create_ready_project(org_id=org_id)
     await query(door.platform, made, "create table kept (n int)")
     await query(door.platform, made, "create table much (text text)")
     return made
 
 
-async def give(door: Door, made: dict[str, Any], plan: str) -> None:
+async def give(door: PlatformGateway, made: dict[str, Any], plan: str) -> None:
     """To an organization on another plan."""
-    own = (await ask(door.platform, "GET", path_of(made)))["project"]["org_id"]
+    own = (await send_request(door.platform, "GET", project_path(made)))["project"]["org_id"]
     body = {
         "destination_org_id": await organization_on(door.platform, plan),
         "project_ids": [made["project"]["id"]],
     }
-    await ask(door.platform, "POST", f"{API}/organizations/{own}/projects/transfer", body=body)
+    await send_request(door.platform, "POST", f"{API}/organizations/{own}/projects/transfer", body=body)
 
 
-async def disown(door: Door, made: dict[str, Any]) -> str:
+async def disown(door: PlatformGateway, made: dict[str, Any]) -> str:
     """As an instant database that nobody claimed; where it can be."""
     now, project_id, instant_id = clock.now(), ProjectId(made["project"]["id"]), InstantId.new()
-    digest = door.platform.parts.keys.digest(instant_id)
-    sealed = door.platform.parts.vault.seal(instant_id, purpose(digest))
+    digest = door.platform.services.keys.digest(instant_id)
+    sealed = door.platform.services.vault.seal(instant_id, sealing_purpose(digest))
     database = InstantDatabase(
         digest=digest,
         sealed_id=sealed,
@@ -96,34 +96,34 @@ async def disown(door: Door, made: dict[str, Any]) -> str:
         expires_at=now + timedelta(days=3),
     )
     async with door.platform.store.transaction() as rows:
-        await rows.projects.set_owner([project_id], UNCLAIMED_ORGANIZATION, now)
+        await rows.projects.set_organization([project_id], UNCLAIMED_ORGANIZATION, now)
         await rows.instant_databases.add(database)
     return f"https://bough.example/claim/{instant_id}"
 
 
-async def fullness(door: Door, made: dict[str, Any]) -> Fullness:
+async def fullness(door: PlatformGateway, made: dict[str, Any]) -> Fullness:
     async with door.platform.store.read() as rows:
         found = await rows.branches.get(ProjectId(made["branch"]["project_id"]), BranchId(made["branch"]["id"]))
     assert found is not None
     return found.fullness
 
 
-async def refused(session: Session, statement: str = WRITE) -> str | None:
+async def refused(session: ClientConnection, statement: str = WRITE) -> str | None:
     """The hint that comes with the error."""
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction) as refusal:
         await session.execute(statement)
     return refusal.value.diag.message_hint
 
 
-async def count(session: Session) -> int:
+async def count(session: ClientConnection) -> int:
     row = await (await session.execute("select count(*) from kept")).fetchone()
     assert row is not None
     return int(row[0])
 
 
-async def test_a_full_database_is_read_only_until_it_has_room_again(door: Door) -> None:
-    made = await project_on(door, "small")
-    direct, pooled = await door.enter(made), await door.enter(made, pooled=True)
+async def test_a_full_database_is_read_only_until_it_has_room_again(gateway: PlatformGateway) -> None:
+    made = await project_on(gateway, "small")
+    direct, pooled = await gateway.connect(made), await gateway.connect(made, pooled=True)
     for session in (direct, pooled):
         await session.execute(WRITE)
         async with session.transaction():
@@ -131,9 +131,9 @@ async def test_a_full_database_is_read_only_until_it_has_room_again(door: Door) 
             assert await refused(session) is None, "one's own transaction, and there is room"
             await session.execute("rollback")
     await direct.execute(FILL.format(3700))
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.FULL
-    later = await door.enter(made)
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.FULL
+    later = await gateway.connect(made)
     for session in (direct, pooled, later):
         hint = await refused(session)
         assert hint == (
@@ -141,13 +141,13 @@ async def test_a_full_database_is_read_only_until_it_has_room_again(door: Door) 
             "BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
         )
         assert await count(session) == 2
-    assert await door.keep(KeepStorage) == "", "nothing changes while nothing is changed"
+    assert await gateway.run_task(EnforceStorageLimits) == "", "nothing changes while nothing is changed"
     await pooled.execute("begin read write")
     await pooled.execute("delete from much")
     await pooled.execute("commit")
     await direct.execute("vacuum much")
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.ROOM
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.BELOW_LIMIT
     for session in (direct, pooled, later):
         await session.execute(WRITE)
         await session.execute("begin read only")
@@ -156,16 +156,16 @@ async def test_a_full_database_is_read_only_until_it_has_room_again(door: Door) 
         await session.close()
 
 
-async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_raised(door: Door) -> None:
-    made = await project_on(door, "small")
-    branch = f"{path_of(made)}/branches/{made['branch']['id']}"
-    async with await door.enter(made) as session:
+async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_raised(gateway: PlatformGateway) -> None:
+    made = await project_on(gateway, "small")
+    branch = f"{project_path(made)}/branches/{made['branch']['id']}"
+    async with await gateway.connect(made) as session:
         await session.execute(WRITE)
         await session.execute(FILL.format(6000))
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.OVERFULL
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.OVERFULL
     for pooled in (False, True):
-        async with await door.enter(made, pooled=pooled) as session:
+        async with await gateway.connect(made, pooled=pooled) as session:
             await session.execute("set default_transaction_read_only = off")
             hint = await refused(session)
             assert hint == (
@@ -175,63 +175,65 @@ async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_rais
             with pytest.raises(psycopg.errors.FeatureNotSupported, match=READ_WRITE_NEVER):
                 await session.execute("begin read write")
             assert await count(session) == 1
-    refusal = await ask(door.platform, "POST", f"{branch}/roles", status=422, body={"role": {"name": "late"}})
+    refusal = await send_request(
+        gateway.platform, "POST", f"{branch}/roles", status=422, body={"role": {"name": "late"}}
+    )
     assert refusal["code"] == "STORAGE_LIMIT_EXCEEDED"
     assert "far more than the 4 MB" in refusal["message"]
     replica = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_only"}}
-    await ask(door.platform, "POST", f"{path_of(made)}/endpoints", status=422, body=replica)
+    await send_request(gateway.platform, "POST", f"{project_path(made)}/endpoints", status=422, body=replica)
 
-    child = await create_branch(door.platform, made)
-    assert await fullness(door, child) is Fullness.OVERFULL
-    assert await query(door.platform, child, "select count(*) from kept") == 1
-    await suspend(door.platform, made)
-    async with door.platform.working(), await door.enter(made) as session:
+    child = await create_branch(gateway.platform, made)
+    assert await fullness(gateway, child) is Fullness.OVERFULL
+    assert await query(gateway.platform, child, "select count(*) from kept") == 1
+    await suspend_compute(gateway.platform, made)
+    async with gateway.platform.background_runner(), await gateway.connect(made) as session:
         assert await refused(session) is not None
-        await give(door, made, "unlimited")
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is await fullness(door, child) is Fullness.ROOM
+        await give(gateway, made, "unlimited")
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is await fullness(gateway, child) is Fullness.BELOW_LIMIT
     for each in (made, child):
-        await query(door.platform, each, WRITE)
-        assert await query(door.platform, each, "select count(*) from kept") == 2
-        assert await query(door.platform, each, "select count(*) from much") == 6000
+        await query(gateway.platform, each, WRITE)
+        assert await query(gateway.platform, each, "select count(*) from kept") == 2
+        assert await query(gateway.platform, each, "select count(*) from much") == 6000
 
 
-async def test_a_sleeping_branch_whose_limit_is_raised_wakes_without_any(door: Door) -> None:
-    made = await project_on(door, "small")
-    async with await door.enter(made) as session:
+async def test_a_sleeping_branch_whose_limit_is_raised_wakes_without_any(gateway: PlatformGateway) -> None:
+    made = await project_on(gateway, "small")
+    async with await gateway.connect(made) as session:
         await session.execute(FILL.format(6000))
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.OVERFULL
-    await suspend(door.platform, made)
-    await give(door, made, "unlimited")
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.ROOM
-    async with door.platform.working(), await door.enter(made) as session:
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.OVERFULL
+    await suspend_compute(gateway.platform, made)
+    await give(gateway, made, "unlimited")
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.BELOW_LIMIT
+    async with gateway.platform.background_runner(), await gateway.connect(made) as session:
         await session.execute(WRITE)
 
 
-async def test_what_grew_without_a_client_is_found_a_moment_later(door: Door) -> None:
-    made = await project_on(door, "small")
-    for task in (KeepStorage, MeasureBranches):
-        await door.keep(task)
-    await query(door.platform, made, FILL.format(3700))
+async def test_what_grew_without_a_client_is_found_a_moment_later(gateway: PlatformGateway) -> None:
+    made = await project_on(gateway, "small")
+    for task in (EnforceStorageLimits, MeasureBranches):
+        await gateway.run_task(task)
+    await query(gateway.platform, made, FILL.format(3700))
     # A compute that nobody uses is measured again when it has taken processor time.
-    await query(door.platform, made, "select count(*) from generate_series(1, 3000000)")
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.ROOM, "only those in use are measured again and again"
-    await door.keep(MeasureBranches)
-    await door.keep(KeepStorage)
-    assert await fullness(door, made) is Fullness.FULL
+    await query(gateway.platform, made, "select count(*) from generate_series(1, 3000000)")
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.BELOW_LIMIT, "only those in use are measured again and again"
+    await gateway.run_task(MeasureBranches)
+    await gateway.run_task(EnforceStorageLimits)
+    assert await fullness(gateway, made) is Fullness.FULL
 
 
 async def test_who_transferred_all_is_not_let_in_until_the_month_or_the_plan_gives_more(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    gateway: PlatformGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = await project_on(door, "thrifty")
-    session, idle, wrong = await door.enter(made), await door.enter(made, pooled=True), {"password": "wrong"}
+    made = await project_on(gateway, "thrifty")
+    session, idle, wrong = await gateway.connect(made), await gateway.connect(made, pooled=True), {"password": "wrong"}
     await session.execute("select repeat('x', 250000)")
-    assert "suspending 1 computes" in await door.keep(KeepTransfers)
-    assert EndpointId(made["endpoints"][0]["id"]) not in (await door.platform.engine.observe()).running
+    assert "suspending 1 computes" in await gateway.run_task(EnforceTransferLimits)
+    assert EndpointId(made["endpoints"][0]["id"]) not in (await gateway.platform.engine.observe()).running_endpoints
     with pytest.raises(psycopg.OperationalError):
         await session.execute("select 1")
     await session.close()
@@ -240,39 +242,39 @@ async def test_who_transferred_all_is_not_let_in_until_the_month_or_the_plan_giv
     await idle.close()
     for pooled in (False, True):
         with pytest.raises(psycopg.OperationalError) as refusal:
-            await door.enter(made, pooled=pooled)
+            await gateway.connect(made, pooled=pooled)
         words = str(refusal.value)
         assert "The project has transferred the 195.3 kB that the plan thrifty allows in a month, which ends" in words
         for stranger in (wrong, {"user": "nobody"}, {"user": "nobody", **wrong}):
             with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-                await door.enter(made, pooled=pooled, **stranger)
-    start = f"{path_of(made)}/endpoints/{made['endpoints'][0]['id']}/start"
-    refusal_of_api = await ask(door.platform, "POST", start, status=422)
+                await gateway.connect(made, pooled=pooled, **stranger)
+    start = f"{project_path(made)}/endpoints/{made['endpoints'][0]['id']}/start"
+    refusal_of_api = await send_request(gateway.platform, "POST", start, status=422)
     assert refusal_of_api["code"] == "DATA_TRANSFER_LIMIT_EXCEEDED"
-    with pytest.raises(RuleBroken, match="transferred"):
-        await door.platform.inner.plane.wakes.wake(EndpointId(made["endpoints"][0]["id"]))
+    with pytest.raises(RuleViolation, match="transferred"):
+        await gateway.platform.inner.gateway_api.wakes.wake(EndpointId(made["endpoints"][0]["id"]))
 
     later = clock.now() + timedelta(days=31)
     with monkeypatch.context() as during:
         during.setattr(clock, "now", lambda: later)
-        await door.keep(KeepTransfers)
-        async with door.platform.working(), await door.enter(made) as session:
+        await gateway.run_task(EnforceTransferLimits)
+        async with gateway.platform.background_runner(), await gateway.connect(made) as session:
             await session.execute("select repeat('x', 250000)")
-        await door.keep(KeepTransfers)
+        await gateway.run_task(EnforceTransferLimits)
         with pytest.raises(psycopg.OperationalError, match="transferred"):
-            await door.enter(made)
-        await give(door, made, "unlimited")
-        await door.keep(KeepTransfers)
-        async with door.platform.working(), await door.enter(made) as session:
+            await gateway.connect(made)
+        await give(gateway, made, "unlimited")
+        await gateway.run_task(EnforceTransferLimits)
+        async with gateway.platform.background_runner(), await gateway.connect(made) as session:
             await session.execute("select 1")
 
 
-async def test_who_has_not_claimed_is_told_where_to(door: Door) -> None:
-    made = await project_on(door, "small")
-    link = await disown(door, made)
-    async with await door.enter(made) as session:
+async def test_who_has_not_claimed_is_told_where_to(gateway: PlatformGateway) -> None:
+    made = await project_on(gateway, "small")
+    link = await disown(gateway, made)
+    async with await gateway.connect(made) as session:
         await session.execute(FILL.format(3700))
-        await door.keep(KeepStorage)
+        await gateway.run_task(EnforceStorageLimits)
         assert await refused(session) == (
             f"The database holds more than the 4 MB that an unclaimed one may have. Claim it to have more: {link} - or "
             "make room: BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
@@ -280,45 +282,45 @@ async def test_who_has_not_claimed_is_told_where_to(door: Door) -> None:
         await session.execute("begin read write")
         await session.execute(FILL.format(2000))
         await session.execute("commit")
-    await door.keep(KeepStorage)
-    async with await door.enter(made) as session:
+    await gateway.run_task(EnforceStorageLimits)
+    async with await gateway.connect(made) as session:
         hint = await refused(session)
         assert hint is not None
         assert hint.endswith(f"nothing can be written until it is claimed: {link}")
         await session.execute("select repeat('x', 250000)")
-    await door.keep(KeepTransfers)
+    await gateway.run_task(EnforceTransferLimits)
     with pytest.raises(psycopg.OperationalError) as refusal:
-        await door.enter(made)
+        await gateway.connect(made)
     told = f"This database has transferred the 195.3 kB that an unclaimed one may. Claim it to go on: {link}"
     assert told in str(refusal.value)
     with pytest.raises(psycopg.OperationalError) as refusal:
-        await door.enter(made, password="wrong")
+        await gateway.connect(made, password="wrong")
     assert "claim" not in str(refusal.value)
 
-    owner, now = await organization_on(door.platform, "free"), clock.now()
-    async with door.platform.store.transaction() as rows:
-        database = await rows.instant_databases.of_project(ProjectId(made["project"]["id"]))
+    owner, now = await organization_on(gateway.platform, "free"), clock.now()
+    async with gateway.platform.store.transaction() as rows:
+        database = await rows.instant_databases.get_by_project(ProjectId(made["project"]["id"]))
         assert database is not None
         await rows.instant_databases.save(replace(database, claimed_by=OPERATOR, claimed_at=now))
-        await rows.projects.set_owner([database.project_id], owner, now)
-        await allowances.begin_period(rows, database.project_id, now)
-    await door.keep(KeepTransfers)
-    await door.keep(KeepStorage)
-    async with door.platform.working(), await door.enter(made) as session:
+        await rows.projects.set_organization([database.project_id], owner, now)
+        await allowances.start_transfer_period(rows, database.project_id, now)
+    await gateway.run_task(EnforceTransferLimits)
+    await gateway.run_task(EnforceStorageLimits)
+    async with gateway.platform.background_runner(), await gateway.connect(made) as session:
         await session.execute(WRITE)
 
 
-async def test_what_deleted_endpoints_moved_counts_too(door: Door) -> None:
-    made = await project_on(door, "thrifty")
-    child = await create_branch(door.platform, made)
+async def test_what_deleted_endpoints_moved_counts_too(gateway: PlatformGateway) -> None:
+    made = await project_on(gateway, "thrifty")
+    child = await create_branch(gateway.platform, made)
     given = made["connection_uris"][0]["connection_parameters"]
     host = given["host"].replace(made["endpoints"][0]["id"], child["endpoints"][0]["id"])
     moved = {**made, "connection_uris": [{"connection_parameters": {**given, "host": host}}]}
-    async with await door.enter(moved) as session:
+    async with await gateway.connect(moved) as session:
         await session.execute("select repeat('x', 250000)")
-    for rooms in door.way.rooms:
+    for rooms in gateway.gateway.worker_services:
         await rooms.activity.report()
-    await ask(door.platform, "DELETE", f"{path_of(made)}/branches/{child['branch']['id']}")
-    await door.keep(KeepTransfers)
+    await send_request(gateway.platform, "DELETE", f"{project_path(made)}/branches/{child['branch']['id']}")
+    await gateway.run_task(EnforceTransferLimits)
     with pytest.raises(psycopg.OperationalError, match="transferred"):
-        await door.enter(made)
+        await gateway.connect(made)

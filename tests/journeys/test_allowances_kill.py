@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from cli.program import Program, until
-from journeys.served import RATELESS, Running, Served, sharing
-from world import short_folder
+from journeys.served_project import NO_RATE_LIMIT, RunningPlatform, ServedProject, create_project
+from support.platform import temporary_folder
+from support.program import Program, wait_until
 
 SMALL = "{free = {}, unlimited = {storage_bytes = 8388608}}"
 LARGE = "{free = {}, unlimited = {}}"
@@ -21,18 +21,18 @@ _GONE = (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction)
 
 @pytest.fixture
 def program() -> Iterator[Program]:
-    with short_folder(0o755) as folder:
-        made = Program(folder / "home", {**RATELESS, "BOUGH_PLANS": SMALL})
+    with temporary_folder(0o755) as folder:
+        made = Program(folder / "home", {**NO_RATE_LIMIT, "BOUGH_PLANS": SMALL})
         yield made
         made.clean_up()
 
 
-async def fill(one: Served) -> int:
+async def fill(one: ServedProject) -> int:
     """Until nothing can be written at all; how many rows were."""
     rows = 0
     while True:
         try:
-            async with await one.entered(one.uri) as session:
+            async with await one.connect_to(one.uri) as session:
                 while True:
                     await session.execute("begin read write")
                     await session.execute(FILL)
@@ -44,18 +44,18 @@ async def fill(one: Served) -> int:
             await asyncio.sleep(0.05)
 
 
-async def writes(one: Served) -> bool:
+async def writes(one: ServedProject) -> bool:
     try:
-        await one.value("insert into much values ('after') returning 1")
+        await one.fetch_value("insert into much values ('after') returning 1")
     except _GONE:
         return False
     return True
 
 
-async def kill_control(one: Served, dice: random.Random, times: int) -> None:
+async def kill_control(one: ServedProject, dice: random.Random, times: int) -> None:
     for _ in range(times):
         await asyncio.sleep(dice.uniform(0, 3))
-        pid = await asyncio.to_thread(until, lambda: one.bough.status()["control_pid"])
+        pid = await asyncio.to_thread(wait_until, lambda: one.bough.status()["control_pid"])
         os.kill(int(pid), signal.SIGKILL)
 
 
@@ -63,19 +63,19 @@ async def kill_control(one: Served, dice: random.Random, times: int) -> None:
 @pytest.mark.timeout(900)
 async def test_killing_control_while_a_database_fills_and_is_given_room_loses_nothing(program: Program) -> None:
     dice = random.Random(20261117)
-    async with sharing(Running(program, program.up())) as one:
+    async with create_project(RunningPlatform(program, program.up())) as one:
         await (await one.connect()).execute("create table much (text text)")
         rows, _ = await asyncio.gather(fill(one), kill_control(one, dice, 6))
         assert not await writes(one)
-        kept = await one.value("select count(*) from much")
+        kept = await one.fetch_value("select count(*) from much")
         assert kept >= rows
         program("down")
-        program.variables = {**RATELESS, "BOUGH_PLANS": LARGE}
+        program.variables = {**NO_RATE_LIMIT, "BOUGH_PLANS": LARGE}
         program.up()
-        assert await one.value("select count(*) from much") == kept
+        assert await one.fetch_value("select count(*) from much") == kept
         await kill_control(one, dice, 3)
         for _ in range(600):
             if await writes(one):
                 break
             await asyncio.sleep(0.1)
-        assert await one.value("select count(*) from much") == kept + 1
+        assert await one.fetch_value("select count(*) from much") == kept + 1

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from bench import pgbench
 
-import storages
-import world
 from bough import clock
 from bough.ids import EndpointId
-from branch_world import begin_branch, query
-from engine.soundness import unsound
-from world import Platform
+from support import storage
+from support.branches import begin_branch, query
+from support.data_checks import find_corruption
+from support.platform import Platform, open_platform_in, temporary_folder
 
 WRITERS = 4
 
@@ -40,7 +39,7 @@ async def _pgbench(address: str) -> asyncio.subprocess.Process:
     load = ["--no-vacuum", "--client", "2", "--jobs", "1", "--time", "3600", "--failures-detailed"]
     where = ["--host", address, "--username", "neondb_owner", "neondb"]
     return await asyncio.create_subprocess_exec(
-        pgbench.program(), *load, *where, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        pgbench.find_pgbench(), *load, *where, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
 
 
@@ -48,11 +47,11 @@ async def _pgbench(address: str) -> asyncio.subprocess.Process:
 def _folder(driver: str) -> Iterator[Path]:
     """Where a home can be whose volumes are cloned by that driver."""
     if driver == "plain":
-        with world.short_folder() as folder:
+        with temporary_folder() as folder:
             yield folder
     else:
-        with storages.bare_home() as home:
-            storages.with_image(home, "xfs" if driver == "reflink" else "btrfs")
+        with storage.create_empty_home() as home:
+            storage.create_home_image(home, "xfs" if driver == "reflink" else "btrfs")
             yield home.parent
 
 
@@ -60,21 +59,21 @@ def _folder(driver: str) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "driver", ["reflink", *(pytest.param(each, marks=pytest.mark.long) for each in ("btrfs", "plain"))]
 )
-async def test_branches_of_a_parent_under_load(driver: str, long: bool) -> None:
-    count = 50 if long else 1
+async def test_branches_of_a_parent_under_load(driver: str, is_long_run: bool) -> None:
+    count = 50 if is_long_run else 1
     with _folder(driver) as folder:
-        async with world.platform_in(folder, storage=driver, recoverable_branch_seconds=0) as platform:
-            assert platform.engine.capabilities().driver == driver
-            made = await platform.ready_project()
+        async with open_platform_in(folder, storage=driver, recoverable_branch_seconds=0) as platform:
+            assert platform.engine.capabilities().storage_driver == driver
+            made = await platform.create_ready_project()
             await platform.query(made, "create table written (writer int, n int, primary key (writer, n))")
-            address = await platform.engine.address(EndpointId(made["endpoints"][0]["id"]))
+            address = await platform.engine.find_address(EndpointId(made["endpoints"][0]["id"]))
             assert address is not None
-            pgbench.fill(pgbench.Target(Path(address.host), "neondb_owner", "neondb"), scale=2)
+            pgbench.initialize(pgbench.Target(Path(address.host), "neondb_owner", "neondb"), scale=2)
             load = await _pgbench(address.host)
             writers = [Writer(number) for number in range(WRITERS)]
             work = [asyncio.create_task(writer.write(platform, made)) for writer in writers]
             try:
-                async with platform.working():
+                async with platform.background_runner():
                     for _ in range(count):
                         await _check_branch(platform, made, writers)
                         await _forget_history(platform, made)
@@ -88,15 +87,15 @@ async def test_branches_of_a_parent_under_load(driver: str, long: bool) -> None:
                     load.terminate()
                 _, said = await load.communicate()
             assert b"error" not in said.lower(), said
-            assert await unsound(address) == []
+            assert await find_corruption(address) == []
 
 
 async def _check_branch(platform: Platform, made: dict[str, Any], writers: list[Writer]) -> None:
     before = {writer.number: writer.committed for writer in writers}
     branch = await begin_branch(platform, made)
     endpoint = EndpointId(branch["endpoints"][0]["id"])
-    await platform.inner.plane.wakes.wake(endpoint)
-    address = await platform.engine.address(endpoint)
+    await platform.inner.gateway_api.wakes.wake(endpoint)
+    address = await platform.engine.find_address(endpoint)
     assert address is not None
     async with platform.connect(endpoint, "neondb_owner", "neondb") as client:
         found = {row[0]: (row[1], row[2]) for row in await client.fetch(_FOUND)}
@@ -105,7 +104,7 @@ async def _check_branch(platform: Platform, made: dict[str, Any], writers: list[
         highest, rows = found.get(number, (0, 0))
         assert highest >= committed, f"writer {number} had committed {committed}, the branch has {highest}"
         assert rows == highest, f"of {highest} numbers of writer {number} the branch has {rows}"
-    assert await unsound(address) == []
+    assert await find_corruption(address) == []
     await query(platform, branch, "insert into written values (99, 1)")
     answer = await platform.client.delete(f"/api/v2/projects/{made['project']['id']}/branches/{branch['branch']['id']}")
     assert answer.status_code == 200, answer.text
@@ -116,7 +115,7 @@ async def _forget_history(platform: Platform, made: dict[str, Any]) -> None:
     async with platform.store.read() as rows:
         branch = await rows.branches.get(made["project"]["id"], made["branch"]["id"])
     assert branch is not None
-    await platform.engine.keep_history(branch.volume_id, clock.now())
+    await platform.engine.apply_retention(branch.volume_id, clock.now())
 
 
 _BALANCED = "select sum(abalance) = (select sum(bbalance) from pgbench_branches) from pgbench_accounts"

@@ -9,22 +9,22 @@ import httpx2
 import psycopg
 from playwright.async_api import Browser, Page, ViewportSize
 
-import requires
-from journeys.served import ADDRESS, PATIENCE, Running, value
-from pages.served import chromium
+from journeys.served_project import ADDRESS, TIMEOUT, RunningPlatform, fetch_value
+from support import requirements
+from support.pages_server import launch_chromium
 
 PHONE = ViewportSize(width=360, height=740)
 PASSWORD = "correct horse battery"
 
 
-async def test_a_database_is_made_used_and_claimed(shared: Running, tmp_path: Path) -> None:
-    email, site = f"{uuid.uuid4()}@example.com", shared.said["api_url"].removesuffix("/api/v2")
+async def test_a_database_is_made_used_and_claimed(running_platform: RunningPlatform, tmp_path: Path) -> None:
+    email, site = f"{uuid.uuid4()}@example.com", running_platform.up_output["api_url"].removesuffix("/api/v2")
     async with (
-        chromium(requires.require_browser()) as browser,
-        httpx2.AsyncClient(base_url=f"{site}/api/v1", timeout=PATIENCE) as instant,
+        launch_chromium(requirements.require_browser()) as browser,
+        httpx2.AsyncClient(base_url=f"{site}/api/v1", timeout=TIMEOUT) as instant,
     ):
         made = (await instant.post("/database", json={"ref": "journey"})).raise_for_status().json()
-        key, organization = await _account(shared, browser, email)
+        key, organization = await _account(running_platform, browser, email)
         uri = f"{made['connection_string']}&hostaddr={ADDRESS}"
         async with await _entered(uri) as session:
             await session.execute("create table kept (note text)")
@@ -33,21 +33,21 @@ async def test_a_database_is_made_used_and_claimed(shared: Running, tmp_path: Pa
             await _claims(await context.new_page(), made, email, organization, tmp_path)
             await session.execute("insert into kept values ('after')")
             async with await _entered(uri) as another:
-                assert await value(another, "select count(*) from kept") == 2
+                assert await fetch_value(another, "select count(*) from kept") == 2
         looked = (await instant.get(f"/database/{made['id']}")).raise_for_status().json()
         changed = {"status": "CLAIMED", "connection_string": None, "updated_at": looked["updated_at"]}
         assert looked == {**made, **changed}
-    _shows_in_the_organization(shared, key, organization, made["neon_project_id"])
+    _shows_in_the_organization(running_platform, key, organization, made["neon_project_id"])
     assert len(list(tmp_path.glob("*.png"))) == 4
 
 
 async def _entered(uri: str) -> psycopg.AsyncConnection[Any]:
-    return await psycopg.AsyncConnection.connect(uri, autocommit=True, connect_timeout=PATIENCE)
+    return await psycopg.AsyncConnection.connect(uri, autocommit=True, connect_timeout=TIMEOUT)
 
 
-async def _account(running: Running, browser: Browser, email: str) -> tuple[str, str]:
+async def _account(running: RunningPlatform, browser: Browser, email: str) -> tuple[str, str]:
     """Somebody with an account, who has an organization and a key: the key, and the organization's name."""
-    with _api(running, running.said["api_key"]) as operator:
+    with _api(running, running.up_output["api_key"]) as operator:
         made = operator.post("/bough/users", json={"email": email}).raise_for_status().json()
     context = await browser.new_context()
     page = await context.new_page()
@@ -65,7 +65,7 @@ async def _account(running: Running, browser: Browser, email: str) -> tuple[str,
 
 
 async def _claims(page: Page, made: dict[str, Any], email: str, organization: str, pictures: Path) -> None:
-    page.set_default_timeout(PATIENCE * 1000)
+    page.set_default_timeout(TIMEOUT * 1000)
     await page.goto(made["claim_url"])
     assert made["neon_project_id"] in await page.inner_text("main")
     await page.screenshot(path=pictures / "1-open.png", full_page=True)
@@ -88,7 +88,7 @@ async def _claims(page: Page, made: dict[str, Any], email: str, organization: st
     assert made["neon_project_id"] in await page.inner_text("#projects")
 
 
-def _shows_in_the_organization(running: Running, key: str, organization: str, project_id: str) -> None:
+def _shows_in_the_organization(running: RunningPlatform, key: str, organization: str, project_id: str) -> None:
     with _api(running, key) as person:
         [org_id] = [
             each["id"]
@@ -102,6 +102,6 @@ def _shows_in_the_organization(running: Running, key: str, organization: str, pr
         assert person.delete(f"/projects/{project_id}").status_code == 200
 
 
-def _api(running: Running, key: str) -> httpx2.Client:
+def _api(running: RunningPlatform, key: str) -> httpx2.Client:
     headers = {"Authorization": f"Bearer {key}"}
-    return httpx2.Client(base_url=running.said["api_url"], headers=headers, timeout=PATIENCE)
+    return httpx2.Client(base_url=running.up_output["api_url"], headers=headers, timeout=TIMEOUT)

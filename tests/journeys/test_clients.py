@@ -10,54 +10,62 @@ from typing import Any
 import pytest
 
 from journeys import psql
-from journeys.programs import SEEN_AT_EITHER, drive, jdbc, node, python
-from journeys.served import ADDRESS, Served
+from journeys.client_programs import (
+    EXPECTED_AT_BOTH_HOSTS,
+    compile_jdbc_program,
+    node_command,
+    python_command,
+    run_client,
+)
+from journeys.served_project import ADDRESS, ServedProject
 
 SEEN: dict[str, Any] = {
-    **SEEN_AT_EITHER,
+    **EXPECTED_AT_BOTH_HOSTS,
     "prepared": [1, 4, 9, 16, 25, 36, 49, 64, 81, 100],
     "statements": 1,
     "notified": ["one", "two"],
 }
 
 
-def drive_client(one: Served, *command: str | Path, uri: str = "", **variables: str) -> dict[str, Any]:
+def drive_client(one: ServedProject, *command: str | Path, uri: str = "", **variables: str) -> dict[str, Any]:
     """What the program saw, and whether it bound its channel."""
-    seen = drive(*command, uri or one.given_uri, ADDRESS, **variables)
+    seen = run_client(*command, uri or one.api_uri, ADDRESS, **variables)
     print(seen.pop("client"))
     return seen
 
 
-def test_psql(project: Served) -> None:
+def test_psql(module_project: ServedProject) -> None:
     """With the libpq of this machine."""
-    seen = drive_client(project, *python("clients.drive_psql"), PSQL=str(psql.of_this_machine()))
+    seen = drive_client(module_project, *python_command("clients.drive_psql"), PSQL=str(psql.find_system_psql()))
     assert seen == {**SEEN, "is_bound": True}
 
 
 @pytest.mark.parametrize(
     "more", ["sslmode=require", "max_protocol_version=latest", "sslnegotiation=direct", "sslmode=verify-full"]
 )
-def test_psycopg(project: Served, more: str) -> None:
+def test_psycopg(module_project: ServedProject, more: str) -> None:
     """With a libpq of its own, of another major, in the ways that are new in it."""
-    uri = f"{project.given_uri}&{more}&sslrootcert={project.settings.home / 'ca.crt'}"
-    assert drive_client(project, *python("clients.drive_psycopg"), uri=uri) == {**SEEN, "is_bound": True}
+    uri = f"{module_project.api_uri}&{more}&sslrootcert={module_project.settings.home / 'ca.crt'}"
+    assert drive_client(module_project, *python_command("clients.drive_psycopg"), uri=uri) == {**SEEN, "is_bound": True}
 
 
-def test_asyncpg(project: Served) -> None:
-    assert drive_client(project, *python("clients.drive_asyncpg")) == {**SEEN, "is_bound": False}
+def test_asyncpg(module_project: ServedProject) -> None:
+    assert drive_client(module_project, *python_command("clients.drive_asyncpg")) == {**SEEN, "is_bound": False}
 
 
-def test_node_postgres(project: Served, node_modules: Path) -> None:
-    seen = drive_client(project, *node("clients/drive_node_postgres.mjs", node_modules))
+def test_node_postgres(module_project: ServedProject, node_modules: Path) -> None:
+    seen = drive_client(module_project, *node_command("clients/drive_node_postgres.mjs", node_modules))
     assert seen == {**SEEN, "is_bound": True}
 
 
-def test_postgres_js(project: Served, node_modules: Path) -> None:
-    seen = drive_client(project, *node("clients/drive_postgres_js.mjs", node_modules))
+def test_postgres_js(module_project: ServedProject, node_modules: Path) -> None:
+    seen = drive_client(module_project, *node_command("clients/drive_postgres_js.mjs", node_modules))
     assert seen == {**SEEN, "is_bound": False}
 
 
-def test_jdbc(project: Served, tmp_path: Path) -> None:
+def test_jdbc(module_project: ServedProject, tmp_path: Path) -> None:
     """Drivers before 42.7.4, as Debian's, cannot bind."""
-    seen = drive_client(project, *jdbc("clients/DriveJdbc.java", project.given_uri, tmp_path))
+    seen = drive_client(
+        module_project, *compile_jdbc_program("clients/DriveJdbc.java", module_project.api_uri, tmp_path)
+    )
     assert {**seen, "is_bound": False} == {**SEEN, "is_bound": False}

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-import stores
-import world
 from bough import clock
 from bough.domain.operation import OperationStatus
 from bough.ids import ProjectId
-from world import API, Platform, PostgresServer
+from support.platform import API, Platform, PostgresServer, open_platform
+from support.stores import EVERYDAY_BACKENDS
 
 DAY = timedelta(days=1)
 
@@ -35,10 +34,10 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> Jumping:
     return Jumping(monkeypatch)
 
 
-@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
+@pytest.fixture(params=EVERYDAY_BACKENDS)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_store()
-    async with world.platform(store_url=url) as made:
+    url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
+    async with open_platform(store_url=url) as made:
         yield made
 
 
@@ -69,20 +68,20 @@ async def noticed(platform: Platform, project: str) -> None:
     """There is work beyond the two operations of a creation."""
     async with asyncio.timeout(60):
         while True:
-            if len(await platform.operations(project)) > 2:
+            if len(await platform.list_operations(project)) > 2:
                 return
             await asyncio.sleep(0.05)
 
 
 async def assert_it_is_whole(platform: Platform, made: dict[str, Any]) -> None:
-    operations = await platform.operations(made["project"]["id"])
+    operations = await platform.list_operations(made["project"]["id"])
     assert [(each.action, each.status) for each in operations] == [
         ("create_timeline", OperationStatus.FINISHED),
         ("start_compute", OperationStatus.FINISHED),
     ]
     assert await platform.query(made, "select 1") == 1
     async with platform.store.read() as rows:
-        (endpoint,) = await rows.endpoints.of_project(ProjectId(made["project"]["id"]))
+        (endpoint,) = await rows.endpoints.list_in_project(ProjectId(made["project"]["id"]))
     assert (endpoint.state, endpoint.pending_state) == ("active", None)
 
 
@@ -98,7 +97,7 @@ async def test_work_that_is_under_way_ends_once(platform: Platform, jumping: Jum
     for each in made:
         await assert_it_is_whole(platform, each)
     seen = await platform.engine.observe()
-    assert (len(seen.running), len(seen.volumes)) == (4, 4)
+    assert (len(seen.running_endpoints), len(seen.volumes)) == (4, 4)
 
 
 async def test_work_of_tomorrow_does_not_wait_for_tomorrow(platform: Platform, jumping: Jumping) -> None:
@@ -113,7 +112,7 @@ async def test_work_of_tomorrow_does_not_wait_for_tomorrow(platform: Platform, j
 
 async def test_a_compute_that_dies_meanwhile_is_started_again(platform: Platform, jumping: Jumping) -> None:
     jumping.jump(DAY)
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     jumping.jump(-DAY)
     await platform.query(made, "create table kept as select 1 as one")
     await platform.stop_computes()  # behind the rows' back

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import world
 from bough.domain.operation import OperationAction
-from branch_world import ask, create_branch, later, path_of, query, suspend
-from world import Platform
+from support.branches import create_branch, project_path, query, send_request, shift_clock, suspend_compute
+from support.platform import Platform, open_platform
 
 Json = dict[str, Any]
 DAY = timedelta(days=1)
@@ -18,7 +17,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 async def platform() -> AsyncIterator[Platform]:
-    async with world.platform() as made:
+    async with open_platform() as made:
         yield made
 
 
@@ -29,19 +28,19 @@ def on_disk(home: Path) -> set[str]:
 
 
 def branch_path(made: Json) -> str:
-    return f"{path_of(made)}/branches/{made['branch']['id']}"
+    return f"{project_path(made)}/branches/{made['branch']['id']}"
 
 
 async def wakes(platform: Platform, made: Json) -> None:
-    async with platform.working():
-        await platform.inner.plane.wakes.wake(made["endpoints"][0]["id"])
+    async with platform.background_runner():
+        await platform.inner.gateway_api.wakes.wake(made["endpoints"][0]["id"])
 
 
 async def pass_time(platform: Platform, by: timedelta) -> None:
     """The tasks and their work, some time from now."""
-    with later(by):
+    with shift_clock(by):
         await platform.run_tasks()
-    await platform.settle()
+    await platform.run_operations()
 
 
 async def write(platform: Platform, made: Json, table: str) -> None:
@@ -50,40 +49,40 @@ async def write(platform: Platform, made: Json, table: str) -> None:
 
 async def add_replica(platform: Platform, made: Json) -> str:
     body = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_only"}}
-    answer = await ask(platform, "POST", f"{path_of(made)}/endpoints", status=201, body=body)
-    await platform.settle()
+    answer = await send_request(platform, "POST", f"{project_path(made)}/endpoints", status=201, body=body)
+    await platform.run_operations()
     return str(answer["endpoint"]["id"])
 
 
 async def test_a_deleted_branch_comes_back_with_its_data_and_its_connection_strings(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     branch = await create_branch(platform, made, name="dev")
     await write(platform, branch, "kept")
     await query(platform, branch, "create role by_sql login password 'npg_abcdefghijklmnop'")
     replica = await add_replica(platform, branch)
     before = await platform.engine.observe()
-    await ask(platform, "DELETE", branch_path(branch))
-    await platform.settle()
+    await send_request(platform, "DELETE", branch_path(branch))
+    await platform.run_operations()
     after = await platform.engine.observe()
-    assert after.running < before.running
+    assert after.running_endpoints < before.running_endpoints
     assert len(before.volumes - after.volumes) == 1, "the replica's copy goes, and is made again"
 
-    answer = await ask(platform, "POST", f"{branch_path(branch)}/recover")
+    answer = await send_request(platform, "POST", f"{branch_path(branch)}/recover")
     assert {each["id"] for each in answer["endpoints"]} == {branch["endpoints"][0]["id"], replica}
-    await platform.settle()
+    await platform.run_operations()
     await wakes(platform, branch)
     assert await query(platform, branch, "select count(*) from kept") == 1000
-    roles = (await ask(platform, "GET", f"{branch_path(branch)}/roles"))["roles"]
+    roles = (await send_request(platform, "GET", f"{branch_path(branch)}/roles"))["roles"]
     assert {each["name"] for each in roles} == {"neondb_owner", "by_sql"}
-    async with platform.working():
-        await platform.inner.plane.wakes.wake(replica)  # type: ignore[arg-type]
+    async with platform.background_runner():
+        await platform.inner.gateway_api.wakes.wake(replica)  # type: ignore[arg-type]
     async with platform.connect(replica, "neondb_owner", "neondb") as client:
         assert await client.fetchval("select count(*) from kept") == 1000
 
 
 async def test_after_its_time_every_byte_of_a_branch_is_gone(platform: Platform) -> None:
-    made = await platform.ready_project()
-    await suspend(platform, made)
+    made = await platform.create_ready_project()
+    await suspend_compute(platform, made)
     kept = (await platform.engine.observe()).volumes
     branch = await create_branch(platform, made, name="dev")
     await write(platform, branch, "gone")
@@ -95,82 +94,86 @@ async def test_after_its_time_every_byte_of_a_branch_is_gone(platform: Platform)
         """Its bases and its WAL have its volume's name in theirs."""
         return {path for path in on_disk(platform.settings.home) if any(volume in path for volume in volumes)}
 
-    await ask(platform, "DELETE", branch_path(branch))
-    await platform.settle()
+    await send_request(platform, "DELETE", branch_path(branch))
+    await platform.run_operations()
     await pass_time(platform, DAY - timedelta(minutes=1))
     assert any(path.endswith("PG_VERSION") for path in of_the_branch()), "it could come back"
     await pass_time(platform, DAY)
     assert of_the_branch() == set()
-    await ask(platform, "POST", f"{branch_path(branch)}/recover", status=422)
-    actions = [each.action for each in await platform.operations(made["project"]["id"])]
+    await send_request(platform, "POST", f"{branch_path(branch)}/recover", status=422)
+    actions = [each.action for each in await platform.list_operations(made["project"]["id"])]
     assert actions.count(OperationAction.DELETE_TIMELINE) == 1
 
 
 async def test_what_another_branch_was_or_stands_on_outlives_its_branch(platform: Platform) -> None:
     """A branch that was reset from another begins with that one's data: it can go, and the other goes on."""
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     source = await create_branch(platform, made, name="source")
     await write(platform, source, "there")
     target = await create_branch(platform, made, name="target")
     body = {"source_branch_id": source["branch"]["id"]}
-    await ask(platform, "POST", f"{branch_path(target)}/restore", body=body)
-    await platform.settle()
-    await ask(platform, "DELETE", branch_path(source))
-    await platform.settle()
+    await send_request(platform, "POST", f"{branch_path(target)}/restore", body=body)
+    await platform.run_operations()
+    await send_request(platform, "DELETE", branch_path(source))
+    await platform.run_operations()
     await pass_time(platform, DAY)
     await wakes(platform, target)
     assert await query(platform, target, "select count(*) from there") == 1000
-    await ask(platform, "POST", f"{branch_path(source)}/recover", status=422)
+    await send_request(platform, "POST", f"{branch_path(source)}/recover", status=422)
 
 
 async def everything(platform: Platform) -> Json:
     """A project with all that holds data: a child and its child, a replica, a deleted branch, an archived one, a
     retired volume, a snapshot.
     """
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await write(platform, made, "kept")
     child = await create_branch(platform, made, name="child")
     await create_branch(platform, child, name="grandchild", endpoint=False)
     await add_replica(platform, child)
     deleted = await create_branch(platform, made, name="deleted", endpoint=False)
-    await ask(platform, "DELETE", branch_path(deleted))
+    await send_request(platform, "DELETE", branch_path(deleted))
     archived = await create_branch(platform, made, name="archived", endpoint=False, archived=True)
-    assert (await ask(platform, "GET", branch_path(archived)))["branch"]["current_state"] == "archived"
+    assert (await send_request(platform, "GET", branch_path(archived)))["branch"]["current_state"] == "archived"
     reset = await create_branch(platform, made, name="reset", endpoint=False)
-    await ask(platform, "POST", f"{branch_path(reset)}/restore", body={"source_branch_id": made["branch"]["id"]})
-    await platform.settle()
-    await ask(platform, "POST", f"{branch_path(made)}/snapshot?name=before")
-    await platform.settle()
+    await send_request(
+        platform, "POST", f"{branch_path(reset)}/restore", body={"source_branch_id": made["branch"]["id"]}
+    )
+    await platform.run_operations()
+    await send_request(platform, "POST", f"{branch_path(made)}/snapshot?name=before")
+    await platform.run_operations()
     return made
 
 
 async def test_after_its_time_every_byte_of_a_project_is_gone(platform: Platform) -> None:
     before = on_disk(platform.settings.home)
     made = await everything(platform)
-    await ask(platform, "DELETE", path_of(made))
-    await platform.settle()
+    await send_request(platform, "DELETE", project_path(made))
+    await platform.run_operations()
     for _ in range(2):
         await pass_time(platform, 7 * DAY)
     assert on_disk(platform.settings.home) == before
     async with platform.store.read() as rows:
         project_id = made["project"]["id"]
         assert await rows.projects.get(project_id) is None
-        assert await rows.branches.every_of(project_id) == []
-        assert await rows.lineages.volumes_of(project_id) == []
-        assert await rows.lineages.of_project(project_id) == []
-        assert await rows.snapshots.every_of(project_id) == []
+        assert await rows.branches.list_with_deleted(project_id) == []
+        assert await rows.lineages.list_volume_ids(project_id) == []
+        assert await rows.lineages.list_in_project(project_id) == []
+        assert await rows.snapshots.list_with_deleted(project_id) == []
 
 
 async def test_a_project_comes_back_with_its_snapshots_and_its_history(platform: Platform) -> None:
     made = await everything(platform)
-    branches = await ask(platform, "GET", f"{path_of(made)}/branches")
-    snapshots = await ask(platform, "GET", f"{path_of(made)}/snapshots")
-    await ask(platform, "DELETE", path_of(made))
-    await platform.settle()
+    branches = await send_request(platform, "GET", f"{project_path(made)}/branches")
+    snapshots = await send_request(platform, "GET", f"{project_path(made)}/snapshots")
+    await send_request(platform, "DELETE", project_path(made))
+    await platform.run_operations()
     await pass_time(platform, 7 * DAY - timedelta(minutes=1))
-    await ask(platform, "POST", f"{path_of(made)}/recover")
-    await platform.settle()
+    await send_request(platform, "POST", f"{project_path(made)}/recover")
+    await platform.run_operations()
     assert await query(platform, made, "select count(*) from kept") == 1000
-    names = {each["name"] for each in (await ask(platform, "GET", f"{path_of(made)}/branches"))["branches"]}
+    names = {
+        each["name"] for each in (await send_request(platform, "GET", f"{project_path(made)}/branches"))["branches"]
+    }
     assert names == {each["name"] for each in branches["branches"]}
-    assert await ask(platform, "GET", f"{path_of(made)}/snapshots") == snapshots
+    assert await send_request(platform, "GET", f"{project_path(made)}/snapshots") == snapshots

@@ -10,23 +10,22 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-import world
 from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.folders import Folders
-from bough.engine.local.images import image_making
+from bough.engine.local.images import image_setup
 from bough.engine.local.images.image import Image
-from bough.engine.local.progress import silent
+from bough.engine.local.progress import ignore_progress
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations.action import Wish
-from requires import require_cow
-from world import API, Platform
+from bough.operations.action import NewOperation
+from support.platform import API, Platform, install_templates, open_platform_in, temporary_folder
+from support.requirements import require_cow
 
 
 async def beat(platform: Platform) -> None:
     """One round of the standing tasks, then the work they asked for."""
     await platform.run_tasks()
-    await platform.settle()
+    await platform.run_operations()
 
 
 class Project:
@@ -41,7 +40,7 @@ class Project:
 
     @classmethod
     async def new(cls, platform: Platform) -> "Project":
-        project = cls(platform, await platform.ready_project())
+        project = cls(platform, await platform.create_ready_project())
         await platform.query(project.made, "create table kept as select generate_series(1, 1000) as n")
         return project
 
@@ -55,7 +54,7 @@ class Project:
         return endpoint.state, endpoint.pending_state
 
     async def operations(self) -> list[Operation]:
-        return await self.platform.operations(self.id)
+        return await self.platform.list_operations(self.id)
 
     async def data(self) -> Path:
         async with self.platform.store.read() as rows:
@@ -70,15 +69,15 @@ class Project:
 
     async def kill(self) -> None:
         os.kill(await self.postmaster(), signal.SIGKILL)
-        while self.endpoint_id in (await self.platform.engine.observe()).running:
+        while self.endpoint_id in (await self.platform.engine.observe()).running_endpoints:
             pass
 
     async def start(self) -> None:
         """As a wake does."""
-        wish = Wish(OperationAction.START_COMPUTE, self.id, self.branch_id, self.endpoint_id)
-        async with self.platform.parts.queue.turn(wish.touch) as rows:
-            await self.platform.parts.queue.enqueue(rows, [wish], "wake")
-        await self.platform.settle()
+        wish = NewOperation(OperationAction.START_COMPUTE, self.id, self.branch_id, self.endpoint_id)
+        async with self.platform.services.queue.locked_transaction(wish.lock) as rows:
+            await self.platform.services.queue.enqueue(rows, [wish], "wake")
+        await self.platform.run_operations()
 
 
 async def test_a_killed_compute_is_back_at_the_next_beat(platform: Platform) -> None:
@@ -135,7 +134,7 @@ async def test_broken_data_stops_one_project_with_a_sentence_and_no_other(platfo
 @pytest.fixture
 async def platform_with_image() -> AsyncIterator[tuple[Platform, Image]]:
     with folder_with_image() as (folder, image):
-        async with world.platform_in(folder) as platform:
+        async with open_platform_in(folder) as platform:
             try:
                 yield platform, image
             finally:
@@ -145,11 +144,11 @@ async def platform_with_image() -> AsyncIterator[tuple[Platform, Image]]:
 @contextmanager
 def folder_with_image() -> Iterator[tuple[Path, Image]]:
     require_cow()
-    with world.short_folder() as folder:
+    with temporary_folder() as folder:
         home = folder / "home"
-        world.furnish(home)
-        image = Image.planned(home, home / "storage.img", fs="xfs", thin=True, size=1 << 30)
-        image_making.make(image, 0, silent)
+        install_templates(home)
+        image = Image.plan(home, home / "storage.img", fs="xfs", thin=True, size=1 << 30)
+        image_setup.create_image(image, 0, ignore_progress)
         (home / "templates").mkdir()  # so that no others are put there
         try:
             yield folder, image

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from cli.program import free_port
-from requires import require_root
+from support.program import find_free_port
+from support.requirements import require_root
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -64,7 +64,7 @@ class NewUser:
         return done.stdout
 
     def up(self) -> dict[str, Any]:
-        ports = f"--api-port {free_port()} --gateway-port {free_port()}"
+        ports = f"--api-port {find_free_port()} --gateway-port {find_free_port()}"
         said: dict[str, Any] = json.loads(self.run("make", "up", f"ARGS=--detach --json --home {self.home} {ports}"))
         return said
 

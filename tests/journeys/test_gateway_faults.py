@@ -10,106 +10,120 @@ from typing import Any
 import psycopg
 import pytest
 
-from cli.program import is_alive, until
-from journeys.served import Served, gathered, private_kib, value
+from journeys.served_project import ServedProject, fetch_value, gather_results, private_kib
+from support.program import is_alive, wait_until
 
 HARMLESS_KIB = 16 * 1024  # far below what a stalled reader would cost if anything were gathered
 
 
 async def answers(session: psycopg.AsyncConnection[Any]) -> bool:
     try:
-        return bool(await value(session, "select 1") == 1)
+        return bool(await fetch_value(session, "select 1") == 1)
     except psycopg.OperationalError:
         return False
 
 
-async def test_a_killed_worker_takes_only_its_own_connections(alone: Served) -> None:
-    sessions = [await alone.connect() for _ in range(24)]
-    first, *others = alone.workers()
+async def test_a_killed_worker_takes_only_its_own_connections(project_on_own_platform: ServedProject) -> None:
+    sessions = [await project_on_own_platform.connect() for _ in range(24)]
+    first, *others = project_on_own_platform.worker_pids()
     assert others, "one worker a core; this machine has one"
     os.kill(first, signal.SIGKILL)
     alive = [await answers(session) for session in sessions]
     assert any(alive)
     assert not all(alive)
-    assert await gathered(*(alone.value("select 1") for _ in range(20))) == [1] * 20  # also while it is away
-    until(lambda: len(alone.workers()) == 1 + len(others) and first not in alone.workers())
+    assert (
+        await gather_results(*(project_on_own_platform.fetch_value("select 1") for _ in range(20))) == [1] * 20
+    )  # also while it is away
+    wait_until(
+        lambda: (
+            len(project_on_own_platform.worker_pids()) == 1 + len(others)
+            and first not in project_on_own_platform.worker_pids()
+        )
+    )
     assert [await answers(session) for session in sessions] == alive
 
 
-async def test_while_control_is_dead_sessions_go_on_and_new_ones_enter(alone: Served) -> None:
-    async with await alone.connect() as session:
+async def test_while_control_is_dead_sessions_go_on_and_new_ones_enter(project_on_own_platform: ServedProject) -> None:
+    async with await project_on_own_platform.connect() as session:
         await session.execute("create table kept (n int)")
-        old = alone.supervisor()["control_pid"]
-        os.kill(alone.bough.supervisor(), signal.SIGSTOP)  # nobody brings it back
+        old = project_on_own_platform.read_supervisor_state()["control_pid"]
+        os.kill(project_on_own_platform.bough.supervisor_pid(), signal.SIGSTOP)  # nobody brings it back
         os.kill(old, signal.SIGKILL)
-        until(lambda: not is_alive(old))
+        wait_until(lambda: not is_alive(old))
         try:
             await session.execute("insert into kept values (1)")
-            assert await gathered(*(alone.value("select n from kept") for _ in range(8))) == [1] * 8
+            assert (
+                await gather_results(*(project_on_own_platform.fetch_value("select n from kept") for _ in range(8)))
+                == [1] * 8
+            )
         finally:
-            os.kill(alone.bough.supervisor(), signal.SIGCONT)
-        alone.bough.running_again(old)
-        assert await value(session, "select n from kept") == 1
-    alone.suspend()
-    assert await alone.value("select n from kept") == 1
+            os.kill(project_on_own_platform.bough.supervisor_pid(), signal.SIGCONT)
+        project_on_own_platform.bough.wait_for_restart(old)
+        assert await fetch_value(session, "select n from kept") == 1
+    project_on_own_platform.suspend()
+    assert await project_on_own_platform.fetch_value("select n from kept") == 1
 
 
-async def test_a_client_of_a_sleeping_endpoint_waits_for_control_to_come_back(alone: Served) -> None:
-    await alone.value("select 1")
-    alone.suspend()
-    os.kill(alone.supervisor()["control_pid"], signal.SIGKILL)
-    assert await alone.value("select 1") == 1
+async def test_a_client_of_a_sleeping_endpoint_waits_for_control_to_come_back(
+    project_on_own_platform: ServedProject,
+) -> None:
+    await project_on_own_platform.fetch_value("select 1")
+    project_on_own_platform.suspend()
+    os.kill(project_on_own_platform.read_supervisor_state()["control_pid"], signal.SIGKILL)
+    assert await project_on_own_platform.fetch_value("select 1") == 1
 
 
-async def test_the_death_of_a_compute_is_reported_and_the_next_connection_works(one: Served) -> None:
-    idle, busy = await one.connect(), await one.connect()
+async def test_the_death_of_a_compute_is_reported_and_the_next_connection_works(served_project: ServedProject) -> None:
+    idle, busy = await served_project.connect(), await served_project.connect()
     await idle.execute("create table kept as select 1 as n")
-    sleeping = asyncio.create_task(value(busy, "select pg_sleep(600)"))
+    sleeping = asyncio.create_task(fetch_value(busy, "select pg_sleep(600)"))
     await asyncio.sleep(0.3)
-    os.kill(await one.postmaster(), signal.SIGKILL)
+    os.kill(await served_project.get_postmaster_pid(), signal.SIGKILL)
     with pytest.raises(psycopg.OperationalError) as of_busy:
         await sleeping
     with pytest.raises(psycopg.OperationalError) as of_idle:
-        await value(idle, "select 1")
+        await fetch_value(idle, "select 1")
     assert "terminating connection" in str(of_busy.value)
     assert "terminating connection" in str(of_idle.value)
-    assert await one.value("select n from kept") == 1
+    assert await served_project.fetch_value("select n from kept") == 1
 
 
-async def test_a_backend_that_dies_ends_its_session_with_an_error(one: Served) -> None:
-    async with await one.connect() as watching:
-        session = await one.connect()
-        pid = await value(session, "select pg_backend_pid()")
+async def test_a_backend_that_dies_ends_its_session_with_an_error(served_project: ServedProject) -> None:
+    async with await served_project.connect() as watching:
+        session = await served_project.connect()
+        pid = await fetch_value(session, "select pg_backend_pid()")
         await watching.execute("select pg_terminate_backend(%s)", (pid,))
         with pytest.raises(psycopg.OperationalError, match="terminating connection due to administrator command"):
-            await value(session, "select 1")
+            await fetch_value(session, "select 1")
         assert await answers(watching)
 
 
-async def test_a_client_that_does_not_read_costs_nothing_and_holds_nobody_up(alone: Served) -> None:
-    before = {pid: private_kib(pid) for pid in alone.workers()}
-    slow = await alone.connect()
+async def test_a_client_that_does_not_read_costs_nothing_and_holds_nobody_up(
+    project_on_own_platform: ServedProject,
+) -> None:
+    before = {pid: private_kib(pid) for pid in project_on_own_platform.worker_pids()}
+    slow = await project_on_own_platform.connect()
     slow.pgconn.send_query(b"select repeat('x', 1000) from generate_series(1, 200000)")  # 200 MB
     slow.pgconn.flush()
     await asyncio.sleep(1)
-    assert await gathered(*(alone.value("select 1") for _ in range(8))) == [1] * 8
-    assert max(private_kib(pid) - before[pid] for pid in alone.workers()) < HARMLESS_KIB
+    assert await gather_results(*(project_on_own_platform.fetch_value("select 1") for _ in range(8))) == [1] * 8
+    assert max(private_kib(pid) - before[pid] for pid in project_on_own_platform.worker_pids()) < HARMLESS_KIB
     slow.pgconn.finish()
-    async with await alone.connect() as session:
+    async with await project_on_own_platform.connect() as session:
         asked = (
             "select count(*) from pg_stat_activity where query like '%generate_series(1, 200000)%' and state = 'active'"
         )
         until_done = asyncio.get_running_loop().time() + 60
-        while await value(session, f"{asked} and pid <> pg_backend_pid()"):
+        while await fetch_value(session, f"{asked} and pid <> pg_backend_pid()"):
             assert asyncio.get_running_loop().time() < until_done
             await asyncio.sleep(0.1)
 
 
-async def test_garbage_at_the_port_harms_nobody(one: Served) -> None:
+async def test_garbage_at_the_port_harms_nobody(served_project: ServedProject) -> None:
     dice = random.Random(4)
 
     def throw() -> None:
-        with socket.create_connection(("127.0.0.1", one.gateway_port), timeout=60) as thrower:
+        with socket.create_connection(("127.0.0.1", served_project.gateway_port), timeout=60) as thrower:
             try:
                 thrower.sendall(dice.randbytes(dice.choice([1, 8, 100, 20_000])))
                 thrower.shutdown(socket.SHUT_WR)
@@ -118,36 +132,36 @@ async def test_garbage_at_the_port_harms_nobody(one: Served) -> None:
             except OSError:
                 pass
 
-    async with await one.connect() as session:
+    async with await served_project.connect() as session:
         throws = asyncio.gather(*(asyncio.to_thread(throw) for _ in range(60)))
-        assert await gathered(*(one.value("select 1") for _ in range(10))) == [1] * 10
+        assert await gather_results(*(served_project.fetch_value("select 1") for _ in range(10))) == [1] * 10
         await throws
         assert await answers(session)
 
 
-async def test_a_restart_cuts_no_session_and_refuses_nobody(alone: Served) -> None:
-    session = await alone.connect()
+async def test_a_restart_cuts_no_session_and_refuses_nobody(project_on_own_platform: ServedProject) -> None:
+    session = await project_on_own_platform.connect()
     await session.execute("begin")
     await session.execute("create table mine (n int)")
-    old = alone.workers()
-    restarting = asyncio.create_task(asyncio.to_thread(alone.bough, "restart"))
+    old = project_on_own_platform.worker_pids()
+    restarting = asyncio.create_task(asyncio.to_thread(project_on_own_platform.bough, "restart"))
     entered = 0
     while not restarting.done():
-        assert await alone.value("select 1") == 1
+        assert await project_on_own_platform.fetch_value("select 1") == 1
         entered += 1
     assert (await restarting).returncode == 0
     assert entered > 0
-    assert not set(old) & set(alone.workers())
+    assert not set(old) & set(project_on_own_platform.worker_pids())
     await session.execute("insert into mine values (7)")
     await session.execute("commit")
-    assert await alone.value("select n from mine") == 7
+    assert await project_on_own_platform.fetch_value("select n from mine") == 7
     assert any(map(is_alive, old))
     await session.close()
-    until(lambda: not any(map(is_alive, old)))
+    wait_until(lambda: not any(map(is_alive, old)))
 
 
-async def test_down_tells_the_clients(alone: Served) -> None:
-    session = await alone.connect()
-    assert alone.bough("down").returncode == 0
+async def test_down_tells_the_clients(project_on_own_platform: ServedProject) -> None:
+    session = await project_on_own_platform.connect()
+    assert project_on_own_platform.bough("down").returncode == 0
     with pytest.raises(psycopg.OperationalError, match="terminating connection"):
-        await value(session, "select 1")
+        await fetch_value(session, "select 1")

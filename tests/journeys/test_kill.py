@@ -19,8 +19,8 @@ import httpx2
 import pytest
 
 from bough.config import Settings
-from cli.program import Program, until
-from world import furnish, short_folder
+from support.platform import install_templates, temporary_folder
+from support.program import Program, wait_until
 
 LONG_KILLS, SHORT_KILLS = 50, 3
 SPARES = 2
@@ -28,8 +28,8 @@ SPARES = 2
 
 @pytest.fixture
 def program() -> Iterator[Program]:
-    with short_folder() as folder:
-        furnish(folder / "home")
+    with temporary_folder() as folder:
+        install_templates(folder / "home")
         variables = {
             "BOUGH_RECOVERABLE_SECONDS": "0",
             "BOUGH_FREE_SPACE_FLOOR": "0",
@@ -131,18 +131,18 @@ def _serves(pid: int, where: Path) -> bool:
 
 
 @pytest.mark.timeout(1800)
-async def test_killing_control_at_any_moment_loses_and_orphans_nothing(program: Program, long: bool) -> None:
+async def test_killing_control_at_any_moment_loses_and_orphans_nothing(program: Program, is_long_run: bool) -> None:
     dice = random.Random(20261115)
     said = program.up()
     storm = Storm(said["api_url"], said["api_key"], dice)
     kept = (await storm.calm("POST", "projects", json={"project": {"name": "kept"}})).json()["project"]["id"]
-    for _ in range(LONG_KILLS if long else SHORT_KILLS):
+    for _ in range(LONG_KILLS if is_long_run else SHORT_KILLS):
         pid = program.status()["control_pid"]
         await storm.round(pid)
-        program.running_again(pid)
+        program.wait_for_restart(pid)
     left = await storm.all_ended()
     home = program.home
-    until(lambda: not _rows(home, "select 1 from projects where deleted_at is not null and purged_at is null"))
+    wait_until(lambda: not _rows(home, "select 1 from projects where deleted_at is not null and purged_at is null"))
     left = await storm.all_ended()
     await storm.close()
 
@@ -152,7 +152,7 @@ async def test_killing_control_at_any_moment_loses_and_orphans_nothing(program: 
     assert _rows(home, "select id from endpoints where state <> 'active' or pending_state is not null") == []
     volumes = {row[0] for row in _rows(home, "select id from volumes")}
     assert len(volumes) == len(left)
-    until(lambda: len(_told_apart(_folders(home))[0]) == SPARES)  # one may be in the making just now
+    wait_until(lambda: len(_told_apart(_folders(home))[0]) == SPARES)  # one may be in the making just now
     assert _told_apart(_folders(home))[1] == volumes
     assert all(link.resolve().name in volumes for link in (home / "volumes").iterdir() if link.is_symlink())
     assert _told_apart(_postmasters(home))[1] == volumes

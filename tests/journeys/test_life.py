@@ -8,24 +8,23 @@ from typing import Any
 
 import pytest
 
-import stores
-import world
 from bough import clock
 from bough.domain.operation import OperationStatus
-from world import API, Platform, PostgresServer
+from support.platform import API, Platform, PostgresServer, open_platform
+from support.stores import BACKENDS
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
+@pytest.fixture(params=BACKENDS)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_store()
-    async with world.platform(store_url=url) as made:
+    url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
+    async with open_platform(store_url=url) as made:
         yield made
 
 
 async def beat(platform: Platform) -> None:
     """One round of the standing tasks, then the work they asked for."""
     await platform.run_tasks()
-    await platform.settle()
+    await platform.run_operations()
 
 
 def postmaster(platform: Platform, volume: str) -> int:
@@ -40,48 +39,48 @@ async def the_volume(platform: Platform, made: dict[str, Any]) -> str:
 
 
 async def test_create_use_delete_recover_and_purge(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = await platform.ready_project(name="life")
+    made = await platform.create_ready_project(name="life")
     project = made["project"]["id"]
     assert "PostgreSQL 17" in await platform.query(made, "select version()")
     await platform.query(made, "create table t as select 42 as answer")
-    assert [operation.status for operation in await platform.operations(project)] == [OperationStatus.FINISHED] * 2
+    assert [operation.status for operation in await platform.list_operations(project)] == [OperationStatus.FINISHED] * 2
 
     assert (await platform.client.delete(f"{API}/projects/{project}")).status_code == 200
-    await platform.settle()
-    assert not (await platform.engine.observe()).running
+    await platform.run_operations()
+    assert not (await platform.engine.observe()).running_endpoints
     assert (await platform.client.get(f"{API}/projects/{project}")).status_code == 404
 
     assert (await platform.client.post(f"{API}/projects/{project}/recover")).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
     assert await platform.query(made, "select answer from t") == 42
 
     assert (await platform.client.delete(f"{API}/projects/{project}")).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
     later = clock.now() + timedelta(days=8)
     monkeypatch.setattr(clock, "now", lambda: later)
     await beat(platform)
     seen = await platform.engine.observe()
-    assert (seen.volumes, seen.running) == (frozenset(), frozenset())
+    assert (seen.volumes, seen.running_endpoints) == (frozenset(), frozenset())
     assert list((platform.settings.home / "volumes").iterdir()) == []
     assert (await platform.client.post(f"{API}/projects/{project}/recover")).status_code == 404
     async with platform.store.read() as rows:
-        assert await rows.branches.every_of(project) == []
+        assert await rows.branches.list_with_deleted(project) == []
 
 
 async def test_a_crashed_compute_is_repaired_with_all_that_was_committed(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await platform.query(made, "create table t as select generate_series(1, 1000) as n")
     os.kill(postmaster(platform, await the_volume(platform, made)), signal.SIGKILL)
-    while (await platform.engine.observe()).running:
+    while (await platform.engine.observe()).running_endpoints:
         pass
     await beat(platform)
     assert await platform.query(made, "select count(*) from t") == 1000
-    last = (await platform.operations(made["project"]["id"]))[-1]
+    last = (await platform.list_operations(made["project"]["id"]))[-1]
     assert (last.action, last.status) == ("start_compute", OperationStatus.FINISHED)
 
 
 async def test_sizes_are_measured(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await platform.query(made, "create table t as select repeat('x', 1000) from generate_series(1, 2000)")
     await beat(platform)
     shown = (await platform.client.get(f"{API}/projects/{made['project']['id']}")).json()["project"]
@@ -89,23 +88,25 @@ async def test_sizes_are_measured(platform: Platform) -> None:
 
 
 async def test_logical_replication_reaches_a_running_compute(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     assert await platform.query(made, "show wal_level") == "replica"
     change = {"project": {"settings": {"enable_logical_replication": True}}}
     answer = await platform.client.patch(f"{API}/projects/{made['project']['id']}", json=change)
     assert [operation["action"] for operation in answer.json()["operations"]] == ["apply_config"]
-    await platform.settle()
+    await platform.run_operations()
     assert await platform.query(made, "show wal_level") == "logical"
 
 
 async def test_room_that_goes_after_the_request_fails_the_work_with_a_sentence_and_keeps_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with world.platform() as full:
+    async with open_platform() as full:
         made = await full.create_project()
-        monkeypatch.setattr("bough.engine.local.space.shortage", lambda *_: "The disk has no free space left.")
-        await full.settle()
-        create, start = await full.operations(made["project"]["id"])
+        monkeypatch.setattr(
+            "bough.engine.local.free_space.explain_shortage", lambda *_: "The disk has no free space left."
+        )
+        await full.run_operations()
+        create, start = await full.list_operations(made["project"]["id"])
         assert (create.status, start.status) == (OperationStatus.FAILED, OperationStatus.CANCELLED)
         assert create.error is not None
         assert "space" in create.error
@@ -113,4 +114,4 @@ async def test_room_that_goes_after_the_request_fails_the_work_with_a_sentence_a
         shown = (await full.client.get(f"{API}/projects/{made['project']['id']}/operations")).json()["operations"]
         assert {operation["status"] for operation in shown} == {"failed", "cancelled"}
         assert (await full.client.delete(f"{API}/projects/{made['project']['id']}")).status_code == 200
-        await full.settle()
+        await full.run_operations()

@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx2
 
-import world
 from bough import app
 from bough.config import Settings
+from support.platform import install_templates, make_settings, temporary_folder
 
 
 def free_port() -> int:
@@ -26,8 +26,8 @@ def free_port() -> int:
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[Settings]:
     """The platform as `bough up` runs it, stopped with its computes at the end."""
-    settings = world.settings_for(folder, api_port=free_port(), hosts_file=None)
-    world.furnish(settings.home)
+    settings = make_settings(folder, api_port=free_port(), hosts_file=None)
+    install_templates(settings.home)
     ready = asyncio.Event()
     stopping: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     platform = asyncio.create_task(app.serve(settings, ready=ready.set, stopping=stopping))
@@ -45,13 +45,13 @@ async def served(folder: Path) -> AsyncIterator[Settings]:
 
 @asynccontextmanager
 async def asking(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.AsyncHTTPTransport(uds=str(settings.plane))
+    transport = httpx2.AsyncHTTPTransport(uds=str(settings.control_socket))
     async with httpx2.AsyncClient(transport=transport, base_url="http://plane/plane/v1", timeout=60) as client:
         yield client
 
 
 async def create_project(settings: Settings) -> dict[str, Any]:
-    headers = {"Authorization": f"Bearer {app.operator_key(settings)}"}
+    headers = {"Authorization": f"Bearer {app.load_operator_key(settings)}"}
     url = f"http://127.0.0.1:{settings.api_port}/api/v2/projects"
     async with httpx2.AsyncClient(headers=headers, timeout=60) as client:
         made: dict[str, Any] = (await client.post(url, json={"project": {}})).json()
@@ -59,7 +59,7 @@ async def create_project(settings: Settings) -> dict[str, Any]:
 
 
 async def test_it_is_there_when_control_is_ready_and_answers_over_a_restart() -> None:
-    with world.short_folder() as folder:
+    with temporary_folder() as folder:
         async with served(folder) as settings, asking(settings) as plane:
             endpoint = (await create_project(settings))["endpoints"][0]["id"]
             who = {"endpoint": endpoint, "role": "neondb_owner"}
@@ -68,7 +68,7 @@ async def test_it_is_there_when_control_is_ready_and_answers_over_a_restart() ->
             assert woken.status_code == 200, woken.text
             assert Path(woken.json()["host"], ".s.PGSQL.5432").is_socket()
             salt = (await plane.post("/access", json={**who, "role": "x"})).json()["verifier"].split("$")[1]
-        assert settings.plane.exists(), "a control that is gone leaves its socket"
+        assert settings.control_socket.exists(), "a control that is gone leaves its socket"
         async with served(folder) as settings, asking(settings) as plane:
             again = await plane.post("/wake", json={"endpoint": endpoint})
             assert again.json() == woken.json(), "it slept since the platform was stopped, and wakes"
@@ -77,9 +77,9 @@ async def test_it_is_there_when_control_is_ready_and_answers_over_a_restart() ->
 
 
 async def test_only_the_gateway_can_reach_it() -> None:
-    with world.short_folder() as folder:
+    with temporary_folder() as folder:
         async with served(folder) as settings:
-            seen = settings.plane.parent.stat()
+            seen = settings.control_socket.parent.stat()
             assert seen.st_uid == os.geteuid()
             if os.geteuid() == 0:
                 group = pwd.getpwnam(settings.gateway_user).pw_gid

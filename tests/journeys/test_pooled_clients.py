@@ -14,13 +14,19 @@ import pytest
 import pytest_asyncio
 
 from journeys import psql
-from journeys.pooled.host import DIRECT, Watch, pooled_uri
-from journeys.programs import SEEN_AT_EITHER, drive, jdbc, node, python
-from journeys.served import ADDRESS, Running, Served, sharing
+from journeys.client_programs import (
+    EXPECTED_AT_BOTH_HOSTS,
+    compile_jdbc_program,
+    node_command,
+    python_command,
+    run_client,
+)
+from journeys.pooled.connections import DIRECT_APPLICATION_NAME, ServerConnectionMonitor, get_pooled_uri
+from journeys.served_project import ADDRESS, RunningPlatform, ServedProject, create_project
 
 SERVERS = 3
 SEEN: dict[str, Any] = {
-    **SEEN_AT_EITHER,
+    **EXPECTED_AT_BOTH_HOSTS,
     "right": 200,  # answers to 8 connections, each with another statement of the same name
     "kept": 8,  # of which each had a setting of its own,
     "words": 8,  # and one that Postgres does not know
@@ -40,28 +46,28 @@ SEEN_BY_ORM = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def few(shared: Running) -> AsyncIterator[Served]:
+async def small_pool_project(running_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
     """A project whose pool is small."""
-    async with sharing(shared, pgbouncer_settings={"default_pool_size": str(SERVERS)}) as made:
+    async with create_project(running_platform, pgbouncer_settings={"default_pool_size": str(SERVERS)}) as made:
         yield made
         made.delete()
 
 
-def drive_watched(one: Served, *command: str | Path, **variables: str) -> dict[str, Any]:
+def drive_watched(one: ServedProject, *command: str | Path, **variables: str) -> dict[str, Any]:
     """What the program saw; and whether Postgres saw no more connections than it may."""
-    with Watch(one) as watch:
-        seen = drive(*command, **variables)
-    print(f"{seen.pop('client')}: at most {watch.most} server connections in {watch.looks} looks")
-    return {**seen, "is_within_its_size": watch.looks > 0 and watch.most <= SERVERS}
+    with ServerConnectionMonitor(one) as watch:
+        seen = run_client(*command, **variables)
+    print(f"{seen.pop('client')}: at most {watch.maximum} server connections in {watch.samples} looks")
+    return {**seen, "is_within_its_size": watch.samples > 0 and watch.maximum <= SERVERS}
 
 
 def drive_client(
-    one: Served, *command: str | Path, uri: str = "", address: str = ADDRESS, **variables: str
+    one: ServedProject, *command: str | Path, uri: str = "", address: str = ADDRESS, **variables: str
 ) -> dict[str, Any]:
     """The same, and the news that it sent."""
-    with psycopg.connect(one.uri, autocommit=True, application_name=DIRECT) as listener:
+    with psycopg.connect(one.uri, autocommit=True, application_name=DIRECT_APPLICATION_NAME) as listener:
         listener.execute("listen news")
-        seen = drive_watched(one, *command, uri or pooled_uri(one), address, **variables)
+        seen = drive_watched(one, *command, uri or get_pooled_uri(one), address, **variables)
         return {**seen, "heard": [note.payload for note in listener.notifies(timeout=30, stop_after=1)]}
 
 
@@ -69,56 +75,76 @@ def saw(*, is_bound: bool, **more: Any) -> dict[str, Any]:
     return {**SEEN, "heard": ["heard"], "is_within_its_size": True, "is_bound": is_bound, **more}
 
 
-def test_psql(few: Served) -> None:
+def test_psql(small_pool_project: ServedProject) -> None:
     """With the libpq of this machine."""
-    seen = drive_client(few, *python("pooled.drive_psql"), PSQL=str(psql.of_this_machine()))
+    seen = drive_client(small_pool_project, *python_command("pooled.drive_psql"), PSQL=str(psql.find_system_psql()))
     assert seen == saw(is_bound=True)
 
 
-def test_psql_that_prepares(few: Served) -> None:
+def test_psql_that_prepares(small_pool_project: ServedProject) -> None:
     """A newer one, which has no TLS, at the local door; its options name the pooled host."""
-    given = few.made["connection_uris"][0]["connection_parameters"]
-    folder = quote(str(few.settings.sockets / "door"), safe="")
+    given = small_pool_project.creation_response["connection_uris"][0]["connection_parameters"]
+    folder = quote(str(small_pool_project.settings.sockets / "door"), safe="")
     who = f"{given['role']}:{quote(given['password'])}"
-    uri = f"postgresql://{who}@{folder}/{given['database']}?options=endpoint%3D{few.endpoint}-pooler"
-    seen = drive_client(few, *python("pooled.drive_psql"), uri=uri, address="", PSQL=str(psql.OURS))
+    uri = f"postgresql://{who}@{folder}/{given['database']}?options=endpoint%3D{small_pool_project.endpoint_id}-pooler"
+    seen = drive_client(
+        small_pool_project, *python_command("pooled.drive_psql"), uri=uri, address="", PSQL=str(psql.BUNDLED_PSQL)
+    )
     assert seen == saw(is_bound=False)
 
 
 @pytest.mark.parametrize("more", ["sslmode=require", "max_protocol_version=latest", "sslnegotiation=direct"])
-def test_psycopg(few: Served, more: str) -> None:
+def test_psycopg(small_pool_project: ServedProject, more: str) -> None:
     """With a libpq of its own, of another major, in the ways that are new in it."""
-    seen = drive_client(few, *python("pooled.drive_psycopg"), uri=f"{pooled_uri(few)}&{more}")
+    seen = drive_client(
+        small_pool_project, *python_command("pooled.drive_psycopg"), uri=f"{get_pooled_uri(small_pool_project)}&{more}"
+    )
     assert seen == saw(is_bound=True, pipelined=90)
 
 
-def test_asyncpg(few: Served) -> None:
-    assert drive_client(few, *python("pooled.drive_asyncpg")) == saw(is_bound=False, right_in_its_pool=200)
+def test_asyncpg(small_pool_project: ServedProject) -> None:
+    assert drive_client(small_pool_project, *python_command("pooled.drive_asyncpg")) == saw(
+        is_bound=False, right_in_its_pool=200
+    )
 
 
-def test_node_postgres(few: Served, node_modules: Path) -> None:
-    seen = drive_client(few, *node("pooled/drive_node_postgres.mjs", node_modules))
+def test_node_postgres(small_pool_project: ServedProject, node_modules: Path) -> None:
+    seen = drive_client(small_pool_project, *node_command("pooled/drive_node_postgres.mjs", node_modules))
     assert seen == saw(is_bound=True, right_in_its_pool=200)
 
 
-def test_postgres_js(few: Served, node_modules: Path) -> None:
-    seen = drive_client(few, *node("pooled/drive_postgres_js.mjs", node_modules))
+def test_postgres_js(small_pool_project: ServedProject, node_modules: Path) -> None:
+    seen = drive_client(small_pool_project, *node_command("pooled/drive_postgres_js.mjs", node_modules))
     assert seen == saw(is_bound=False, right_in_its_pool=200)
 
 
-def test_jdbc(few: Served, tmp_path: Path) -> None:
+def test_jdbc(small_pool_project: ServedProject, tmp_path: Path) -> None:
     """Drivers before 42.7.4, as Debian's, cannot bind."""
-    seen = drive_client(few, *jdbc("pooled/DriveJdbc.java", pooled_uri(few), tmp_path))
+    seen = drive_client(
+        small_pool_project, *compile_jdbc_program("pooled/DriveJdbc.java", get_pooled_uri(small_pool_project), tmp_path)
+    )
     assert {**seen, "is_bound": False} == saw(is_bound=False)
 
 
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
-def test_sqlalchemy(few: Served, driver: str) -> None:
-    seen = drive_watched(few, *python("pooled.orm_sqlalchemy"), pooled_uri(few), ADDRESS, driver)
+def test_sqlalchemy(small_pool_project: ServedProject, driver: str) -> None:
+    seen = drive_watched(
+        small_pool_project,
+        *python_command("pooled.orm_sqlalchemy"),
+        get_pooled_uri(small_pool_project),
+        ADDRESS,
+        driver,
+    )
     assert seen == {**SEEN_BY_ORM, "is_within_its_size": True}
 
 
 @pytest.mark.parametrize("driver", ["postgres.js", "node-postgres"])
-def test_drizzle(few: Served, node_modules: Path, driver: str) -> None:
-    seen = drive_watched(few, *node("pooled/orm_drizzle.mjs", node_modules), pooled_uri(few), ADDRESS, driver)
+def test_drizzle(small_pool_project: ServedProject, node_modules: Path, driver: str) -> None:
+    seen = drive_watched(
+        small_pool_project,
+        *node_command("pooled/orm_drizzle.mjs", node_modules),
+        get_pooled_uri(small_pool_project),
+        ADDRESS,
+        driver,
+    )
     assert seen == {**SEEN_BY_ORM, "is_within_its_size": True}

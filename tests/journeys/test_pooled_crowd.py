@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-import requires
-from cli.program import Program
-from journeys.pooled.host import Watch, enter_many
-from journeys.served import Served, private_kib, serving, value
+from journeys.pooled.connections import ServerConnectionMonitor, connect_many
+from journeys.served_project import ServedProject, fetch_value, private_kib, start_platform_with_project
+from support import requirements
+from support.program import Program
 
 SERVERS = 100  # nine tenths of the 112 that the smallest compute allows
 ROUNDS = 10
@@ -18,24 +18,24 @@ OTHER_FILES = 200  # what this process has open beside
 
 
 @pytest.mark.timeout(1800)
-async def test_all_are_answered_rightly_by_the_few_connections_there_are(bough: Program, long: bool) -> None:
-    idle_count, busy_count = (10_000, 1_000) if long else (110, 40)
+async def test_all_are_answered_rightly_by_the_few_connections_there_are(bough: Program, is_long_run: bool) -> None:
+    idle_count, busy_count = (10_000, 1_000) if is_long_run else (110, 40)
     make_room_for(idle_count + busy_count)
-    async with serving(bough) as one:
+    async with start_platform_with_project(bough) as one:
         async with await one.connect() as direct:
             await direct.execute("create table ledger (who int, n int, primary key (who, n))")
         before = memory(one)
-        with Watch(one) as watch:
-            idle = await enter_many(one, idle_count)
+        with ServerConnectionMonitor(one) as watch:
+            idle = await connect_many(one, idle_count)
             assert await asked(idle) == [1] * idle_count
             print(f"{(memory(one) - before) / idle_count:.1f} KiB of the gateway for each of {idle_count} idle clients")
-            busy = await enter_many(one, busy_count)
+            busy = await connect_many(one, busy_count)
             right = await asyncio.gather(*(work(session, who) for who, session in enumerate(busy)))
             assert right == [ROUNDS] * busy_count
             assert await asked(idle) == [1] * idle_count
-        print(f"at most {watch.most} server connections in {watch.looks} looks")
-        assert 0 < watch.most <= SERVERS
-        assert await one.value("select count(*) from ledger") == busy_count * ROUNDS
+        print(f"at most {watch.maximum} server connections in {watch.samples} looks")
+        assert 0 < watch.maximum <= SERVERS
+        assert await one.fetch_value("select count(*) from ledger") == busy_count * ROUNDS
         await asyncio.gather(*(session.close() for session in one.sessions))
 
 
@@ -56,11 +56,11 @@ async def rows(session: psycopg.AsyncConnection[Any], statement: str, *given: in
 
 
 async def asked(sessions: list[psycopg.AsyncConnection[Any]]) -> list[Any]:
-    return await asyncio.gather(*(value(session, "select 1") for session in sessions))
+    return await asyncio.gather(*(fetch_value(session, "select 1") for session in sessions))
 
 
-def memory(one: Served) -> int:
-    return sum(map(private_kib, one.workers()))
+def memory(one: ServedProject) -> int:
+    return sum(map(private_kib, one.worker_pids()))
 
 
 def make_room_for(connections: int) -> None:
@@ -68,6 +68,6 @@ def make_room_for(connections: int) -> None:
     needed = connections + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = hard == resource.RLIM_INFINITY
-    requires.require("files", unlimited or hard >= needed, f"this test needs a limit of {needed} open files")
+    requirements.require("files", unlimited or hard >= needed, f"this test needs a limit of {needed} open files")
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

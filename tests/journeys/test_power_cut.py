@@ -15,13 +15,13 @@ import httpx2
 import pytest
 
 from bough.config import Settings
-from bough.engine.port import Address
-from cli.program import Program, is_alive
-from engine.consistency import Machine
-from engine.homes import connected
-from engine.power import Disk, disk_of, power_cut
-from engine.walking import own_uids
-from requires import require_cow
+from bough.engine.port import ComputeAddress
+from support.engine_home import open_connection
+from support.engine_walk import reserve_uid_range
+from support.home_consistency import HomeConsistency
+from support.power_cut import Disk, create_disk, simulate_power_cut
+from support.program import Program, is_alive
+from support.requirements import require_cow
 
 CUTS, LONG_CUTS = 2, 20
 AT_ONCE = 4
@@ -36,14 +36,14 @@ VARIABLES = {
 @pytest.fixture
 def disk() -> Iterator[Disk]:
     require_cow()
-    with disk_of("xfs") as made:
+    with create_disk("xfs") as made:
         yield made
 
 
 @pytest.fixture
 def program(disk: Disk) -> Iterator[Program]:
     # The host forgets with the power which user ids are lent, and a test beside this one may take them.
-    made = Program(disk.folder / "home", {**VARIABLES, "BOUGH_PROJECT_UIDS": str(list(own_uids()))})
+    made = Program(disk.folder / "home", {**VARIABLES, "BOUGH_PROJECT_UIDS": str(list(reserve_uid_range()))})
     yield made
     made.clean_up()
 
@@ -58,8 +58,8 @@ class Answered:
         self.deleted: set[str] = set()
         self.rows: dict[str, set[int]] = {}
 
-    def address(self, project: str) -> Address:
-        return Address(host=str(self._sockets / self.projects[project]["endpoints"][0]["id"]), port=5432)
+    def address(self, project: str) -> ComputeAddress:
+        return ComputeAddress(host=str(self._sockets / self.projects[project]["endpoints"][0]["id"]), port=5432)
 
     async def create(self, client: httpx2.AsyncClient) -> None:
         answer = await client.post("projects", json={"project": {}})
@@ -78,7 +78,7 @@ class Answered:
         with suppress(
             OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError
         ):
-            async with connected(self.address(project)) as db:
+            async with open_connection(self.address(project)) as db:
                 await db.execute("create table if not exists kept (n bigint primary key)")
                 for n in range(len(rows), 10_000):
                     await db.execute("insert into kept values ($1)", n)
@@ -95,7 +95,7 @@ async def cut_in_the_middle(said: dict[str, Any], answered: Answered, disk: Disk
         asking += [asyncio.create_task(answered.delete(client, project)) for project in living[3:4]]
         await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(dice.choice((0, 0, 0.05, 0.3)))
-        disk.cut()
+        disk.cut_power()
         for task in (*asking, *writing):
             task.cancel()
         await asyncio.gather(*asking, *writing, return_exceptions=True)
@@ -107,7 +107,7 @@ def go_down(pids: list[int], disk: Disk, program: Program) -> None:
             os.kill(pid, signal.SIGKILL)
     while any(map(is_alive, pids)):
         pass
-    power_cut(disk, Settings(home=program.home))
+    simulate_power_cut(disk, Settings(home=program.home))
 
 
 async def all_ended(said: dict[str, Any]) -> None:
@@ -124,14 +124,16 @@ def rows_of(home: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.timeout(1800)
-async def test_what_was_answered_is_true_after_the_power_was_cut(program: Program, disk: Disk, long: bool) -> None:
+async def test_what_was_answered_is_true_after_the_power_was_cut(
+    program: Program, disk: Disk, is_long_run: bool
+) -> None:
     dice = random.Random(20261115)
     answered = Answered(program.home)
-    for _ in range(LONG_CUTS if long else CUTS):
+    for _ in range(LONG_CUTS if is_long_run else CUTS):
         said = program.up()
         await all_ended(said)
         now = program.status()
-        pids = [program.supervisor(), now["control_pid"], *(worker["pid"] for worker in now["gateway_workers"])]
+        pids = [program.supervisor_pid(), now["control_pid"], *(worker["pid"] for worker in now["gateway_workers"])]
         await cut_in_the_middle(said, answered, disk, dice)
         go_down(pids, disk, program)
 
@@ -145,9 +147,9 @@ async def test_what_was_answered_is_true_after_the_power_was_cut(program: Progra
     assert answered.projects.keys() - answered.asked <= there
     assert not answered.deleted & there
     for project in answered.projects.keys() & there:
-        async with connected(answered.address(project)) as db:
+        async with open_connection(answered.address(project)) as db:
             await db.execute("create table if not exists kept (n bigint primary key)")
             kept = {n for (n,) in await db.fetch("select n from kept")}
         assert answered.rows.get(project, set()) <= kept
     program("down")
-    assert "\n".join(Machine(Settings(home=home)).disorder()) == ""
+    assert "\n".join(HomeConsistency(Settings(home=home)).find_inconsistencies()) == ""

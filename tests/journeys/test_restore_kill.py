@@ -13,14 +13,14 @@ import httpx2
 import psycopg
 import pytest
 
-from cli.program import until
-from journeys.served import PATIENCE, Served, value
+from journeys.served_project import TIMEOUT, ServedProject, fetch_value
+from support.program import wait_until
 
 ENDED = {"finished", "failed", "cancelled", "skipped"}
 SUM = "select coalesce(sum(n), 0) from rows_of_rounds"
 
 
-def _request(one: Served, method: str, path: str, **more: Any) -> httpx2.Response:
+def _request(one: ServedProject, method: str, path: str, **more: Any) -> httpx2.Response:
     """As somebody who asks again when nobody answers, or other work is in the way."""
 
     def answer() -> httpx2.Response | None:
@@ -29,11 +29,11 @@ def _request(one: Served, method: str, path: str, **more: Any) -> httpx2.Respons
             return None if said.status_code in (423, 503) else said
         return None
 
-    return until(answer, PATIENCE)
+    return wait_until(answer, TIMEOUT)
 
 
-def _until_settled(one: Served) -> None:
-    path = f"/projects/{one.made['project']['id']}/operations?limit=20"
+def _until_settled(one: ServedProject) -> None:
+    path = f"/projects/{one.creation_response['project']['id']}/operations?limit=20"
 
     def settled() -> bool | None:
         with suppress(httpx2.TransportError, httpx2.HTTPStatusError):
@@ -41,24 +41,24 @@ def _until_settled(one: Served) -> None:
             return all(each["status"] in ENDED for each in operations) or None
         return None
 
-    until(settled, PATIENCE)
+    wait_until(settled, TIMEOUT)
 
 
-async def _value(one: Served, statement: str) -> Any:
+async def _value(one: ServedProject, statement: str) -> Any:
     """With patience: its compute may have to start again."""
     for _ in range(100):
         with suppress(psycopg.OperationalError):
-            return await one.value(statement)
+            return await one.fetch_value(statement)
         await asyncio.sleep(0.2)
-    return await one.value(statement)
+    return await one.fetch_value(statement)
 
 
-async def _run(one: Served, statement: str) -> None:
-    async with await one.entered(one.uri) as session:
+async def _run(one: ServedProject, statement: str) -> None:
+    async with await one.connect_to(one.uri) as session:
         await session.execute(statement.encode())
 
 
-def _servers(one: Served) -> list[int]:
+def _servers(one: ServedProject) -> list[int]:
     """Every Postgres of the home that lives, also those that recover."""
     found = []
     for file in one.settings.home.glob("volumes/vol-*/data/postmaster.pid"):
@@ -70,13 +70,15 @@ def _servers(one: Served) -> list[int]:
 
 
 @pytest.mark.parametrize("victim", ["control", "postgres"])
-async def test_a_restore_that_was_cut_off_leaves_the_old_or_the_new(alone: Served, victim: str, long: bool) -> None:
+async def test_a_restore_that_was_cut_off_leaves_the_old_or_the_new(
+    project_on_own_platform: ServedProject, victim: str, is_long_run: bool
+) -> None:
     dice = random.Random(f"restore {victim}")
-    one = alone
+    one = project_on_own_platform
     await _run(one, "create table rows_of_rounds (n int)")
-    branch = one.made["branch"]["id"]
-    path = f"/projects/{one.made['project']['id']}/branches/{branch}"
-    for number in range(8 if long else 2):
+    branch = one.creation_response["branch"]["id"]
+    path = f"/projects/{one.creation_response['project']['id']}/branches/{branch}"
+    for number in range(8 if is_long_run else 2):
         before = await _value(one, SUM)
         await _run(one, "insert into rows_of_rounds values (1)")
         moment = datetime.now(UTC)
@@ -93,39 +95,45 @@ async def test_a_restore_that_was_cut_off_leaves_the_old_or_the_new(alone: Serve
         await _kill(one, victim)
         await asyncio.to_thread(_until_settled, one)
         operation = next(each for each in asked.json()["operations"] if each["action"] == "create_timeline")
-        seen = _request(one, "GET", f"/projects/{one.made['project']['id']}/operations/{operation['id']}").json()
+        seen = _request(
+            one, "GET", f"/projects/{one.creation_response['project']['id']}/operations/{operation['id']}"
+        ).json()
         expected = before + 1 if seen["operation"]["status"] == "finished" else before + 1001
         assert await _value(one, SUM) == expected, seen
-        named = _request(one, "GET", f"/projects/{one.made['project']['id']}/branches?search=kept").json()["branches"]
+        named = _request(one, "GET", f"/projects/{one.creation_response['project']['id']}/branches?search=kept").json()[
+            "branches"
+        ]
         kept = [each["current_state"] for each in named if each["name"] == body["preserve_under_name"]]
         assert kept == (["ready"] if seen["operation"]["status"] == "finished" else [])
 
 
-async def _kill(one: Served, victim: str) -> None:
+async def _kill(one: ServedProject, victim: str) -> None:
     if victim == "control":
         killed = int(one.bough.status()["control_pid"])
         os.kill(killed, signal.SIGKILL)
-        await asyncio.to_thread(until, lambda: one.bough.status()["control_pid"] not in {None, killed})
+        await asyncio.to_thread(wait_until, lambda: one.bough.status()["control_pid"] not in {None, killed})
         return
     for pid in _servers(one):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-async def test_clients_are_told_and_find_the_restored_branch_at_the_same_address(alone: Served) -> None:
-    one = alone
+async def test_clients_are_told_and_find_the_restored_branch_at_the_same_address(
+    project_on_own_platform: ServedProject,
+) -> None:
+    one = project_on_own_platform
     await _run(one, "create table t as select 1 as n")
     moment = datetime.now(UTC)
     await asyncio.sleep(0.05)
     await _run(one, "drop table t")
     idle = await one.connect()
-    await value(idle, "select 1")
-    branch = one.made["branch"]["id"]
+    await fetch_value(idle, "select 1")
+    branch = one.creation_response["branch"]["id"]
     body = {"source_branch_id": branch, "source_timestamp": moment.isoformat(), "preserve_under_name": "dropped"}
-    path = f"/projects/{one.made['project']['id']}/branches/{branch}/restore"
+    path = f"/projects/{one.creation_response['project']['id']}/branches/{branch}/restore"
     assert _request(one, "POST", path, json=body).status_code == 200
     await asyncio.to_thread(_until_settled, one)
     with pytest.raises(psycopg.OperationalError, match="restored") as ended:
-        await value(idle, "select 1")
+        await fetch_value(idle, "select 1")
     assert ended.value.sqlstate == "57P01"
-    assert await one.value("select n from t") == 1
+    assert await one.fetch_value("select n from t") == 1

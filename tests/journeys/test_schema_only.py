@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from branch_world import create_branch, query, suspend
-from world import Platform
+from support.branches import create_branch, query, suspend_compute
+from support.platform import Platform
 
 STRUCTURE = [
     "create schema app",
@@ -48,7 +48,7 @@ SHAPE = """
 
 
 async def test_the_structure_comes_along_and_no_row_does(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     for statement in (*STRUCTURE, *ROWS):
         await platform.query(made, statement)
     branch = await create_branch(platform, made, init_source="schema-only")
@@ -73,7 +73,7 @@ async def test_the_structure_comes_along_and_no_row_does(platform: Platform) -> 
 
 async def test_transactions_that_were_prepared_are_rolled_back(platform: Platform) -> None:
     settings = {"pg_settings": {"max_prepared_transactions": "5"}}
-    made = await platform.ready_project(default_endpoint_settings=settings)
+    made = await platform.create_ready_project(default_endpoint_settings=settings)
     await platform.query(made, "create table t (n int)")
     async with platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
         await client.execute("begin; insert into t values (1); lock table t; prepare transaction 'it''s open'")
@@ -84,11 +84,11 @@ async def test_transactions_that_were_prepared_are_rolled_back(platform: Platfor
 
 
 async def test_of_a_parent_that_sleeps_and_of_every_database(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await platform.query(made, "create database other")
     async with platform.connect(made["endpoints"][0]["id"], "neondb_owner", "other") as client:
         await client.execute("create table t as select generate_series(1, 10) as n")
-    await suspend(platform, made)
+    await suspend_compute(platform, made)
     branch = await create_branch(platform, made, init_source="schema-only")
     async with platform.connect(branch["endpoints"][0]["id"], "neondb_owner", "other") as client:
         assert await client.fetchval("select count(*) from t") == 0

@@ -11,48 +11,48 @@ import psycopg
 import pytest
 
 from journeys import psql
-from journeys.psql import psql_through
-from journeys.served import Served
+from journeys.psql import run_psql_file
+from journeys.served_project import ServedProject
 
 FILES = sorted((Path(__file__).parent / "statements").glob("*.sql"))
 NEWER = "extended"  # needs commands that psql has since 18
 DATABASE = "statements"
 
 
-def at_the_socket(one: Served, database: str) -> str:
-    folder = quote(str(one.settings.sockets / one.endpoint), safe="")
+def at_the_socket(one: ServedProject, database: str) -> str:
+    folder = quote(str(one.settings.sockets / one.endpoint_id), safe="")
     return f"postgresql://{_role(one)}@{folder}/{database}"
 
 
-def at_the_door(one: Served) -> str:
+def at_the_door(one: ServedProject) -> str:
     """The gateway's own socket, for clients without TLS."""
-    password = one.made["connection_uris"][0]["connection_parameters"]["password"]
+    password = one.creation_response["connection_uris"][0]["connection_parameters"]["password"]
     folder = quote(str(one.settings.sockets / "door"), safe="")
-    return f"postgresql://{_role(one)}:{quote(password)}@{folder}/{DATABASE}?options=endpoint%3D{one.endpoint}"
+    return f"postgresql://{_role(one)}:{quote(password)}@{folder}/{DATABASE}?options=endpoint%3D{one.endpoint_id}"
 
 
-def through_tls(one: Served) -> str:
+def through_tls(one: ServedProject) -> str:
     return one.uri.replace("/neondb?", f"/{DATABASE}?")
 
 
-def _role(one: Served) -> str:
-    return str(one.made["connection_uris"][0]["connection_parameters"]["role"])
+def _role(one: ServedProject) -> str:
+    return str(one.creation_response["connection_uris"][0]["connection_parameters"]["role"])
 
 
-def _new_database(one: Served) -> None:
+def _new_database(one: ServedProject) -> None:
     with psycopg.connect(at_the_socket(one, "neondb"), autocommit=True) as session:
         session.execute(f"drop database if exists {DATABASE}")
         session.execute(f"create database {DATABASE}")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_same_is_said(project: Served, file: Path, tmp_path: Path) -> None:
-    program = psql.OURS if file.stem == NEWER else psql.of_this_machine()
-    through = at_the_door(project) if file.stem == NEWER else through_tls(project)
+def test_the_same_is_said(module_project: ServedProject, file: Path, tmp_path: Path) -> None:
+    program = psql.BUNDLED_PSQL if file.stem == NEWER else psql.find_system_psql()
+    through = at_the_door(module_project) if file.stem == NEWER else through_tls(module_project)
     said = []
-    for number, uri in enumerate((at_the_socket(project, DATABASE), through)):
-        _new_database(project)
-        said.append(psql_through(uri, file, tmp_path / str(number), psql=program).splitlines())
+    for number, uri in enumerate((at_the_socket(module_project, DATABASE), through)):
+        _new_database(module_project)
+        said.append(run_psql_file(uri, file, tmp_path / str(number), psql=program).splitlines())
     assert said[1] == said[0]
     assert len(said[0]) > 100  # psql went through all of it
 

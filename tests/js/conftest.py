@@ -1,10 +1,10 @@
 import pytest
 
-from js import workspace
-from js.workspace import Workspace
+from support import js_workspace
+from support.js_workspace import Workspace
 
 
 @pytest.fixture(scope="session")
 def js() -> Workspace:
     """Types are checked by its build."""
-    return workspace.ready()
+    return js_workspace.build_workspace()

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from js import workspace
-from js.terminal import Terminal
-from js.workspace import Workspace
+from support import js_workspace
+from support.js_workspace import Workspace
+from support.terminal import Terminal
 
 
-def test_its_parts_do_what_their_own_tests_say(js: Workspace, long: bool) -> None:
-    counts = {"BOUGH_LONG": "1"} if long else {}
-    files = sorted((workspace.GET_DB / "test").glob("*.test.js"))
-    done = js.run(js.node, "--test", *files, cwd=workspace.GET_DB, **counts)
+def test_its_parts_do_what_their_own_tests_say(js: Workspace, is_long_run: bool) -> None:
+    counts = {"BOUGH_LONG": "1"} if is_long_run else {}
+    files = sorted((js_workspace.GET_DB / "test").glob("*.test.js"))
+    done = js.run(js.node, "--test", *files, cwd=js_workspace.GET_DB, **counts)
     assert done.returncode == 0, done.stdout[-5000:]
 
 
 def test_help_h_shows_every_option_and_asks_nothing(js: Workspace, tmp_path: Path) -> None:
-    done = js.get_db("-h", cwd=tmp_path)
+    done = js.run_get_db("-h", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     for option in "--yes --env --key --prefix --seed --logical-replication --ref --help --host --version".split():
         assert f"{option} " in done.stdout
@@ -30,18 +30,18 @@ def test_help_h_shows_every_option_and_asks_nothing(js: Workspace, tmp_path: Pat
 
 
 def test_version_is_that_of_the_package(js: Workspace, tmp_path: Path) -> None:
-    described = json.loads((workspace.GET_DB / "package.json").read_text())
-    assert js.get_db("--version", cwd=tmp_path).stdout == f"{described['version']}\n"
+    described = json.loads((js_workspace.GET_DB / "package.json").read_text())
+    assert js.run_get_db("--version", cwd=tmp_path).stdout == f"{described['version']}\n"
 
 
 def test_an_unknown_option_ends_with_2_and_a_sentence(js: Workspace, tmp_path: Path) -> None:
-    done = js.get_db("--nope", cwd=tmp_path)
+    done = js.run_get_db("--nope", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "get-db: Unknown option '--nope'. See get-db --help.\n"
 
 
 def test_a_server_that_is_down_is_one_sentence_and_touches_nothing(js: Workspace, tmp_path: Path) -> None:
-    done = js.get_db(cwd=tmp_path, INSTANT_BASE_URL="http://127.0.0.1:10")
+    done = js.run_get_db(cwd=tmp_path, INSTANT_BASE_URL="http://127.0.0.1:10")
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
     assert done.stderr.startswith("get-db: http://127.0.0.1:10 cannot be reached (ECONNREFUSED): start the platform")
     assert done.stderr.count("\n") == 1
@@ -50,7 +50,7 @@ def test_a_server_that_is_down_is_one_sentence_and_touches_nothing(js: Workspace
 def test_who_interrupts_it_finds_the_folder_as_it_was(js: Workspace, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        command = [js.node, str(workspace.GET_DB / "bin" / "get-db.js"), "-y", "--host", address]
+        command = [js.node, str(js_workspace.GET_DB / "bin" / "get-db.js"), "-y", "--host", address]
         with subprocess.Popen(command, cwd=tmp_path, env=js.environment, stdin=subprocess.DEVNULL) as process:
             asking, _ = silent.accept()
             assert [file.name for file in tmp_path.iterdir()] == [".env.get-db-lock"]
@@ -61,9 +61,9 @@ def test_who_interrupts_it_finds_the_folder_as_it_was(js: Workspace, tmp_path: P
 
 
 def test_the_default_address_is_set_at_build(js: Workspace, tmp_path: Path) -> None:
-    shutil.copy(workspace.FOLDER / "tsconfig.base.json", tmp_path)
-    shutil.copytree(workspace.GET_DB, tmp_path / "get-db", ignore=shutil.ignore_patterns("dist", "test"))
-    (tmp_path / "node_modules").symlink_to(workspace.FOLDER / "node_modules")
+    shutil.copy(js_workspace.FOLDER / "tsconfig.base.json", tmp_path)
+    shutil.copytree(js_workspace.GET_DB, tmp_path / "get-db", ignore=shutil.ignore_patterns("dist", "test"))
+    (tmp_path / "node_modules").symlink_to(js_workspace.FOLDER / "node_modules")
     built = js.run(js.node, "build.js", cwd=tmp_path / "get-db", BOUGH_INSTANT_URL="http://127.0.0.1:11/")
     assert built.returncode == 0, built.stderr
     done = js.run(js.node, "get-db/bin/get-db.js", "-y", cwd=tmp_path, INSTANT_BASE_URL="")
@@ -71,12 +71,12 @@ def test_the_default_address_is_set_at_build(js: Workspace, tmp_path: Path) -> N
 
 
 def test_npm_knows_the_command_as_soon_as_the_workspace_is_installed(js: Workspace, tmp_path: Path) -> None:
-    done = js.run(workspace.FOLDER / "node_modules" / ".bin" / "get-db", "--version", cwd=tmp_path)
+    done = js.run(js_workspace.FOLDER / "node_modules" / ".bin" / "get-db", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "0.1.0\n"), done.stderr
 
 
 def test_claim_without_a_file_says_what_to_do(js: Workspace, tmp_path: Path) -> None:
-    done = js.get_db("claim", cwd=tmp_path)
+    done = js.run_get_db("claim", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("get-db: ./.env has no key that ends in INSTANT_CLAIM_URL: run get-db first")
 
@@ -87,8 +87,8 @@ def test_at_a_terminal_no_means_that_nothing_is_made(js: Workspace, tmp_path: Pa
         for question in ("Environment file", "Variable for the connection string", "SQL file"):
             terminal.answer(question, "\r")
         terminal.answer("Overwrite?", "n")
-        assert terminal.ends_with(1)
-    assert "nothing was made" in terminal.said
+        assert terminal.check_exit_code(1)
+    assert "nothing was made" in terminal.output
     assert (tmp_path / ".env").read_text() == "DATABASE_URL=mine\n"
     assert [file.name for file in tmp_path.iterdir()] == [".env"]
 
@@ -97,13 +97,13 @@ def test_at_a_terminal_a_bad_name_is_asked_for_again_and_ctrl_c_leaves(js: Works
     with Terminal(js, tmp_path, "--env", "x.env") as terminal:
         terminal.answer("Variable for the connection string", "1st\r")
         terminal.answer("Use letters, digits", "\x03")
-        assert terminal.ends_with(130)
+        assert terminal.check_exit_code(130)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("package", "programs"), [("get-db", {"bin"}), ("vite-plugin", set())])
 def test_a_package_has_its_program_and_nothing_else(js: Workspace, package: str, programs: set[str]) -> None:
-    folder = workspace.FOLDER / package
+    folder = js_workspace.FOLDER / package
     done = js.run(*js.npm, "pack", "--dry-run", "--json", "--ignore-scripts", cwd=folder)
     assert done.returncode == 0, done.stderr
     files = {file["path"] for file in json.loads(done.stdout)[0]["files"]}

@@ -8,46 +8,46 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import clock
-from bough.control.branch_planning import NewBranch
-from bough.control.branches import Branches
-from bough.control.project_planning import NewProject
-from bough.control.projects import Projects
-from bough.control.restores import Restores, RestoreWish
+from bough.control.branches.branches import Branches
+from bough.control.branches.plan import NewBranch
+from bough.control.projects.plan import NewProject
+from bough.control.projects.projects import Projects
+from bough.control.restores.restores import RequestedRestore, Restores
 from bough.domain.allowance import Fullness
 from bough.domain.branch import BranchState
-from bough.domain.change import MakeDatabase, written
+from bough.domain.catalog_change import CreateDatabase, encode_change
 from bough.domain.endpoint import EndpointState
 from bough.domain.history import HEAD, Point
-from bough.domain.operation import CHANGE, Operation, OperationAction, OperationStatus
+from bough.domain.operation import CHANGE_KEY, Operation, OperationAction, OperationStatus
 from bough.domain.project import Project
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations.action import Action, Wish
+from bough.operations.action import Action, NewOperation
 from bough.operations.actions.apply_config import ApplyConfig
-from bough.operations.actions.apply_storage_config import ApplyStorageConfig
-from bough.operations.actions.archive_timeline import ArchiveTimeline
+from bough.operations.actions.apply_history_retention import ApplyHistoryRetention
+from bough.operations.actions.archive_branch import ArchiveBranch
 from bough.operations.actions.create_branch import CreateBranch
+from bough.operations.actions.create_root_branch import CreateRootBranch
 from bough.operations.actions.create_snapshot import CreateSnapshot
-from bough.operations.actions.create_timeline import CreateTimeline
+from bough.operations.actions.delete_branch import DeleteBranch
 from bough.operations.actions.delete_snapshot import DeleteSnapshot
-from bough.operations.actions.delete_timeline import DeleteTimeline
 from bough.operations.actions.finalize_restore import FinalizeRestore
 from bough.operations.actions.restore_branch import RestoreBranch
 from bough.operations.actions.start_compute import StartCompute
 from bough.operations.actions.suspend_compute import SuspendCompute
-from bough.operations.actions.unarchive_timeline import UnarchiveTimeline
-from operations import snapshot_scenes
-from world import Platform
+from bough.operations.actions.unarchive_branch import UnarchiveBranch
+from operations import snapshot_scenarios
+from support.platform import Platform
 
 
 @dataclass(frozen=True)
-class Scene:
-    wish: Wish
-    wants_compute: bool  # whether a compute runs when the action succeeded
+class Scenario:
+    operation: NewOperation
+    expects_compute: bool  # whether a compute runs when the action succeeded
 
 
 async def _rows_only(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
     """A project as rows, with nothing made and nothing queued."""
-    made = await Projects(await platform.desk()).create(NewProject())
+    made = await Projects(await platform.create_context()).create(NewProject())
     async with platform.store.transaction() as rows:
         for operation in made.operations:
             ended = replace(operation, status="cancelled", ended_at=clock.now())  # type: ignore[arg-type]
@@ -57,13 +57,13 @@ async def _rows_only(platform: Platform) -> tuple[ProjectId, BranchId, EndpointI
 
 
 async def _running(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
-    made: dict[str, Any] = await platform.ready_project()
+    made: dict[str, Any] = await platform.create_ready_project()
     return ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]), EndpointId(made["endpoints"][0]["id"])
 
 
-async def _create_timeline(platform: Platform) -> Scene:
+async def _create_timeline(platform: Platform) -> Scenario:
     project, branch, _ = await _rows_only(platform)
-    return Scene(Wish(OperationAction.CREATE_TIMELINE, project, branch), wants_compute=False)
+    return Scenario(NewOperation(OperationAction.CREATE_TIMELINE, project, branch), expects_compute=False)
 
 
 async def _sleeping(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
@@ -76,30 +76,30 @@ async def _sleeping(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId
     return project, branch, endpoint
 
 
-async def _start_compute(platform: Platform) -> Scene:
+async def _start_compute(platform: Platform) -> Scenario:
     project, branch, endpoint = await _sleeping(platform)
-    return Scene(Wish(OperationAction.START_COMPUTE, project, branch, endpoint), wants_compute=True)
+    return Scenario(NewOperation(OperationAction.START_COMPUTE, project, branch, endpoint), expects_compute=True)
 
 
-async def _suspend_compute(platform: Platform) -> Scene:
+async def _suspend_compute(platform: Platform) -> Scenario:
     project, branch, endpoint = await _running(platform)
-    return Scene(Wish(OperationAction.SUSPEND_COMPUTE, project, branch, endpoint), wants_compute=False)
+    return Scenario(NewOperation(OperationAction.SUSPEND_COMPUTE, project, branch, endpoint), expects_compute=False)
 
 
-async def _apply_config(platform: Platform) -> Scene:
+async def _apply_config(platform: Platform) -> Scenario:
     project, branch, endpoint = await _running(platform)
-    return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint), wants_compute=True)
+    return Scenario(NewOperation(OperationAction.APPLY_CONFIG, project, branch, endpoint), expects_compute=True)
 
 
-async def _stand_still(platform: Platform) -> Scene:
+async def _make_read_only(platform: Platform) -> Scenario:
     """On a branch that has become too full to be written."""
     project, branch, endpoint = await _running(platform)
     async with platform.store.transaction() as rows:
         await rows.allowances.set_fullness(branch, Fullness.OVERFULL, 1)
-    return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint), wants_compute=True)
+    return Scenario(NewOperation(OperationAction.APPLY_CONFIG, project, branch, endpoint), expects_compute=True)
 
 
-async def _create_branch(platform: Platform) -> Scene:
+async def _create_branch(platform: Platform) -> Scenario:
     """At a point of a protected parent: then every step has something to do."""
     project, parent, _ = await _sleeping(platform)
     point = Point(at=clock.now())
@@ -108,50 +108,54 @@ async def _create_branch(platform: Platform) -> Scene:
         assert found
         await rows.branches.save(replace(found, is_protected=True))
     held = await _project(platform, project)
-    made = await Branches(await platform.desk()).create(held, NewBranch(parent_id=parent, point=point))
+    made = await Branches(await platform.create_context()).create(held, NewBranch(parent_id=parent, point=point))
     (operation,) = made.operations
     async with platform.store.transaction() as rows:
         await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
     parameters = dict(operation.parameters)
-    return Scene(Wish(OperationAction.CREATE_BRANCH, project, made.branch.id, None, parameters), wants_compute=False)
+    return Scenario(
+        NewOperation(OperationAction.CREATE_BRANCH, project, made.branch.id, None, parameters), expects_compute=False
+    )
 
 
-async def _restore_branch(platform: Platform) -> Scene:
+async def _restore_branch(platform: Platform) -> Scenario:
     """To a moment of its own history, while its compute runs; it has a child, which moves to the one that is kept."""
     project, branch, _ = await _running(platform)
     held = await _project(platform, project)
-    await Branches(await platform.desk()).create(held, NewBranch(parent_id=branch))
-    await platform.settle()
-    wish = RestoreWish(source_id=branch, point=Point(at=clock.now()), preserve_under_name="kept")
-    _, operations = await Restores(await platform.desk()).restore(held, branch, wish)
-    return await _to_be_run(platform, operations[0], operations)
+    await Branches(await platform.create_context()).create(held, NewBranch(parent_id=branch))
+    await platform.run_operations()
+    wish = RequestedRestore(source_id=branch, point=Point(at=clock.now()), preserve_under_name="kept")
+    _, operations = await Restores(await platform.create_context()).restore(held, branch, wish)
+    return await _take_back(platform, operations[0], operations)
 
 
-async def _reset_branch(platform: Platform) -> Scene:
+async def _reset_branch(platform: Platform) -> Scenario:
     """Of a child that sleeps, from its parent: what it had is retired."""
     project, parent, _ = await _sleeping(platform)
     held = await _project(platform, project)
-    made = await Branches(await platform.desk()).create(held, NewBranch(parent_id=parent))
-    await platform.settle()
-    wish = RestoreWish(source_id=parent, point=HEAD)
-    _, operations = await Restores(await platform.desk()).restore(held, made.branch.id, wish)
-    return await _to_be_run(platform, operations[0], operations)
+    made = await Branches(await platform.create_context()).create(held, NewBranch(parent_id=parent))
+    await platform.run_operations()
+    wish = RequestedRestore(source_id=parent, point=HEAD)
+    _, operations = await Restores(await platform.create_context()).restore(held, made.branch.id, wish)
+    return await _take_back(platform, operations[0], operations)
 
 
-async def _to_be_run(platform: Platform, which: Operation, asked: list[Operation]) -> Scene:
+async def _take_back(platform: Platform, which: Operation, asked: list[Operation]) -> Scenario:
     """One of the operations that were asked for, alone."""
     async with platform.store.transaction() as rows:
         for operation in asked:
             await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
-    wish = Wish(which.action, which.project_id, which.branch_id, None, dict(which.parameters))
-    return Scene(wish, wants_compute=False)
+    wish = NewOperation(which.action, which.project_id, which.branch_id, None, dict(which.parameters))
+    return Scenario(wish, expects_compute=False)
 
 
-async def _change_roles(platform: Platform) -> Scene:
+async def _change_roles(platform: Platform) -> Scenario:
     """On a branch that sleeps: then a compute of its own makes the change."""
     project, branch, endpoint = await _sleeping(platform)
-    parameters = {CHANGE: written(MakeDatabase(name="made", owner="neondb_owner"))}
-    return Scene(Wish(OperationAction.APPLY_CONFIG, project, branch, endpoint, parameters), wants_compute=False)
+    parameters = {CHANGE_KEY: encode_change(CreateDatabase(name="made", owner="neondb_owner"))}
+    return Scenario(
+        NewOperation(OperationAction.APPLY_CONFIG, project, branch, endpoint, parameters), expects_compute=False
+    )
 
 
 async def _project(platform: Platform, project_id: ProjectId) -> Project:
@@ -161,54 +165,54 @@ async def _project(platform: Platform, project_id: ProjectId) -> Project:
     return found
 
 
-async def _delete_timeline(platform: Platform) -> Scene:
+async def _delete_timeline(platform: Platform) -> Scenario:
     project, branch, _ = await _running(platform)
     async with platform.store.transaction() as rows:
         found = await rows.projects.get(project)
         assert found
         await rows.projects.save(replace(found, deleted_at=clock.now(), recoverable_until=clock.now()))
-    return Scene(Wish(OperationAction.DELETE_TIMELINE, project, branch), wants_compute=False)
+    return Scenario(NewOperation(OperationAction.DELETE_TIMELINE, project, branch), expects_compute=False)
 
 
-async def _keep_less(platform: Platform) -> Scene:
+async def _shorten_retention(platform: Platform) -> Scenario:
     """Of a project that keeps no history from now on."""
     project, _, _ = await _sleeping(platform)
     async with platform.store.transaction() as rows:
         found = await rows.projects.get(project)
         assert found
         await rows.projects.save(replace(found, history_retention_seconds=0))
-    return Scene(Wish(OperationAction.APPLY_STORAGE_CONFIG, project), wants_compute=False)
+    return Scenario(NewOperation(OperationAction.APPLY_STORAGE_CONFIG, project), expects_compute=False)
 
 
-async def _create_snapshot(platform: Platform) -> Scene:
-    return Scene(await snapshot_scenes.making(platform), wants_compute=False)
+async def _create_snapshot(platform: Platform) -> Scenario:
+    return Scenario(await snapshot_scenarios.prepare_create_snapshot(platform), expects_compute=False)
 
 
-async def _delete_snapshot(platform: Platform) -> Scene:
-    return Scene(await snapshot_scenes.removing(platform), wants_compute=False)
+async def _delete_snapshot(platform: Platform) -> Scenario:
+    return Scenario(await snapshot_scenarios.prepare_delete_snapshot(platform), expects_compute=False)
 
 
-async def _finalize_restore(platform: Platform) -> Scene:
-    return Scene(await snapshot_scenes.finalizing_two(platform), wants_compute=False)
+async def _finalize_restore(platform: Platform) -> Scenario:
+    return Scenario(await snapshot_scenarios.prepare_finalize_restore(platform), expects_compute=False)
 
 
-async def _archive_timeline(platform: Platform) -> Scene:
+async def _archive_timeline(platform: Platform) -> Scenario:
     project, branch, _ = await _sleeping(platform)
-    return Scene(Wish(OperationAction.TIMELINE_ARCHIVE, project, branch), wants_compute=False)
+    return Scenario(NewOperation(OperationAction.TIMELINE_ARCHIVE, project, branch), expects_compute=False)
 
 
-async def _unarchive_timeline(platform: Platform) -> Scene:
+async def _unarchive_timeline(platform: Platform) -> Scenario:
     project, branch, _ = await _sleeping(platform)
     async with platform.store.transaction() as rows:
         found = await rows.branches.get(project, branch)
         assert found
         await rows.branches.save(replace(found, state=BranchState.ARCHIVED))
     await platform.engine.ensure_packed(project, found.volume_id)
-    return Scene(Wish(OperationAction.TIMELINE_UNARCHIVE, project, branch), wants_compute=False)
+    return Scenario(NewOperation(OperationAction.TIMELINE_UNARCHIVE, project, branch), expects_compute=False)
 
 
-SCENES: tuple[tuple[type[Action], Callable[[Platform], Awaitable[Scene]]], ...] = (
-    (CreateTimeline, _create_timeline),
+SCENARIOS: tuple[tuple[type[Action], Callable[[Platform], Awaitable[Scenario]]], ...] = (
+    (CreateRootBranch, _create_timeline),
     (CreateBranch, _create_branch),
     (RestoreBranch, _restore_branch),
     (RestoreBranch, _reset_branch),
@@ -216,11 +220,11 @@ SCENES: tuple[tuple[type[Action], Callable[[Platform], Awaitable[Scene]]], ...] 
     (SuspendCompute, _suspend_compute),
     (ApplyConfig, _apply_config),
     (ApplyConfig, _change_roles),
-    (ApplyConfig, _stand_still),
-    (ApplyStorageConfig, _keep_less),
-    (DeleteTimeline, _delete_timeline),
-    (ArchiveTimeline, _archive_timeline),
-    (UnarchiveTimeline, _unarchive_timeline),
+    (ApplyConfig, _make_read_only),
+    (ApplyHistoryRetention, _shorten_retention),
+    (DeleteBranch, _delete_timeline),
+    (ArchiveBranch, _archive_timeline),
+    (UnarchiveBranch, _unarchive_timeline),
     (CreateSnapshot, _create_snapshot),
     (DeleteSnapshot, _delete_snapshot),
     (FinalizeRestore, _finalize_restore),

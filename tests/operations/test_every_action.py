@@ -12,20 +12,20 @@ import pytest
 from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import EngineError
 from bough.operations.action import Action
-from bough.operations.actions import EVERY
-from bough.operations.context import Context
+from bough.operations.actions import ALL_ACTIONS
+from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Outcome
-from bough.operations.runner import Runner
+from bough.operations.runner import OperationRunner
 from bough.store.sqlite import SqliteStore
-from operations.scenarios import SCENES, Scene
-from world import Platform
+from operations.scenarios import SCENARIOS, Scenario
+from support.platform import Platform
 
-Setting = Callable[[Platform], Awaitable[Scene]]
+Setting = Callable[[Platform], Awaitable[Scenario]]
 # Before a step the world is as after the one before it, so every day only the first is looked at from there too.
 FAILURES = [
     pytest.param(action, setting, step, when, marks=[pytest.mark.long] if number and when == "before" else [])
-    for action, setting in SCENES
+    for action, setting in SCENARIOS
     for number, step in enumerate(action.steps)
     for when in ("before", "after")
 ]
@@ -42,7 +42,7 @@ def _variant(action: type[Action], run: Any) -> type[Action]:
 def twice(action: type[Action]) -> type[Action]:
     """Every step runs two times, as after a crash between a step and its record."""
 
-    async def run(self: Action, name: str, ctx: Context) -> Outcome:
+    async def run(self: Action, name: str, ctx: ActionContext) -> Outcome:
         await action.run(self, name, ctx)
         return await action.run(self, name, ctx)
 
@@ -53,21 +53,21 @@ def failing_at(action: type[Action], step: str, *, when: str, times: int) -> typ
     """The step fails before or after it did its work."""
     left = times
 
-    async def run(self: Action, name: str, ctx: Context) -> Outcome:
+    async def run(self: Action, name: str, ctx: ActionContext) -> Outcome:
         nonlocal left
         if name != step or left == 0:
             return await action.run(self, name, ctx)
         left -= 1
         if when == "after":
             await action.run(self, name, ctx)
-        raise EngineError("the test made this fail", transient=action.forward_only)
+        raise EngineError("the test made this fail", transient=action.is_forward_only)
 
     return _variant(action, run)
 
 
-async def enqueue(platform: Platform, scene: Scene) -> Operation:
-    async with platform.parts.queue.turn(scene.wish.touch) as rows:
-        return (await platform.parts.queue.enqueue(rows, [scene.wish], "test"))[0]
+async def enqueue(platform: Platform, scene: Scenario) -> Operation:
+    async with platform.services.queue.locked_transaction(scene.operation.lock) as rows:
+        return (await platform.services.queue.enqueue(rows, [scene.operation], "test"))[0]
 
 
 async def now(platform: Platform, operation: Operation) -> Operation:
@@ -78,8 +78,8 @@ async def now(platform: Platform, operation: Operation) -> Operation:
 
 
 async def run(platform: Platform, action: type[Action], operation: Operation) -> Operation:
-    runner = Runner(platform.store, platform.engine, Events(), [action], workers=1)
-    while not (found := await now(platform, operation)).ended:
+    runner = OperationRunner(platform.store, platform.engine, Events(), [action], workers=1)
+    while not (found := await now(platform, operation)).has_ended:
         await runner.run_until_idle()
         await asyncio.sleep(0.02)  # what failed is due again after a while
     return found
@@ -89,15 +89,15 @@ def _names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
 
 
-async def picture(platform: Platform, scene: Scene) -> dict[str, Any]:
+async def picture(platform: Platform, scene: Scenario) -> dict[str, Any]:
     """What is on the machine and in the rows, apart from times."""
     seen = await platform.engine.observe()
     async with platform.store.read() as rows:
-        branches = await rows.branches.every_of(scene.wish.project_id)
-        endpoints = await rows.endpoints.of_project(scene.wish.project_id)
+        branches = await rows.branches.list_with_deleted(scene.operation.project_id)
+        endpoints = await rows.endpoints.list_in_project(scene.operation.project_id)
     return {
         "volumes": seen.volumes,
-        "running": seen.running,
+        "running": seen.running_endpoints,
         "folders": _names(platform.settings.home / "volumes"),
         "uids": _names(platform.settings.home / "uids"),
         "branches": [(branch.id, branch.state, branch.volume_id, branch.parent_id) for branch in branches],
@@ -106,16 +106,16 @@ async def picture(platform: Platform, scene: Scene) -> dict[str, Any]:
 
 
 def test_every_action_has_a_scene() -> None:
-    assert {action for action, _ in SCENES} == set(EVERY)
+    assert {action for action, _ in SCENARIOS} == set(ALL_ACTIONS)
 
 
-@pytest.mark.parametrize(("action", "setting"), SCENES, ids=_named)
+@pytest.mark.parametrize(("action", "setting"), SCENARIOS, ids=_named)
 async def test_each_step_may_be_repeated(platform: Platform, action: type[Action], setting: Setting) -> None:
     scene = await setting(platform)
     ended = await run(platform, twice(action), await enqueue(platform, scene))
     assert ended.status is OperationStatus.FINISHED
     assert ended.failures == 0
-    assert bool((await platform.engine.observe()).running) == scene.wants_compute
+    assert bool((await platform.engine.observe()).running_endpoints) == scene.expects_compute
 
 
 @pytest.mark.parametrize(("action", "setting", "step", "when"), FAILURES, ids=_named)
@@ -125,17 +125,17 @@ async def test_failing_at_any_step_leaves_nothing_behind(
     scene = await setting(platform)
     before = await picture(platform, scene)
     operation = await enqueue(platform, scene)
-    failing = failing_at(action, step, when=when, times=2 if action.forward_only else 1)
+    failing = failing_at(action, step, when=when, times=2 if action.is_forward_only else 1)
     ended = await run(platform, failing, operation)
-    if action.forward_only:  # it only goes forward: a later run finishes the work
+    if action.is_forward_only:  # it only goes forward: a later run finishes the work
         assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 2)
-        assert not (await platform.engine.observe()).running
+        assert not (await platform.engine.observe()).running_endpoints
     else:
         assert (ended.status, ended.error) == (OperationStatus.FAILED, "the test made this fail")
         assert await picture(platform, scene) == before
 
 
-@pytest.mark.parametrize(("action", "setting"), SCENES, ids=_named)
+@pytest.mark.parametrize(("action", "setting"), SCENARIOS, ids=_named)
 async def test_an_action_whose_records_a_power_cut_took_comes_to_the_same_end(
     platform: Platform, action: type[Action], setting: Setting
 ) -> None:

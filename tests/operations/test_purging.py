@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from bough.control import deletions
-from bough.control.branch_planning import NewBranch
-from bough.control.branches import Branches
-from bough.domain.branch import Branch, BranchState, LineageStretch
+from bough.control.branches import deletion
+from bough.control.branches.branches import Branches
+from bough.control.branches.plan import NewBranch
+from bough.domain.branch import Branch, BranchLineage, BranchState
 from bough.domain.operation import Operation, OperationStatus
 from bough.ids import BranchId, ProjectId
-from bough.operations.actions.delete_timeline import DeleteTimeline
+from bough.operations.actions.delete_branch import DeleteBranch
 from operations.test_every_action import failing_at, run, twice
-from world import Platform
+from support.platform import Platform
 
 
 async def purged(platform: Platform, parent: Branch, name: str) -> Branch:
@@ -22,17 +22,17 @@ async def purged(platform: Platform, parent: Branch, name: str) -> Branch:
     async with platform.store.read() as rows:
         project = await rows.projects.get(parent.project_id)
     assert project is not None
-    made = await Branches(await platform.desk()).create(project, NewBranch(parent_id=parent.id, name=name))
-    await platform.settle()
+    made = await Branches(await platform.create_context()).create(project, NewBranch(parent_id=parent.id, name=name))
+    await platform.run_operations()
     async with platform.store.transaction() as rows:
         fresh = await rows.branches.get(project.id, made.branch.id)
         assert fresh is not None
-        gone = await deletions.remove(rows, fresh, method="user", recoverable_seconds=0)
+        gone = await deletion.delete_branch_rows(rows, fresh, method="user", recoverable_seconds=0)
     return gone.branch
 
 
 async def root(platform: Platform) -> Branch:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     async with platform.store.read() as rows:
         found = await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
     assert found is not None
@@ -40,30 +40,30 @@ async def root(platform: Platform) -> Branch:
 
 
 async def enqueued(platform: Platform, branch: Branch) -> Operation:
-    wish = deletions.data_goes(branch)
-    async with platform.parts.queue.turn(wish.touch) as rows:
-        return (await platform.parts.queue.enqueue(rows, [wish], "test"))[0]
+    wish = deletion.plan_data_deletion(branch)
+    async with platform.services.queue.locked_transaction(wish.lock) as rows:
+        return (await platform.services.queue.enqueue(rows, [wish], "test"))[0]
 
 
 async def test_each_step_may_be_repeated_and_its_row_stays(platform: Platform) -> None:
     main = await root(platform)
     branch = await purged(platform, main, "gone")
     before = (await platform.engine.observe()).volumes
-    ended = await run(platform, twice(DeleteTimeline), await enqueued(platform, branch))
+    ended = await run(platform, twice(DeleteBranch), await enqueued(platform, branch))
     assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
     assert before - (await platform.engine.observe()).volumes == {branch.volume_id}
     async with platform.store.read() as rows:
         assert await rows.branches.get(branch.project_id, branch.id) == branch
-        assert await rows.lineages.of_volume(branch.volume_id) is None
-        assert await rows.roles.of_branch(branch.id) == []
-        assert [each.name for each in await rows.branches.of_project(branch.project_id)] == ["main"]
+        assert await rows.lineages.get_by_volume(branch.volume_id) is None
+        assert await rows.roles.list_in_branch(branch.id) == []
+        assert [each.name for each in await rows.branches.list_in_project(branch.project_id)] == ["main"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["stop", "remove"])
 async def test_after_a_failure_at_any_step_it_goes_all_the_same(platform: Platform, step: str, when: str) -> None:
     branch = await purged(platform, await root(platform), "gone")
-    failing = failing_at(DeleteTimeline, step, when=when, times=2)
+    failing = failing_at(DeleteBranch, step, when=when, times=2)
     ended = await run(platform, failing, await enqueued(platform, branch))
     assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 2)
     assert branch.volume_id not in (await platform.engine.observe()).volumes
@@ -77,16 +77,16 @@ async def test_what_another_branch_was_is_retired_and_not_removed(platform: Plat
     if archived:
         await platform.engine.ensure_packed(branch.project_id, branch.volume_id)
     async with platform.store.transaction() as rows:
-        lineage = await rows.lineages.of_volume(branch.volume_id)
+        lineage = await rows.lineages.get_by_volume(branch.volume_id)
         assert lineage is not None
-        await rows.lineages.add_stretch(LineageStretch(branch_id=main.id, position=1, lineage_id=lineage.id))
+        await rows.lineages.add_stretch(BranchLineage(branch_id=main.id, position=1, lineage_id=lineage.id))
         if archived:
             await rows.branches.save(replace(branch, state=BranchState.ARCHIVED))
-    ended = await run(platform, twice(DeleteTimeline), await enqueued(platform, branch))
+    ended = await run(platform, twice(DeleteBranch), await enqueued(platform, branch))
     assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
     async with platform.store.read() as rows:
-        assert [each.id for each in await rows.lineages.retired()] == [branch.volume_id]
-        assert [past.lineage.volume_id for past in await rows.lineages.past(main.id)][-1] == branch.volume_id
-        assert await rows.lineages.past(branch.id) == []
-    await platform.engine.retire(branch.project_id, branch.volume_id)
+        assert [each.id for each in await rows.lineages.list_retired_volumes()] == [branch.volume_id]
+        assert [past.lineage.volume_id for past in await rows.lineages.list_ranges(main.id)][-1] == branch.volume_id
+        assert await rows.lineages.list_ranges(branch.id) == []
+    await platform.engine.retire_volume(branch.project_id, branch.volume_id)
     assert branch.volume_id not in (await platform.engine.observe()).volumes

@@ -6,34 +6,34 @@ from html import unescape
 
 import pytest
 
-import world
 from bough import clock
-from bough.control.keys import PersonalKeys
-from bough.control.organizations import Organizations
+from bough.control.people.keys import PersonalKeys
+from bough.control.people.organizations import Organizations
 from bough.domain.organization import Member, MemberRole
 from bough.domain.permission import Permission
 from bough.domain.user import User
 from bough.ids import BranchId, MemberId, OrganizationId, PermissionId, ProjectId
-from bough.pages import account_projects, browsers
-from bough.store.audit import AuditQuestion
-from pages.front import Account, Front, Shown
+from bough.pages import account_projects, user_agents
+from bough.store.audit import AuditQuery
+from support import platform
+from support.pages_app import PagesApp, ParsedPage, SignedInUser
 
 
-async def _joins(front: Front, user: User, org_id: OrganizationId, role: MemberRole) -> None:
+async def _joins(front: PagesApp, user: User, org_id: OrganizationId, role: MemberRole) -> None:
     member = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=role, joined_at=clock.now())
-    async with front.parts.store.transaction() as rows:
+    async with front.services.store.transaction() as rows:
         await rows.members.add(member)
 
 
-async def _seen(person: Account) -> str:
-    answer = await person.browser.get("/account")
+async def _seen(person: SignedInUser) -> str:
+    answer = await person.client.get("/account")
     assert answer.status_code == 200
     return unescape(answer.text)
 
 
-async def test_a_project_is_shown_with_both_of_its_connection_strings(front: Front) -> None:
-    person = await front.person()
-    made = await front.creates_project(person.user, name="shop & co")
+async def test_a_project_is_shown_with_both_of_its_connection_strings(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    made = await pages_app.create_project(person.user, name="shop & co")
     text = await _seen(person)
     [uri] = made["connection_uris"]
     host = uri["connection_parameters"]["host"]
@@ -45,28 +45,28 @@ async def test_a_project_is_shown_with_both_of_its_connection_strings(front: Fro
     assert text.count(uri["connection_parameters"]["password"]) == 2
 
 
-async def test_nobody_sees_the_project_of_another(front: Front) -> None:
-    person, stranger = await front.person(), await front.account()
-    made = await front.creates_project(stranger, name="theirs alone")
+async def test_nobody_sees_the_project_of_another(pages_app: PagesApp) -> None:
+    person, stranger = await pages_app.sign_in_new_user(), await pages_app.create_user()
+    made = await pages_app.create_project(stranger, name="theirs alone")
     text = await _seen(person)
     assert "theirs alone" not in text
     assert made["project"]["id"] not in text
 
 
-async def test_who_may_only_read_a_project_sees_no_password(front: Front) -> None:
-    person, owner = await front.person(), await front.account()
-    organization = await Organizations(await front.desk(owner)).create("Looms")
-    made = await front.creates_project(owner, name="looms", org_id=organization.id)
-    await _joins(front, person.user, organization.id, MemberRole.VIEWER)
+async def test_who_may_only_read_a_project_sees_no_password(pages_app: PagesApp) -> None:
+    person, owner = await pages_app.sign_in_new_user(), await pages_app.create_user()
+    organization = await Organizations(await pages_app.create_context(owner)).create("Looms")
+    made = await pages_app.create_project(owner, name="looms", org_id=organization.id)
+    await _joins(pages_app, person.user, organization.id, MemberRole.VIEWER)
     text = await _seen(person)
     assert "looms" in text
     assert "not see its passwords" in text
     assert made["connection_uris"][0]["connection_parameters"]["password"] not in text
 
 
-async def test_a_project_that_is_shared_is_shown_with_its_strings(front: Front) -> None:
-    person, owner = await front.person(), await front.account()
-    made = await front.creates_project(owner, name="shared with care")
+async def test_a_project_that_is_shared_is_shown_with_its_strings(pages_app: PagesApp) -> None:
+    person, owner = await pages_app.sign_in_new_user(), await pages_app.create_user()
+    made = await pages_app.create_project(owner, name="shared with care")
     permission = Permission(
         id=PermissionId.new(),
         project_id=ProjectId(made["project"]["id"]),
@@ -74,17 +74,17 @@ async def test_a_project_that_is_shared_is_shown_with_its_strings(front: Front) 
         granted_by=owner.id,
         granted_at=clock.now(),
     )
-    async with front.parts.store.transaction() as rows:
+    async with pages_app.services.store.transaction() as rows:
         await rows.grants.add_permission(permission)
     text = await _seen(person)
     assert "shared with care" in text
     assert made["connection_uris"][0]["connection_uri"] in text
 
 
-async def test_a_password_that_is_not_known_here_is_said_in_words(front: Front) -> None:
-    person = await front.person()
-    made = await front.creates_project(person.user, name="kept elsewhere")
-    async with front.parts.store.transaction() as rows:
+async def test_a_password_that_is_not_known_here_is_said_in_words(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    made = await pages_app.create_project(person.user, name="kept elsewhere")
+    async with pages_app.services.store.transaction() as rows:
         role = await rows.roles.get(BranchId(made["branch"]["id"]), made["roles"][0]["name"])
         assert role is not None
         await rows.roles.save(replace(role, sealed_password=None))
@@ -93,12 +93,14 @@ async def test_a_password_that_is_not_known_here_is_said_in_words(front: Front) 
     assert "postgresql://" not in text
 
 
-async def test_a_list_that_is_cut_says_how_to_see_the_rest(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    person = await front.person()
+async def test_a_list_that_is_cut_says_how_to_see_the_rest(
+    pages_app: PagesApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = await pages_app.sign_in_new_user()
     for name in ("first", "second", "third"):
-        await front.creates_project(person.user, name=f"{name} project")
+        await pages_app.create_project(person.user, name=f"{name} project")
     assert "GET /api/v2/projects" not in await _seen(person)
-    monkeypatch.setattr(account_projects, "MOST", 2)
+    monkeypatch.setattr(account_projects, "MAX_PROJECTS", 2)
     text = await _seen(person)
     assert "third project" in text
     assert "first project" not in text
@@ -106,101 +108,101 @@ async def test_a_list_that_is_cut_says_how_to_see_the_rest(front: Front, monkeyp
     assert "GET /api/v2/projects" in text
 
 
-async def test_a_new_key_is_shown_once_and_works(front: Front) -> None:
-    person = await front.person()
-    answer = await person.browser.post("/account/keys", name="laptop")
+async def test_a_new_key_is_shown_once_and_works(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    answer = await person.client.post("/account/keys", name="laptop")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     [token] = re.findall(r"bough_key_[A-Za-z0-9]+", answer.text)
     text = await _seen(person)
     assert "laptop" in text
     assert "never used" in text
     assert "bough_key_" not in text
-    async with front.browser("192.0.2.99").client as client:
-        called = await client.get(f"{world.API}/users/me", headers={"Authorization": f"Bearer {token}"})
+    async with pages_app.open_client("192.0.2.99").client as client:
+        called = await client.get(f"{platform.API}/users/me", headers={"Authorization": f"Bearer {token}"})
     assert called.json()["id"] == person.user.id
     assert "from 192.0.2.99" in await _seen(person)
-    async with front.parts.store.read() as rows:
-        [key] = await rows.api_keys.personal(person.user.id)
+    async with pages_app.services.store.read() as rows:
+        [key] = await rows.api_keys.list_personal(person.user.id)
     assert token not in repr(key)
 
 
-async def test_a_revoked_key_stops_working(front: Front) -> None:
-    person = await front.person()
-    _key, token = await PersonalKeys(await front.desk(person.user)).create("old laptop")
-    number = Shown(await _seen(person)).value("key")
-    answer = await person.browser.post("/account/keys/revoke", key=number)
+async def test_a_revoked_key_stops_working(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    _key, token = await PersonalKeys(await pages_app.create_context(person.user)).create("old laptop")
+    number = ParsedPage(await _seen(person)).field_value("key")
+    answer = await person.client.post("/account/keys/revoke", key=number)
     assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=key-revoked")
     assert "old laptop" not in await _seen(person)
-    async with front.browser().client as client:
-        called = await client.get(f"{world.API}/users/me", headers={"Authorization": f"Bearer {token}"})
+    async with pages_app.open_client().client as client:
+        called = await client.get(f"{platform.API}/users/me", headers={"Authorization": f"Bearer {token}"})
     assert called.status_code == 401
 
 
-async def test_nobody_revokes_the_key_of_another(front: Front) -> None:
-    person, other = await front.person(), await front.account()
-    key, _token = await PersonalKeys(await front.desk(other)).create("theirs")
+async def test_nobody_revokes_the_key_of_another(pages_app: PagesApp) -> None:
+    person, other = await pages_app.sign_in_new_user(), await pages_app.create_user()
+    key, _token = await PersonalKeys(await pages_app.create_context(other)).create("theirs")
     for number in (str(key.id), "999999999", "", "-1", "1e3", "9" * 400, "٣"):
-        refused = await person.browser.post("/account/keys/revoke", key=number)
+        refused = await person.client.post("/account/keys/revoke", key=number)
         assert refused.status_code in (400, 404)
-    async with front.parts.store.read() as rows:
-        assert [each.id for each in await rows.api_keys.personal(other.id)] == [key.id]
+    async with pages_app.services.store.read() as rows:
+        assert [each.id for each in await rows.api_keys.list_personal(other.id)] == [key.id]
 
 
 @pytest.mark.parametrize("path", ["/account/keys", "/account/organizations"])
 @pytest.mark.parametrize("name", ["", "   ", "x" * 65, "two\nlines"])
-async def test_a_name_that_will_not_do_is_refused(front: Front, path: str, name: str) -> None:
-    person = await front.person()
-    refused = await person.browser.post(path, name=name)
+async def test_a_name_that_will_not_do_is_refused(pages_app: PagesApp, path: str, name: str) -> None:
+    person = await pages_app.sign_in_new_user()
+    refused = await person.client.post(path, name=name)
     assert refused.status_code == 400
-    async with front.parts.store.read() as rows:
-        assert await rows.api_keys.personal(person.user.id) == []
-        assert len(await rows.organizations.of_user(person.user.id)) == 1
+    async with pages_app.services.store.read() as rows:
+        assert await rows.api_keys.list_personal(person.user.id) == []
+        assert len(await rows.organizations.list_by_user(person.user.id)) == 1
 
 
-async def test_a_refused_name_stays_in_its_field(front: Front) -> None:
-    person = await front.person()
-    shown = Shown((await person.browser.post("/account/keys", name="k" * 65)).text)
-    values = {field["id"]: field.get("value", "") for field in shown.all("input") if "id" in field}
+async def test_a_refused_name_stays_in_its_field(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    shown = ParsedPage((await person.client.post("/account/keys", name="k" * 65)).text)
+    values = {field["id"]: field.get("value", "") for field in shown.find_all("input") if "id" in field}
     assert values["key-name"] == "k" * 65
     assert values["organization-name"] == ""
 
 
-async def test_an_organization_is_made_with_its_maker_as_admin(front: Front) -> None:
-    person = await front.person()
-    answer = await person.browser.post("/account/organizations", name="<b>Looms</b>")
+async def test_an_organization_is_made_with_its_maker_as_admin(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    answer = await person.client.post("/account/organizations", name="<b>Looms</b>")
     assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=organization")
-    shown = await person.browser.get("/account?done=organization")
+    shown = await person.client.get("/account?done=organization")
     assert "&lt;b&gt;Looms&lt;/b&gt;" in shown.text
     assert "The organization is made" in shown.text
-    async with front.parts.store.read() as rows:
-        reached = await rows.organizations.reached_by(person.user.id)
+    async with pages_app.services.store.read() as rows:
+        reached = await rows.organizations.list_memberships(person.user.id)
     assert [(each.name, role) for each, role in reached][1:] == [("<b>Looms</b>", MemberRole.ADMIN)]
 
 
-async def test_only_words_of_ours_are_said_of_what_was_done(front: Front) -> None:
-    person = await front.person()
-    shown = await person.browser.get("/account?done=Send+your+password+to+evil.example")
+async def test_only_words_of_ours_are_said_of_what_was_done(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    shown = await person.client.get("/account?done=Send+your+password+to+evil.example")
     assert "evil" not in shown.text
     assert 'role="status"' not in shown.text
 
 
-async def test_the_browsers_that_are_signed_in_are_listed(front: Front) -> None:
-    person = await front.person()
-    phone = front.browser("198.51.100.7")
+async def test_the_browsers_that_are_signed_in_are_listed(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    phone = pages_app.open_client("198.51.100.7")
     phone.client.headers["User-Agent"] = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0) Version/17.0 Safari/604.1 <i>"
-    await phone.signs_in(person.user)
+    await phone.sign_in(person.user)
     text = await _seen(person)
     assert "Safari on iPhone" in text
     assert "from 198.51.100.7" in text
     assert text.count("this one") == 1
 
 
-async def test_the_audit_says_what_was_done_on_the_page(front: Front) -> None:
-    person = await front.person()
-    await person.browser.post("/account/keys", name="laptop")
-    await person.browser.post("/account/organizations", name="Looms")
-    async with front.parts.store.read() as rows:
-        lines = await rows.audit.page(AuditQuestion(user_id=person.user.id), 10, None)
+async def test_the_audit_says_what_was_done_on_the_page(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    await person.client.post("/account/keys", name="laptop")
+    await person.client.post("/account/organizations", name="Looms")
+    async with pages_app.services.store.read() as rows:
+        lines = await rows.audit.page(AuditQuery(user_id=person.user.id), 10, None)
     assert [(line.action, line.actor_kind, line.thing) for line in lines[:2]] == [
         ("create_organization", "person", "Looms"),
         ("create_api_key", "person", "laptop"),
@@ -222,14 +224,14 @@ async def test_the_audit_says_what_was_done_on_the_page(front: Front) -> None:
     ],
 )
 def test_a_browser_has_a_name_for_people(agent: str, name: str) -> None:
-    assert browsers.name_of(agent) == name
+    assert user_agents.describe_user_agent(agent) == name
 
 
-async def test_pages_count_as_requests_do(shared_platform: world.Platform) -> None:
-    front = Front(shared_platform, rate_per_minute=4, rate_per_minute_and_address=6)
-    person = await front.person()
-    answers = [await person.browser.get("/account") for _ in range(4)]
+async def test_pages_count_as_requests_do(shared_platform: platform.Platform) -> None:
+    front = PagesApp(shared_platform, rate_per_minute=4, rate_per_minute_and_address=6)
+    person = await front.sign_in_new_user()
+    answers = [await person.client.get("/account") for _ in range(4)]
     assert answers[-1].status_code == 429
     assert int(answers[-1].headers["retry-after"]) >= 1
-    nobody = front.browser()
+    nobody = front.open_client()
     assert [(await nobody.get("/signin")).status_code for _ in range(7)] == [200] * 6 + [429]

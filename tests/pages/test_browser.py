@@ -5,50 +5,50 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, Page
 
-from bough.control import accounts
-from bough.control.invitations import Invitations, Invitee
-from bough.control.keys import PersonalKeys
-from bough.control.organizations import Organizations
-from bough.domain.link import Purpose
+from bough.control.people import accounts
+from bough.control.people.invitations import Invitations, Invitee
+from bough.control.people.keys import PersonalKeys
+from bough.control.people.organizations import Organizations
+from bough.domain.one_time_link import LinkPurpose
 from bough.domain.organization import MemberRole
 from bough.domain.user import OPERATOR, User
-from pages.front import PASSWORD, Front, new_address
-from pages.looking import Looked, at
+from pages.page_checks import CheckedPage, open_page
+from support.pages_app import PASSWORD, PagesApp, make_email
 
 LONG = "x" * 64
 BY = "button.main"
 
 
-async def _account(front: Front, email: str) -> User:
-    async with front.parts.store.transaction() as rows:
-        return await accounts.add(rows, email, "Ada", await front.parts.passwords.digest(PASSWORD))
+async def _account(front: PagesApp, email: str) -> User:
+    async with front.services.store.transaction() as rows:
+        return await accounts.add_account(rows, email, "Ada", await front.services.passwords.digest(PASSWORD))
 
 
-async def _signs_in(page: Page, front: Front, email: str) -> None:
+async def _signs_in(page: Page, front: PagesApp, email: str) -> None:
     await page.goto(f"{front.url}/signin")
     await page.fill("#email", email)
     await page.fill("#password", PASSWORD)
     await page.click(BY)
 
 
-async def test_somebody_signs_up_and_begins_without_any_script(served: Front, browser: Browser) -> None:
-    email = new_address()
-    async with at(browser, java_script_enabled=False) as page:
-        await page.goto(served.url)
+async def test_somebody_signs_up_and_begins_without_any_script(pages_server: PagesApp, browser: Browser) -> None:
+    email = make_email()
+    async with open_page(browser, java_script_enabled=False) as page:
+        await page.goto(pages_server.url)
         await page.click("text=Make an account")
         await page.fill("#email", email)
         await page.click(BY)
         assert await page.inner_text("h1") == "Look into your mail"
-        await page.goto(served.url + await served.link_to(email))
+        await page.goto(pages_server.url + await pages_server.get_mailed_link(email))
         await page.fill("#name", "Grace Hopper")
         await page.fill("#password", PASSWORD)
         await page.click(BY)
-        assert page.url == f"{served.url}/account"
+        assert page.url == f"{pages_server.url}/account"
         assert await page.inner_text("h1") == "Grace Hopper"
         await page.fill("#organization-name", "Compilers")
         await page.click("text=Create the organization")
         assert await page.inner_text("[role=status]") == "The organization is made, and you are its admin."
-        made = await served.creates_project(await _found(served, email), name="shop")
+        made = await pages_server.create_project(await _found(pages_server, email), name="shop")
         await page.reload()
         shown = page.get_by_label("Direct")
         assert not await shown.is_visible()
@@ -56,17 +56,17 @@ async def test_somebody_signs_up_and_begins_without_any_script(served: Front, br
         assert await shown.input_value() == made["connection_uris"][0]["connection_uri"]
 
 
-async def _found(front: Front, email: str) -> User:
-    async with front.parts.store.read() as rows:
-        found = await rows.users.with_email(email)
+async def _found(front: PagesApp, email: str) -> User:
+    async with front.services.store.read() as rows:
+        found = await rows.users.get_by_email(email)
     assert found is not None
     return found
 
 
-async def test_the_keyboard_is_enough(served: Front, browser: Browser) -> None:
-    user = await served.account()
-    async with at(browser) as page:
-        await page.goto(f"{served.url}/signin")
+async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) -> None:
+    user = await pages_server.create_user()
+    async with open_page(browser) as page:
+        await page.goto(f"{pages_server.url}/signin")
         await page.wait_for_function("document.activeElement.id === 'email'")  # it is drawn a moment after it is loaded
         await page.keyboard.type(user.email)
         await page.keyboard.press("Tab")
@@ -87,7 +87,7 @@ async def test_the_keyboard_is_enough(served: Front, browser: Browser) -> None:
         copied = str(await page.locator("#key").evaluate(selected))
         assert copied.startswith("bough_key_")
         assert copied == await page.get_by_label("laptop").input_value()
-        await page.goto(f"{served.url}/account")
+        await page.goto(f"{pages_server.url}/account")
         await _tabs_to(page, "Sign out")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/signin")
@@ -110,30 +110,30 @@ async def _focused(page: Page) -> str:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_page_fits_a_small_phone_and_can_be_read(
-    served: Front, browser: Browser, scheme: Literal["light", "dark"]
+    pages_server: PagesApp, browser: Browser, scheme: Literal["light", "dark"]
 ) -> None:
-    user = await _account(served, f"{scheme}-{LONG[:40]}@{LONG[:60]}.example")
-    paths, invitations = await _links(served, user)
-    async with at(browser, color_scheme=scheme, viewport={"width": 320, "height": 640}) as page:
-        looked = Looked(page, served.url)
+    user = await _account(pages_server, f"{scheme}-{LONG[:40]}@{LONG[:60]}.example")
+    paths, invitations = await _links(pages_server, user)
+    async with open_page(browser, color_scheme=scheme, viewport={"width": 320, "height": 640}) as page:
+        looked = CheckedPage(page, pages_server.url)
         for path in ("/signin", "/signup", "/forgot", *paths, *invitations):
-            await page.goto(served.url + path)
+            await page.goto(pages_server.url + path)
             await looked.check()
         for path in ("/forgot", "/signup", "/signin"):
-            await page.goto(served.url + path)
-            await page.fill("#email", f"{scheme}-{LONG}@example.com" if path == "/signin" else new_address())
+            await page.goto(pages_server.url + path)
+            await page.fill("#email", f"{scheme}-{LONG}@example.com" if path == "/signin" else make_email())
             if path == "/signin":
                 await page.fill("#password", "no password of theirs")
             await page.click(BY)
             await looked.check()
-        await _fills(served, user)
-        await _signs_in(page, served, user.email)
-        assert page.url == f"{served.url}/account"
+        await _fills(pages_server, user)
+        await _signs_in(page, pages_server, user.email)
+        assert page.url == f"{pages_server.url}/account"
         await looked.check()
         for path in (*invitations, "/reset"):
-            await page.goto(served.url + path)
+            await page.goto(pages_server.url + path)
             await looked.check()
-        await page.goto(f"{served.url}/account")
+        await page.goto(f"{pages_server.url}/account")
         await page.fill("#password-old", "no password of theirs")
         await page.fill("#password-new", "some other password")
         await page.click("text=Change the password")
@@ -143,26 +143,28 @@ async def test_every_page_fits_a_small_phone_and_can_be_read(
         await looked.check()
 
 
-async def _links(front: Front, user: User) -> tuple[list[str], list[str]]:
+async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
     """One of each kind, and an invitation for them and one for somebody new."""
-    inviter, other = await front.account(), new_address()
-    async with front.parts.store.transaction() as rows:
+    inviter, other = await front.create_user(), make_email()
+    async with front.services.store.transaction() as rows:
         operator = await rows.users.get(OPERATOR)
         assert operator is not None
         tokens = {
-            "/welcome": await accounts.add_link(rows, front.parts.keys, Purpose.WELCOME, user.email, user=operator),
-            "/reset": await accounts.add_link(rows, front.parts.keys, Purpose.RESET, user.email, user=user),
-            "/welcome/finish": await accounts.add_link(rows, front.parts.keys, Purpose.SIGN_UP, user.email),
+            "/welcome": await accounts.add_link(
+                rows, front.services.keys, LinkPurpose.WELCOME, user.email, user=operator
+            ),
+            "/reset": await accounts.add_link(rows, front.services.keys, LinkPurpose.RESET, user.email, user=user),
+            "/welcome/finish": await accounts.add_link(rows, front.services.keys, LinkPurpose.SIGN_UP, user.email),
         }
-    organization = await Organizations(await front.desk(inviter)).create(LONG)
+    organization = await Organizations(await front.create_context(inviter)).create(LONG)
     invited = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
-    await Invitations(await front.desk(inviter)).create(organization, invited)
+    await Invitations(await front.create_context(inviter)).create(organization, invited)
     links = [f"{path}?token={token}" for path, token in tokens.items()]
-    return [*links, "/reset?token=none"], [await front.link_to(user.email), await front.link_to(other)]
+    return [*links, "/reset?token=none"], [await front.get_mailed_link(user.email), await front.get_mailed_link(other)]
 
 
-async def _fills(front: Front, user: User) -> None:
+async def _fills(front: PagesApp, user: User) -> None:
     """An account in which everything is long."""
-    await front.creates_project(user, name=LONG)
-    await PersonalKeys(await front.desk(user)).create(LONG)
-    await Organizations(await front.desk(user)).create(LONG)
+    await front.create_project(user, name=LONG)
+    await PersonalKeys(await front.create_context(user)).create(LONG)
+    await Organizations(await front.create_context(user)).create(LONG)

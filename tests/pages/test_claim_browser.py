@@ -6,14 +6,14 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, Page
 
-from bough.control.claims import Claims
-from bough.control.organizations import Organizations
+from bough.control.instant.claims import Claims
+from bough.control.people.organizations import Organizations
 from bough.domain.instant_database import InstantStatus
 from bough.domain.user import User
 from bough.ids import InstantId
-from pages.claiming import claimed, instant, personal
-from pages.front import PASSWORD, Front
-from pages.looking import Looked, at
+from pages.instant_databases import claim_database, create_instant_database, get_personal_organization
+from pages.page_checks import CheckedPage, open_page
+from support.pages_app import PASSWORD, PagesApp
 
 LONG = "x" * 64
 
@@ -30,7 +30,7 @@ async def _signs_in(page: Page, user: User) -> None:
     await _sees(page, "Claim this database")
 
 
-async def _check(looked: Looked) -> None:
+async def _check(looked: CheckedPage) -> None:
     """By day and by night."""
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     for scheme in schemes:
@@ -38,18 +38,27 @@ async def _check(looked: Looked) -> None:
         await looked.check()
 
 
-async def test_every_stage_fits_a_small_phone_and_can_be_read(served: Front, browser: Browser) -> None:
-    made, user = await instant(served.parts), await served.account()
-    busy, taken = await instant(served.parts), await instant(served.parts)
-    await Claims(await served.desk(await served.account())).begin(busy.id)
-    await claimed(served, taken, await served.account())
-    team = await Organizations(await served.desk(user)).create(LONG)
-    async with served.parts.store.transaction() as rows:
+async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: PagesApp, browser: Browser) -> None:
+    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    busy, taken = (
+        await create_instant_database(pages_server.services),
+        await create_instant_database(pages_server.services),
+    )
+    await Claims(await pages_server.create_context(await pages_server.create_user())).begin(busy.id)
+    await claim_database(pages_server, taken, await pages_server.create_user())
+    team = await Organizations(await pages_server.create_context(user)).create(LONG)
+    async with pages_server.services.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
-    async with at(browser, viewport={"width": 320, "height": 640}) as page:
-        looked = Looked(page, served.url)
-        for path in (busy.path, taken.path, f"/claim/{InstantId.new()}", f"/signup?next={made.path}", made.path):
-            await page.goto(served.url + path)
+    async with open_page(browser, viewport={"width": 320, "height": 640}) as page:
+        looked = CheckedPage(page, pages_server.url)
+        for path in (
+            busy.claim_path,
+            taken.claim_path,
+            f"/claim/{InstantId.new()}",
+            f"/signup?next={made.claim_path}",
+            made.claim_path,
+        ):
+            await page.goto(pages_server.url + path)
             await _check(looked)
         await _signs_in(page, user)
         await _check(looked)
@@ -64,21 +73,21 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(served: Front, bro
         await page.get_by_role("button", name="Confirm").click()
         await _sees(page, "The database is yours")
         await _check(looked)
-        await page.goto(served.url + taken.path)
+        await page.goto(pages_server.url + taken.claim_path)
         await _check(looked)
 
 
-async def test_a_claim_takes_no_script(served: Front, browser: Browser) -> None:
-    made, user = await instant(served.parts), await served.account()
-    async with at(browser, java_script_enabled=False) as page:
-        await page.goto(f"{served.url}/database/{made.id}")
+async def test_a_claim_takes_no_script(pages_server: PagesApp, browser: Browser) -> None:
+    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    async with open_page(browser, java_script_enabled=False) as page:
+        await page.goto(f"{pages_server.url}/database/{made.id}")
         await _signs_in(page, user)
-        assert page.url == served.url + made.path
+        assert page.url == pages_server.url + made.claim_path
         for _ in range(2):  # begin, think again, begin once more
             await page.get_by_role("button", name="Claim this database").click()
             await page.get_by_role("button", name="Cancel").click()
             await _sees(page, "Claim this database")
-        assert (await made.seen()).status is InstantStatus.UNCLAIMED
+        assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
         await page.get_by_role("button", name="Claim this database").click()
         await page.get_by_role("button", name="Confirm").click()
         await _sees(page, "The database is yours")
@@ -88,12 +97,12 @@ async def test_a_claim_takes_no_script(served: Front, browser: Browser) -> None:
         assert made.project_id in await page.inner_text("main")
 
 
-async def test_the_keyboard_is_enough_for_a_claim(served: Front, browser: Browser) -> None:
-    made, user = await instant(served.parts), await served.account()
-    team = await Organizations(await served.desk(user)).create("Team")
-    assert team.id != (await personal(served, user)).id
-    async with at(browser) as page:
-        await page.goto(served.url + made.path)
+async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browser: Browser) -> None:
+    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    team = await Organizations(await pages_server.create_context(user)).create("Team")
+    assert team.id != (await get_personal_organization(pages_server, user)).id
+    async with open_page(browser) as page:
+        await page.goto(pages_server.url + made.claim_path)
         await _tabs_to(page, "Sign in to claim")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#password")
@@ -101,7 +110,7 @@ async def test_the_keyboard_is_enough_for_a_claim(served: Front, browser: Browse
         await page.keyboard.press("Tab")
         await page.keyboard.type(PASSWORD)
         await page.keyboard.press("Enter")
-        await page.wait_for_url(served.url + made.path)
+        await page.wait_for_url(pages_server.url + made.claim_path)
         await _tabs_to(page, "Claim this database")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#org_id")
@@ -110,7 +119,7 @@ async def test_the_keyboard_is_enough_for_a_claim(served: Front, browser: Browse
         await _tabs_to(page, "Confirm")
         await page.keyboard.press("Enter")
         await _sees(page, "The database is yours")
-    assert (await made.project()).org_id == team.id
+    assert (await made.get_project()).org_id == team.id
 
 
 async def _tabs_to(page: Page, what: str) -> None:

@@ -8,40 +8,45 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-import stores
-import world
 from bough.config import DEFAULT_PLANS
-from bough.control.claims import Claims
-from bough.control.organizations import Organizations
+from bough.control.instant.claims import Claims
+from bough.control.people.organizations import Organizations
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase, InstantStatus
 from bough.domain.user import User
-from bough.errors import Taken
+from bough.errors import Conflict
 from bough.ids import InstantId
-from bough.operations.actions import EVERY
+from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
-from bough.operations.queue import Queue
-from bough.store.audit import AuditQuestion
+from bough.operations.queue import OperationQueue
+from bough.store.audit import AuditQuery
 from bough.store.instant_databases import InstantDatabases
 from bough.store.store import Store
-from pages.claiming import Instant, claimed, instant, personal
-from pages.front import Front
+from pages.instant_databases import (
+    ClaimableDatabase,
+    claim_database,
+    create_instant_database,
+    get_personal_organization,
+)
+from support.pages_app import PagesApp
+from support.platform import Platform, PostgresServer
+from support.stores import BACKENDS, open_store
 
 
-@pytest_asyncio.fixture(params=stores.BACK_ENDS, scope="module", loop_scope="session")
-async def on_either(
+@pytest_asyncio.fixture(params=BACKENDS, scope="module", loop_scope="session")
+async def pages_app_on_store(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-    shared_platform: world.Platform,
-    postgres_server: world.PostgresServer,
-) -> AsyncIterator[Front]:
+    shared_platform: Platform,
+    postgres_server: PostgresServer,
+) -> AsyncIterator[PagesApp]:
     """The pages over a store of each kind."""
-    async with stores.opened(request.param, tmp_path_factory.mktemp("store"), postgres_server) as store:
+    async with open_store(request.param, tmp_path_factory.mktemp("store"), postgres_server) as store:
         yield _over(shared_platform, store)
 
 
-def _over(platform: world.Platform, store: Store, **changes: Any) -> Front:
-    front = Front(platform, **changes)
-    front.parts = replace(front.parts, store=store, queue=Queue(store, Events(), EVERY, 5))
+def _over(platform: Platform, store: Store, **changes: Any) -> PagesApp:
+    front = PagesApp(platform, **changes)
+    front.services = replace(front.services, store=store, queue=OperationQueue(store, Events(), ALL_ACTIONS, 5))
     return front
 
 
@@ -57,109 +62,123 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InstantDatabases, "save", think_and_save)
 
 
-async def _claims(front: Front, user: User) -> Claims:
-    return Claims(await front.desk(user))
+async def _claims(front: PagesApp, user: User) -> Claims:
+    return Claims(await front.create_context(user))
 
 
 async def _told(*work: Awaitable[None]) -> list[BaseException | None]:
     """What each of them was told; None: it went well."""
     answers = await asyncio.gather(*work, return_exceptions=True)
-    assert all(answer is None or isinstance(answer, Taken) for answer in answers), answers
+    assert all(answer is None or isinstance(answer, Conflict) for answer in answers), answers
     return answers
 
 
 @pytest.mark.usefixtures("slowly")
-async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(on_either: Front) -> None:
-    made, people = await instant(on_either.parts), [await on_either.account() for _ in range(2)]
-    claims = [await _claims(on_either, user) for user in people]
+async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(pages_app_on_store: PagesApp) -> None:
+    made, people = (
+        await create_instant_database(pages_app_on_store.services),
+        [await pages_app_on_store.create_user() for _ in range(2)],
+    )
+    claims = [await _claims(pages_app_on_store, user) for user in people]
     answers = await _told(*(each.begin(made.id) for each in claims))
     assert sum(answer is None for answer in answers) == 1
     assert "Somebody else is claiming" in str(next(filter(None, answers)))
 
 
-async def test_of_two_who_confirm_at_once_one_gets_it(on_either: Front) -> None:
+async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesApp) -> None:
     """The claim of the first has just lapsed when the second begins theirs."""
-    made, first, second = await instant(on_either.parts), await on_either.account(), await on_either.account()
-    homes = [(await personal(on_either, user)).id for user in (first, second)]
-    await (await _claims(on_either, first)).begin(made.id)
-    holder = await made.row()
-    await made.change(claiming_until=holder.created_at)
-    late = [_whole(on_either, second, made.id), (await _claims(on_either, first)).complete(made.id, homes[0])]
+    made, first, second = (
+        await create_instant_database(pages_app_on_store.services),
+        await pages_app_on_store.create_user(),
+        await pages_app_on_store.create_user(),
+    )
+    homes = [(await get_personal_organization(pages_app_on_store, user)).id for user in (first, second)]
+    await (await _claims(pages_app_on_store, first)).begin(made.id)
+    holder = await made.get_row()
+    await made.update_row(claiming_until=holder.created_at)
+    late = [
+        _whole(pages_app_on_store, second, made.id),
+        (await _claims(pages_app_on_store, first)).complete(made.id, homes[0]),
+    ]
     answers = await _told(*late)
     assert [answer is None for answer in answers] == [True, False]
-    assert (await made.project()).org_id == homes[1]
-    assert (await made.seen()).status is InstantStatus.CLAIMED
+    assert (await made.get_project()).org_id == homes[1]
+    assert (await made.get_shown()).status is InstantStatus.CLAIMED
 
 
 @pytest.mark.usefixtures("slowly")
-async def test_of_many_who_claim_it_whole_exactly_one_has_it_in_the_end(on_either: Front) -> None:
-    made = await instant(on_either.parts)
-    people = [await on_either.account() for _ in range(8)]
-    answers = await _told(*(_whole(on_either, user, made.id) for user in people))
+async def test_of_many_who_claim_it_whole_exactly_one_has_it_in_the_end(pages_app_on_store: PagesApp) -> None:
+    made = await create_instant_database(pages_app_on_store.services)
+    people = [await pages_app_on_store.create_user() for _ in range(8)]
+    answers = await _told(*(_whole(pages_app_on_store, user, made.id) for user in people))
     winners = [user for user, answer in zip(people, answers, strict=True) if answer is None]
     assert len(winners) == 1
-    assert (await made.project()).org_id == (await personal(on_either, winners[0])).id
-    await _is_nowhere_else(on_either, made, [user for user in people if user is not winners[0]])
+    assert (await made.get_project()).org_id == (await get_personal_organization(pages_app_on_store, winners[0])).id
+    await _is_nowhere_else(pages_app_on_store, made, [user for user in people if user is not winners[0]])
 
 
 @pytest.mark.usefixtures("slowly")
-async def test_one_person_who_confirms_twice_at_once_has_it_in_one_place(on_either: Front) -> None:
-    made, user = await instant(on_either.parts), await on_either.account()
-    own = await personal(on_either, user)
-    team = await Organizations(await on_either.desk(user)).create("Team")
-    await (await _claims(on_either, user)).begin(made.id)
-    confirmed = [(await _claims(on_either, user)).complete(made.id, each.id) for each in (own, team)]
+async def test_one_person_who_confirms_twice_at_once_has_it_in_one_place(pages_app_on_store: PagesApp) -> None:
+    made, user = await create_instant_database(pages_app_on_store.services), await pages_app_on_store.create_user()
+    own = await get_personal_organization(pages_app_on_store, user)
+    team = await Organizations(await pages_app_on_store.create_context(user)).create("Team")
+    await (await _claims(pages_app_on_store, user)).begin(made.id)
+    confirmed = [(await _claims(pages_app_on_store, user)).complete(made.id, each.id) for each in (own, team)]
     assert await _told(*confirmed) == [None, None]
-    assert (await made.project()).org_id in (own.id, team.id)
-    async with on_either.parts.store.read() as rows:
-        assert await rows.projects.count_in(own.id) + await rows.projects.count_in(team.id) == 1
-        lines = await rows.audit.page(AuditQuestion(project_id=made.project_id), 100, None)
+    assert (await made.get_project()).org_id in (own.id, team.id)
+    async with pages_app_on_store.services.store.read() as rows:
+        assert (
+            await rows.projects.count_in_organization(own.id) + await rows.projects.count_in_organization(team.id) == 1
+        )
+        lines = await rows.audit.page(AuditQuery(project_id=made.project_id), 100, None)
     told = [line.org_id for line in lines if "destination_org_id" in line.details]
-    assert sorted(map(str, told)) == sorted([UNCLAIMED_ORGANIZATION, (await made.project()).org_id])
+    assert sorted(map(str, told)) == sorted([UNCLAIMED_ORGANIZATION, (await made.get_project()).org_id])
 
 
-async def test_an_organization_that_has_room_for_one_gets_one_of_two(on_either: Front) -> None:
-    user = await on_either.account()
-    own = await personal(on_either, user)
+async def test_an_organization_that_has_room_for_one_gets_one_of_two(pages_app_on_store: PagesApp) -> None:
+    user = await pages_app_on_store.create_user()
+    own = await get_personal_organization(pages_app_on_store, user)
     plans = {name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}
     small = {**plans, "free": {**plans["free"], "projects": 1}}
-    front = _over(on_either.platform, on_either.parts.store, plans=small)
-    both = [await instant(front.parts) for _ in range(2)]
+    front = _over(pages_app_on_store.platform, pages_app_on_store.services.store, plans=small)
+    both = [await create_instant_database(front.services) for _ in range(2)]
     for made in both:
         await (await _claims(front, user)).begin(made.id)
     work = [(await _claims(front, user)).complete(made.id, own.id) for made in both]
     answers = await asyncio.gather(*work, return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["CapacityExceeded", "NoneType"]
-    async with on_either.parts.store.read() as rows:
-        assert await rows.projects.count_in(own.id) == 1
+    async with pages_app_on_store.services.store.read() as rows:
+        assert await rows.projects.count_in_organization(own.id) == 1
 
 
-async def test_a_claim_that_fails_half_way_has_not_happened(on_either: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, user = await instant(on_either.parts), await on_either.account()
-    own = await personal(on_either, user)
-    await (await _claims(on_either, user)).begin(made.id)
-    before = await made.row(), await made.project()
+async def test_a_claim_that_fails_half_way_has_not_happened(
+    pages_app_on_store: PagesApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, user = await create_instant_database(pages_app_on_store.services), await pages_app_on_store.create_user()
+    own = await get_personal_organization(pages_app_on_store, user)
+    await (await _claims(pages_app_on_store, user)).begin(made.id)
+    before = await made.get_row(), await made.get_project()
     with monkeypatch.context() as broken:
         broken.setattr(InstantDatabases, "save", _dies)
         with pytest.raises(ZeroDivisionError):
-            await (await _claims(on_either, user)).complete(made.id, own.id)
-    assert (await made.row(), await made.project()) == before
-    await claimed(on_either, made, user)
+            await (await _claims(pages_app_on_store, user)).complete(made.id, own.id)
+    assert (await made.get_row(), await made.get_project()) == before
+    await claim_database(pages_app_on_store, made, user)
 
 
 async def _dies(*_: object) -> None:
     raise ZeroDivisionError
 
 
-async def _whole(front: Front, user: User, instant_id: InstantId) -> None:
-    own = await personal(front, user)
+async def _whole(front: PagesApp, user: User, instant_id: InstantId) -> None:
+    own = await get_personal_organization(front, user)
     await (await _claims(front, user)).begin(instant_id)
     await (await _claims(front, user)).complete(instant_id, own.id)
 
 
-async def _is_nowhere_else(front: Front, made: Instant, people: list[User]) -> None:
-    async with front.parts.store.read() as rows:
+async def _is_nowhere_else(front: PagesApp, made: ClaimableDatabase, people: list[User]) -> None:
+    async with front.services.store.read() as rows:
         for user in people:
-            home = await rows.organizations.personal(user.id)
+            home = await rows.organizations.get_personal(user.id)
             assert home is not None
-            assert await rows.projects.count_in(home.id) == 0
+            assert await rows.projects.count_in_organization(home.id) == 0

@@ -3,9 +3,9 @@
 import pytest
 
 from bough.ids import InstantId
-from bough.pages import way_back
-from pages.claiming import instant
-from pages.front import PASSWORD, Front, Shown, new_address
+from bough.pages import return_paths
+from pages.instant_databases import create_instant_database
+from support.pages_app import PASSWORD, PagesApp, ParsedPage, make_email
 
 ID = InstantId("0193e0f0-0000-7000-8000-000000000001")
 ELSEWHERE = [
@@ -27,59 +27,66 @@ ELSEWHERE = [
 
 
 def test_a_claim_is_a_way_back() -> None:
-    assert way_back.ours(way_back.claim(ID)) == f"/claim/{ID}"
+    assert return_paths.sanitize_return_path(return_paths.claim_path(ID)) == f"/claim/{ID}"
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_what_only_looks_like_a_claim_is_none(path: str) -> None:
-    assert way_back.ours(path) == way_back.ACCOUNT
+    assert return_paths.sanitize_return_path(path) == return_paths.ACCOUNT_PATH
 
 
-async def test_somebody_new_signs_up_and_comes_back_to_the_claim(front: Front) -> None:
-    made, email, browser = await instant(front.parts), new_address(), front.browser()
-    shown = Shown((await browser.get(f"/signup?next={made.path}")).text)
-    assert shown.hidden("next") == made.path
-    assert f"/signin?next={made.path}" in [link["href"] for link in shown.all("a")]
-    refused = await browser.post("/signup", email="no address", next=made.path)
-    assert Shown(refused.text).hidden("next") == made.path
-    sent = await browser.post("/signup", email=email, next=made.path)
-    assert f"/signup?next={made.path}" in [link["href"] for link in Shown(sent.text).all("a")]
-    elsewhere = front.browser()  # mails are read with other browsers, too
-    link = await front.link_to(email)
-    finish = Shown((await elsewhere.get(link)).text)
-    token = finish.hidden("token")
-    assert finish.hidden("next") == made.path
-    again = await elsewhere.post("/welcome/finish", token=token, next=made.path, name="Grace", password="short")
-    assert Shown(again.text).hidden("next") == made.path
-    answer = await elsewhere.post("/welcome/finish", token=token, next=made.path, name="Grace", password=PASSWORD)
-    assert (answer.status_code, answer.headers["location"]) == (303, made.path)
-    assert "Claim this database" in (await elsewhere.get(made.path)).text
+async def test_somebody_new_signs_up_and_comes_back_to_the_claim(pages_app: PagesApp) -> None:
+    made, email, browser = await create_instant_database(pages_app.services), make_email(), pages_app.open_client()
+    shown = ParsedPage((await browser.get(f"/signup?next={made.claim_path}")).text)
+    assert shown.hidden_value("next") == made.claim_path
+    assert f"/signin?next={made.claim_path}" in [link["href"] for link in shown.find_all("a")]
+    refused = await browser.post("/signup", email="no address", next=made.claim_path)
+    assert ParsedPage(refused.text).hidden_value("next") == made.claim_path
+    sent = await browser.post("/signup", email=email, next=made.claim_path)
+    assert f"/signup?next={made.claim_path}" in [link["href"] for link in ParsedPage(sent.text).find_all("a")]
+    elsewhere = pages_app.open_client()  # mails are read with other browsers, too
+    link = await pages_app.get_mailed_link(email)
+    finish = ParsedPage((await elsewhere.get(link)).text)
+    token = finish.hidden_value("token")
+    assert finish.hidden_value("next") == made.claim_path
+    again = await elsewhere.post("/welcome/finish", token=token, next=made.claim_path, name="Grace", password="short")
+    assert ParsedPage(again.text).hidden_value("next") == made.claim_path
+    answer = await elsewhere.post("/welcome/finish", token=token, next=made.claim_path, name="Grace", password=PASSWORD)
+    assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
+    assert "Claim this database" in (await elsewhere.get(made.claim_path)).text
 
 
-async def test_somebody_who_forgot_that_they_have_an_account_comes_back_too(front: Front) -> None:
-    made, user, browser = await instant(front.parts), await front.account(), front.browser()
-    await browser.get(f"/signup?next={made.path}")
-    await browser.post("/signup", email=user.email, next=made.path)
-    assert await front.link_to(user.email) == f"/signin?next={made.path}"
+async def test_somebody_who_forgot_that_they_have_an_account_comes_back_too(pages_app: PagesApp) -> None:
+    made, user, browser = (
+        await create_instant_database(pages_app.services),
+        await pages_app.create_user(),
+        pages_app.open_client(),
+    )
+    await browser.get(f"/signup?next={made.claim_path}")
+    await browser.post("/signup", email=user.email, next=made.claim_path)
+    assert await pages_app.get_mailed_link(user.email) == f"/signin?next={made.claim_path}"
 
 
-async def test_without_a_way_back_mails_are_as_they_were(front: Front) -> None:
-    known, unknown, browser = await front.account(), new_address(), front.browser()
+async def test_without_a_way_back_mails_are_as_they_were(pages_app: PagesApp) -> None:
+    known, unknown, browser = await pages_app.create_user(), make_email(), pages_app.open_client()
     for email in (known.email, unknown):
         await browser.get("/signup")
         await browser.post("/signup", email=email)
-        assert "next=" not in await front.link_to(email)
+        assert "next=" not in await pages_app.get_mailed_link(email)
 
 
 @pytest.mark.parametrize("path", ["//evil.example", "https://evil.example", f"/claim/{ID}@evil.example"])
-async def test_signing_up_goes_on_to_no_other_place(front: Front, path: str) -> None:
-    email, browser = new_address(), front.browser()
-    assert Shown((await browser.get("/signup", params={"next": path})).text).hidden("next") == way_back.ACCOUNT
+async def test_signing_up_goes_on_to_no_other_place(pages_app: PagesApp, path: str) -> None:
+    email, browser = make_email(), pages_app.open_client()
+    assert (
+        ParsedPage((await browser.get("/signup", params={"next": path})).text).hidden_value("next")
+        == return_paths.ACCOUNT_PATH
+    )
     assert "evil" not in (await browser.post("/signup", email=email, next=path)).text
-    link = await front.link_to(email)
+    link = await pages_app.get_mailed_link(email)
     assert "evil" not in link
-    finish = Shown((await browser.get(f"{link}&next={path}")).text)
-    assert finish.hidden("next") == way_back.ACCOUNT
-    token = finish.hidden("token")
+    finish = ParsedPage((await browser.get(f"{link}&next={path}")).text)
+    assert finish.hidden_value("next") == return_paths.ACCOUNT_PATH
+    token = finish.hidden_value("token")
     answer = await browser.post("/welcome/finish", token=token, next=path, name="Grace", password=PASSWORD)
-    assert (answer.status_code, answer.headers["location"]) == (303, way_back.ACCOUNT)
+    assert (answer.status_code, answer.headers["location"]) == (303, return_paths.ACCOUNT_PATH)

@@ -2,13 +2,13 @@
 
 import pytest
 
-import world
 from bough.pages import routes
-from bough.pages.page import Page
-from pages.front import Account, Front
+from bough.pages.page_app import PageApp
+from support import platform
+from support.pages_app import PagesApp, SignedInUser
 
 POSTS = [
-    route.path for route in routes.routes() if isinstance(route.endpoint, Page) and "POST" in route.endpoint.methods
+    route.path for route in routes.routes() if isinstance(route.endpoint, PageApp) and "POST" in route.endpoint.methods
 ]
 FIELDS = {"name": "forged", "email": "forged@example.com", "password": "a forged password", "old": "x", "new": "y"}
 OURS = "http://bough.test"
@@ -37,16 +37,16 @@ OWN = [
 ]
 
 
-async def _picture(front: Front, person: Account) -> tuple[object, ...]:
+async def _picture(front: PagesApp, person: SignedInUser) -> tuple[object, ...]:
     """All that one of the forms could change."""
-    async with front.parts.store.read() as rows:
+    async with front.services.store.read() as rows:
         return (
             await rows.users.get(person.user.id),
-            await rows.users.with_email(FIELDS["email"]),
-            await rows.sessions.of(person.user.id, person.user.created_at),
-            await rows.api_keys.personal(person.user.id),
-            await rows.organizations.of_user(person.user.id),
-            await front.letters_to(FIELDS["email"]),
+            await rows.users.get_by_email(FIELDS["email"]),
+            await rows.sessions.list_by_user(person.user.id, person.user.created_at),
+            await rows.api_keys.list_personal(person.user.id),
+            await rows.organizations.list_by_user(person.user.id),
+            await front.list_mails(FIELDS["email"]),
         )
 
 
@@ -55,59 +55,59 @@ def test_there_are_forms_to_forge() -> None:
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
-async def test_a_form_that_comes_from_elsewhere_changes_nothing(front: Front, headers: dict[str, str]) -> None:
-    person = await front.person()
-    before = await _picture(front, person)
+async def test_a_form_that_comes_from_elsewhere_changes_nothing(pages_app: PagesApp, headers: dict[str, str]) -> None:
+    person = await pages_app.sign_in_new_user()
+    before = await _picture(pages_app, person)
     for path in POSTS:
-        answer = await person.browser.post(path, headers, **FIELDS)
+        answer = await person.client.post(path, headers, **FIELDS)
         assert answer.status_code == 403, path
         assert "nothing was changed" in answer.text
         assert "set-cookie" not in answer.headers
-    assert await _picture(front, person) == before
+    assert await _picture(pages_app, person) == before
 
 
 @pytest.mark.parametrize("headers", OWN, ids=str)
-async def test_a_form_of_our_own_page_is_taken(front: Front, headers: dict[str, str]) -> None:
-    person = await front.person()
-    assert (await person.browser.post("/account/organizations", headers, name="ours")).status_code == 303
+async def test_a_form_of_our_own_page_is_taken(pages_app: PagesApp, headers: dict[str, str]) -> None:
+    person = await pages_app.sign_in_new_user()
+    assert (await person.client.post("/account/organizations", headers, name="ours")).status_code == 303
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "é", "another's", "a visitor's"])
-async def test_a_form_without_its_own_token_changes_nothing(front: Front, token: str) -> None:
-    person = await front.person()
+async def test_a_form_without_its_own_token_changes_nothing(pages_app: PagesApp, token: str) -> None:
+    person = await pages_app.sign_in_new_user()
     if token == "another's":
-        token = (await front.person()).browser.form_token
+        token = (await pages_app.sign_in_new_user()).client.form_token
     elif token == "a visitor's":
-        visitor = front.browser()
+        visitor = pages_app.open_client()
         await visitor.get("/signin")
         token = visitor.form_token
-    before = await _picture(front, person)
+    before = await _picture(pages_app, person)
     for path in POSTS:
-        answer = await person.browser.post(path, **{**FIELDS, "form_token": token})
+        answer = await person.client.post(path, **{**FIELDS, "form_token": token})
         assert answer.status_code == 403, path
         assert "Reload" in answer.text
-    assert await _picture(front, person) == before
+    assert await _picture(pages_app, person) == before
 
 
-async def test_a_visitor_without_the_cookie_of_the_form_is_refused(front: Front) -> None:
-    user, browser, other = await front.account(), front.browser(), front.browser()
+async def test_a_visitor_without_the_cookie_of_the_form_is_refused(pages_app: PagesApp) -> None:
+    user, browser, other = await pages_app.create_user(), pages_app.open_client(), pages_app.open_client()
     await browser.get("/signin")
     await other.get("/signin")
     answer = await other.post("/signin", email=user.email, password="x", form_token=browser.form_token)
     assert answer.status_code == 403
 
 
-async def test_the_token_of_a_session_ends_with_it(front: Front) -> None:
-    person = await front.person()
-    token = person.browser.form_token
-    await person.browser.post("/signout")
-    await person.browser.signs_in(person.user)
-    assert (await person.browser.post("/account/keys", name="old", form_token=token)).status_code == 403
+async def test_the_token_of_a_session_ends_with_it(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    token = person.client.form_token
+    await person.client.post("/signout")
+    await person.client.sign_in(person.user)
+    assert (await person.client.post("/account/keys", name="old", form_token=token)).status_code == 403
 
 
-async def test_where_we_have_a_public_address_only_its_pages_count(shared_platform: world.Platform) -> None:
-    front = Front(shared_platform, public_url="https://db.example.org:443")
-    browser, user = front.browser(), await front.account()
+async def test_where_we_have_a_public_address_only_its_pages_count(shared_platform: platform.Platform) -> None:
+    front = PagesApp(shared_platform, public_url="https://db.example.org:443")
+    browser, user = front.open_client(), await front.create_user()
     await browser.get("/signin")
     for origin in ("http://db.example.org", "https://db.example.org:8443", "https://evil.example"):
         refused = await browser.post("/signin", {"Origin": origin}, email=user.email, password="x")

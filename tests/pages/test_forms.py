@@ -2,14 +2,14 @@
 
 import pytest
 
-import world
-from pages.front import Front
+from support import platform
+from support.pages_app import PagesApp
 
 FORM = "application/x-www-form-urlencoded"
 
 
-async def _sent(front: Front, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
-    browser = front.browser()
+async def _sent(front: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
+    browser = front.open_client()
     await browser.get("/signin")
     headers = {"Origin": front.url, **({} if kind is None else {"Content-Type": kind})}
     answer = await browser.client.post("/signin", content=body, headers=headers)
@@ -32,29 +32,29 @@ async def _sent(front: Front, body: bytes, kind: str | None = FORM) -> tuple[int
         b"email=a;=;&&",
     ],
 )
-async def test_a_body_that_is_no_form_is_refused(front: Front, body: bytes) -> None:
-    status, text = await _sent(front, body)
+async def test_a_body_that_is_no_form_is_refused(pages_app: PagesApp, body: bytes) -> None:
+    status, text = await _sent(pages_app, body)
     assert status == 400
     assert "could not be read" in text
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain", "", None])
-async def test_another_kind_of_body_is_refused(front: Front, kind: str | None) -> None:
-    status, text = await _sent(front, b"email=a", kind)
+async def test_another_kind_of_body_is_refused(pages_app: PagesApp, kind: str | None) -> None:
+    status, text = await _sent(pages_app, b"email=a", kind)
     assert status == 415
     assert FORM in text
 
 
-async def test_the_kind_may_name_its_alphabet(front: Front) -> None:
-    status, text = await _sent(front, b"email=a", f"{FORM}; charset=UTF-8")
+async def test_the_kind_may_name_its_alphabet(pages_app: PagesApp) -> None:
+    status, text = await _sent(pages_app, b"email=a", f"{FORM}; charset=UTF-8")
     assert (status, "Reload" in text) == (403, True)  # it was read, and lacks its token
 
 
-async def test_a_form_that_is_too_long_is_refused(shared_platform: world.Platform) -> None:
-    status, text = await _sent(Front(shared_platform, body_limit=1024), b"email=" + b"a" * 2000)
+async def test_a_form_that_is_too_long_is_refused(shared_platform: platform.Platform) -> None:
+    status, text = await _sent(PagesApp(shared_platform, body_limit=1024), b"email=" + b"a" * 2000)
     assert status == 413
     assert "over 1024 bytes" in text
 
 
-async def test_an_empty_form_is_one_without_its_token(front: Front) -> None:
-    assert (await _sent(front, b""))[0] == 403
+async def test_an_empty_form_is_one_without_its_token(pages_app: PagesApp) -> None:
+    assert (await _sent(pages_app, b""))[0] == 403

@@ -2,12 +2,12 @@
 
 import pytest
 
-import world
 from bough.pages import routes
-from bough.pages.page import Page
-from pages.front import Front
+from bough.pages.page_app import PageApp
+from support import platform
+from support.pages_app import PagesApp
 
-PAGES = {route.path: route.endpoint for route in routes.routes() if isinstance(route.endpoint, Page)}
+PAGES = {route.path: route.endpoint for route in routes.routes() if isinstance(route.endpoint, PageApp)}
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -23,8 +23,8 @@ EVERY = {
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_every_answer_has_them(front: Front, path: str) -> None:
-    client = front.browser().client
+async def test_every_answer_has_them(pages_app: PagesApp, path: str) -> None:
+    client = pages_app.open_client().client
     for method in METHODS:
         answer = await client.request(method, path)
         assert {name: answer.headers.get(name) for name in EVERY} == EVERY
@@ -37,22 +37,22 @@ async def test_every_answer_has_them(front: Front, path: str) -> None:
             assert answer.status_code in ({403} if method == "POST" else {200, 303, 404})
 
 
-async def test_where_people_come_by_https_they_shall_always(shared_platform: world.Platform) -> None:
-    front = Front(shared_platform, public_url="https://db.example.org")
+async def test_where_people_come_by_https_they_shall_always(shared_platform: platform.Platform) -> None:
+    front = PagesApp(shared_platform, public_url="https://db.example.org")
     for path in ("/signin", "/account", "/reset"):
-        assert (await front.browser().get(path)).headers["strict-transport-security"] == "max-age=31536000"
+        assert (await front.open_client().get(path)).headers["strict-transport-security"] == "max-age=31536000"
 
 
-async def test_no_page_has_a_script_a_style_or_anything_from_elsewhere(front: Front) -> None:
-    person = await front.person()
-    text = (await person.browser.get("/account")).text
+async def test_no_page_has_a_script_a_style_or_anything_from_elsewhere(pages_app: PagesApp) -> None:
+    person = await pages_app.sign_in_new_user()
+    text = (await person.client.get("/account")).text
     for word in ("<script", "<style", "style=", "onclick", "onload", "http://", "https://", "javascript:"):
         assert word not in text
 
 
 @pytest.mark.parametrize(("suffix", "kind"), [("css", "text/css; charset=utf-8"), ("svg", "image/svg+xml")])
-async def test_the_stylesheet_and_the_icon_may_be_kept(front: Front, suffix: str, kind: str) -> None:
-    browser = front.browser()
+async def test_the_stylesheet_and_the_icon_may_be_kept(pages_app: PagesApp, suffix: str, kind: str) -> None:
+    browser = pages_app.open_client()
     text = (await browser.get("/signin")).text
     address = text[text.index(f"/static/bough.{suffix}?") :].partition('"')[0]
     answer = await browser.get(address)
@@ -62,14 +62,14 @@ async def test_the_stylesheet_and_the_icon_may_be_kept(front: Front, suffix: str
     assert "set-cookie" not in answer.headers
 
 
-async def test_no_other_file_is_given(front: Front) -> None:
+async def test_no_other_file_is_given(pages_app: PagesApp) -> None:
     for path in ("/static/", "/static/../routes.py", "/static/%2e%2e/routes.py", "/static/bough.html"):
-        assert (await front.browser().get(path)).status_code == 404
+        assert (await pages_app.open_client().get(path)).status_code == 404
 
 
-async def test_requests_are_counted_by_their_page(front: Front) -> None:
-    browser = front.browser()
+async def test_requests_are_counted_by_their_page(pages_app: PagesApp) -> None:
+    browser = pages_app.open_client()
     await browser.get("/signin")
-    key = front.platform.key
+    key = pages_app.platform.key
     counted = (await browser.client.get("/metrics", headers={"Authorization": f"Bearer {key}"})).text
     assert 'route="/signin"' in counted

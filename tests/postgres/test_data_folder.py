@@ -2,7 +2,7 @@
 
 import pytest
 
-from bough.postgres.data_folder import is_left_empty, is_left_out
+from bough.postgres.clone_filter import is_emptied, is_excluded
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from bough.postgres.data_folder import is_left_empty, is_left_out
     """.split(),
 )
 def test_what_a_server_keeps_for_itself_is_left_out(name: str) -> None:
-    assert is_left_out(name)
+    assert is_excluded(name)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_what_a_server_keeps_for_itself_is_left_out(name: str) -> None:
     """.split(),
 )
 def test_what_is_data_is_kept(name: str) -> None:
-    assert not is_left_out(name)
-    assert not is_left_empty(name)
+    assert not is_excluded(name)
+    assert not is_emptied(name)
 
 
 def test_only_folders_of_the_top_are_left_empty() -> None:
-    assert is_left_empty("pg_wal")
-    assert is_left_empty("pg_replslot")
-    assert not is_left_out("pg_wal")
-    assert not is_left_empty("base/pg_wal")
+    assert is_emptied("pg_wal")
+    assert is_emptied("pg_replslot")
+    assert not is_excluded("pg_wal")
+    assert not is_emptied("base/pg_wal")

@@ -24,19 +24,21 @@ def test_a_slot_is_named_as_postgres_wants_it() -> None:
 
 def test_a_limit_is_raised_and_never_lowered() -> None:
     own = {"max_connections": "200", "work_mem": "4MB"}
-    raised = replication.raised(own, {"max_connections": "100", "max_worker_processes": "12", "max_wal_senders": 3})
+    raised = replication.raise_to_minimums(
+        own, {"max_connections": "100", "max_worker_processes": "12", "max_wal_senders": 3}
+    )
     assert raised == {**own, "max_worker_processes": "12"}
-    assert replication.raised(own, {}) == own
+    assert replication.raise_to_minimums(own, {}) == own
 
 
 def test_a_limit_is_read_as_postgres_reads_it() -> None:
-    assert replication.number({"max_worker_processes": " 1.6e1 "}, "max_worker_processes") == 16
-    assert replication.number({}, "max_worker_processes") == 8
-    assert replication.number({}, "max_wal_senders") == 20  # what every compute has
+    assert replication.limit_value({"max_worker_processes": " 1.6e1 "}, "max_worker_processes") == 16
+    assert replication.limit_value({}, "max_worker_processes") == 8
+    assert replication.limit_value({}, "max_wal_senders") == 20  # what every compute has
 
 
 def test_a_path_cannot_end_its_quotes() -> None:
-    settings = replication.following("/it's \\ here", "/pass", "slot")
+    settings = replication.standby_settings("/it's \\ here", "/pass", "slot")
     assert settings["primary_conninfo"].startswith(r"host='/it\'s \\ here' port='5432' user='bough_replica'")
 
 
@@ -44,6 +46,6 @@ def test_a_path_cannot_end_its_quotes() -> None:
 def test_a_segment_is_followed_by_the_next(number: int, timeline: int) -> None:
     name = wal.segment_name(timeline, number * SEGMENT)
     assert wal.next_segment(name) == wal.segment_name(timeline, (number + 1) * SEGMENT)
-    assert wal.is_begun(name, head(number * SEGMENT))
-    assert not wal.is_begun(wal.next_segment(name), head(number * SEGMENT))  # kept for later use
-    assert not wal.is_begun(name, b"")
+    assert wal.is_initialized(name, head(number * SEGMENT))
+    assert not wal.is_initialized(wal.next_segment(name), head(number * SEGMENT))  # kept for later use
+    assert not wal.is_initialized(name, b"")

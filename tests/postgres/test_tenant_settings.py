@@ -9,17 +9,25 @@ from pathlib import Path
 import pytest
 
 from bough.config import default_cache
-from bough.engine.local.installs import fetch, installs
+from bough.engine.local.installs import download, installs
 from bough.engine.local.installs.installs import Install
-from bough.engine.local.isolation.sandbox import initdb_identity, start_options
-from bough.engine.spec import compute_settings, size_settings
+from bough.engine.local.isolation.sandbox import build_popen_options, find_initdb_identity
+from bough.engine.spec import build_compute_settings, build_size_settings
 from bough.errors import Invalid
-from bough.postgres import conf, tenant_settings
-from bough.postgres.tenant_settings import zones
-from bough.postgres.tenant_settings.kinds import Choice, Flag, Kind, Number, OneOf, Whole
-from bough.postgres.tenant_settings.table import EVERY, NEWEST, OLDEST, TEXT_SEARCHES, TOPICS, Setting, offered
-from bough.postgres.tenant_settings.withheld import WITHHELD
-from world import short_folder
+from bough.postgres import postgresql_conf, tenant_settings
+from bough.postgres.tenant_settings import time_zones
+from bough.postgres.tenant_settings.reserved import RESERVED_SETTINGS
+from bough.postgres.tenant_settings.table import (
+    ALL_SETTINGS,
+    NEWEST_MAJOR,
+    OLDEST_MAJOR,
+    TEXT_SEARCHES,
+    TOPICS,
+    Setting,
+    available_settings,
+)
+from bough.postgres.tenant_settings.value_types import BoolType, EnumType, IntegerType, ListedType, RealType, ValueType
+from support.platform import temporary_folder
 
 COLUMNS = "name, vartype, coalesce(unit, ''), min_val, max_val, array_to_string(enumvals, ','), context"
 OF_THE_BUILD = {"lz4", "zstd", "io_uring"}  # values that some builds have and others lack
@@ -27,7 +35,7 @@ WITHOUT_DEBUG = {"log_min_error_statement"}  # not every value is offered
 ROUNDS = 12
 SIZES = ("B", "kB", "MB", "GB", "TB")
 TIMES = ("us", "ms", "s", "min", "h", "d")
-MAJORS = sorted({17} | {install.major for install in installs.found(default_cache()).values()})
+MAJORS = sorted({17} | {install.major for install in installs.find_installs(default_cache()).values()})
 
 
 @dataclass(frozen=True)
@@ -71,9 +79,9 @@ class Server:
         assert done.returncode == 0, done.stderr
 
     def _run(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
-        options = start_options(initdb_identity())
+        options = build_popen_options(find_initdb_identity())
         del options["stdin"]
-        program = self.install.program(command[0])
+        program = self.install.program_path(command[0])
         return subprocess.run(
             [program, *command[1:]], input=text, capture_output=True, text=True, check=False, **options
         )
@@ -81,9 +89,9 @@ class Server:
 
 @pytest.fixture(scope="module", params=MAJORS, ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    fetch.fetch(17, default_cache())
-    install = installs.preferred(installs.found(default_cache()).values())[request.param]
-    with short_folder(0o777) as folder:
+    download.fetch_install(17, default_cache())
+    install = installs.select_preferred(installs.find_installs(default_cache()).values())[request.param]
+    with temporary_folder(0o777) as folder:
         made = Server(install, folder / "data")
         made.initdb()
         yield made
@@ -96,44 +104,44 @@ def test_the_table_is_what_the_server_says(server: Server) -> None:
     rows = server.rows()
     wrong = [
         (name, difference)
-        for name, setting in offered(server.major).items()
+        for name, setting in available_settings(server.major).items()
         for difference in differences(setting, rows[name])
     ]
     assert wrong == []
-    assert len(offered(server.major)) > 140
+    assert len(available_settings(server.major)) > 140
 
 
 def differences(setting: Setting, row: Row) -> Iterator[str]:
-    kind = setting.kind
+    kind = setting.value_type
     if kind.vartype != row.vartype:
         yield f"is a {row.vartype}"
-    if setting.restart != (row.context == "postmaster"):
+    if setting.needs_restart != (row.context == "postmaster"):
         yield f"has the context {row.context}"
-    if isinstance(kind, Choice):
+    if isinstance(kind, EnumType):
         values = set(row.values.split(",")) - OF_THE_BUILD
         if not set(kind.values) <= values or (set(kind.values) != values and setting.name not in WITHOUT_DEBUG):
             yield f"has the values {row.values}"
-    if isinstance(kind, Number):
-        if (kind.unit, float(f"{kind.least:g}"), float(f"{kind.most:.5e}")) != (
+    if isinstance(kind, RealType):
+        if (kind.unit, float(f"{kind.minimum:g}"), float(f"{kind.maximum:.5e}")) != (
             row.unit,
             float(f"{float(row.least):g}"),
             float(f"{float(row.most):.5e}"),
         ):
             yield f"goes from {row.least} to {row.most} {row.unit}"
-        if kind.bounds and not kind.least <= kind.bounds[0] <= kind.bounds[1] <= kind.most:
+        if kind.allowed_range and not kind.minimum <= kind.allowed_range[0] <= kind.allowed_range[1] <= kind.maximum:
             yield "has bounds outside of its range"
 
 
 def test_every_setting_of_the_server_is_offered_or_withheld(server: Server) -> None:
     known = server.rows().keys()
-    assert known - offered(server.major).keys() - WITHHELD.keys() == set()
+    assert known - available_settings(server.major).keys() - RESERVED_SETTINGS.keys() == set()
     with pytest.raises(Invalid, match="belongs to the platform"):
-        tenant_settings.check({"fsync": "off"}, server.major)
+        tenant_settings.check_settings({"fsync": "off"}, server.major)
 
 
 def test_the_server_knows_the_time_zones(server: Server) -> None:
     known = {name for name, _ in server.told("select name, abbrev from pg_timezone_names")}
-    assert zones.NAMES - known == set()
+    assert time_zones.TIME_ZONES - known == set()
 
 
 def test_the_server_knows_the_text_search_configurations(server: Server) -> None:
@@ -141,35 +149,35 @@ def test_the_server_knows_the_text_search_configurations(server: Server) -> None
     assert set(TEXT_SEARCHES) - known == set()
 
 
-@pytest.mark.parametrize("major", range(OLDEST, NEWEST + 1))
+@pytest.mark.parametrize("major", range(OLDEST_MAJOR, NEWEST_MAJOR + 1))
 def test_a_name_means_one_thing(major: int) -> None:
-    names = [setting.name for setting in EVERY if setting.since <= major <= setting.until]
+    names = [setting.name for setting in ALL_SETTINGS if setting.since <= major <= setting.until]
     assert len(names) == len(set(names))
     assert all(name == name.lower() for name in names)
-    assert not WITHHELD.keys() & names
+    assert not RESERVED_SETTINGS.keys() & names
 
 
 # Values are read as the servers read them.
 
 
-def number(kind: Number, dice: random.Random) -> str:
+def number(kind: RealType, dice: random.Random) -> str:
     units = SIZES if kind.unit in ("B", "kB", "8kB", "MB") else TIMES if kind.unit else ()
-    least, most = kind.bounds or (kind.least, kind.most)
-    edge = dice.choice((least, most, kind.least, kind.most, 0, 1, kind.off or 0))
+    least, most = kind.allowed_range or (kind.minimum, kind.maximum)
+    edge = dice.choice((least, most, kind.minimum, kind.maximum, 0, 1, kind.off_value or 0))
     number = dice.choice((edge, edge + 1, edge - 1, dice.uniform(-2, 2), 10 ** dice.uniform(0, 11)))
     text: str = dice.choice((f"{number:.0f}", f"{number:.3f}", f"{number:.2e}", f"{number:g}", f"+{abs(number):.1f}"))
     unit: str = dice.choice((*units, "", ""))
     return "".join(dice.choice(("", "", " ")) + part for part in (text, unit, ""))
 
 
-def some_text(kind: Kind, dice: random.Random) -> str:
-    if isinstance(kind, Number):
+def some_text(kind: ValueType, dice: random.Random) -> str:
+    if isinstance(kind, RealType):
         return number(kind, dice)
-    if isinstance(kind, Choice):
+    if isinstance(kind, EnumType):
         return dice.choice((*kind.values, kind.values[0].upper()))
-    if isinstance(kind, OneOf):
+    if isinstance(kind, ListedType):
         return dice.choice((*sorted(kind.values), sorted(kind.values)[0].upper()))
-    if isinstance(kind, Flag):
+    if isinstance(kind, BoolType):
         word = dice.choice(("on", "off", "true", "false", "yes", "no", "1", "0", "ON", "False", ""))
         return word[: dice.randint(0, 6)]
     words = ("iso", "DMY", "german", "public", '"$user"', '"a b"', "pg_catalog.english", "simple", "_x$1", "é", '"é"')
@@ -178,7 +186,7 @@ def some_text(kind: Kind, dice: random.Random) -> str:
 
 def is_taken(name: str, text: str, major: int) -> bool:
     try:
-        tenant_settings.check({name: text}, major)
+        tenant_settings.check_settings({name: text}, major)
     except Invalid:
         return False
     return True
@@ -188,8 +196,8 @@ def is_taken(name: str, text: str, major: int) -> bool:
 def test_the_server_takes_what_is_taken(server: Server, seed: int) -> None:
     dice = random.Random(seed)
     taken: dict[str, str] = {}
-    for name, setting in offered(server.major).items():
-        tries = (some_text(setting.kind, dice) for _ in range(40))
+    for name, setting in available_settings(server.major).items():
+        tries = (some_text(setting.value_type, dice) for _ in range(40))
         text = next((text for text in tries if is_taken(name, text, server.major)), None)
         if text is not None:
             taken[name] = text
@@ -198,37 +206,41 @@ def test_the_server_takes_what_is_taken(server: Server, seed: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_out_of_range_the_server_refuses(server: Server, long: bool) -> None:
+def test_what_is_out_of_range_the_server_refuses(server: Server, is_long_run: bool) -> None:
     """Each text is a start of the server."""
     dice = random.Random(1)
     tried = 0
-    for name, setting in offered(server.major).items():
-        kind = setting.kind
-        texts = [some_text(kind, dice) for _ in range(60)] if isinstance(kind, Number) else []
+    for name, setting in available_settings(server.major).items():
+        kind = setting.value_type
+        texts = [some_text(kind, dice) for _ in range(60)] if isinstance(kind, RealType) else []
         outside = [text for text in texts if is_outside(kind, text)]
-        for text in outside[: 2 if long else dice.randrange(2)]:
+        for text in outside[: 2 if is_long_run else dice.randrange(2)]:
             done = server.takes({name: text})
             assert done.returncode != 0, f"{name} = {text!r} gives {done.stdout}"
             tried += 1
-    assert tried > (60 if long else 15)
+    assert tried > (60 if is_long_run else 15)
 
 
-def is_outside(kind: Kind, text: str) -> bool:
-    value = kind.read(text) if isinstance(kind, Number) else None
-    return isinstance(kind, Number) and value is not None and not kind.least <= value <= kind.most
+def is_outside(kind: ValueType, text: str) -> bool:
+    value = kind.parse(text) if isinstance(kind, RealType) else None
+    return isinstance(kind, RealType) and value is not None and not kind.minimum <= value <= kind.maximum
 
 
 def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
     """It tells a number without its unit when it is asked for its own."""
     dice = random.Random(2)
-    kinds = {name: setting.kind for name, setting in offered(server.major).items() if isinstance(setting.kind, Whole)}
+    kinds = {
+        name: setting.value_type
+        for name, setting in available_settings(server.major).items()
+        if isinstance(setting.value_type, IntegerType)
+    }
     for name in dice.sample(sorted(kinds), 25):
         kind = kinds[name]
-        assert isinstance(kind, Whole)
+        assert isinstance(kind, IntegerType)
         text = next(text for _ in range(400) if is_taken(name, text := number(kind, dice), server.major))
         done = server.takes({name: text})
         assert done.returncode == 0, done.stderr
-        assert kind.read(done.stdout.strip()) == kind.read(text), f"{name} = {text!r}"
+        assert kind.parse(done.stdout.strip()) == kind.parse(text), f"{name} = {text!r}"
 
 
 # The sentences.
@@ -266,8 +278,8 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
 )
 def test_a_refusal_says_what_is_wrong_and_what_is_possible(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        tenant_settings.check(given, 17)
-    assert sentence in refused.value.public
+        tenant_settings.check_settings(given, 17)
+    assert sentence in refused.value.public_message
 
 
 @pytest.mark.parametrize(
@@ -285,8 +297,10 @@ def test_texts_cannot_end_their_line() -> None:
 
 
 def test_names_are_taken_in_any_case() -> None:
-    tenant_settings.check({"TimeZone": "europe/BERLIN", "DateStyle": "ISO, DMY", "IntervalStyle": "iso_8601"}, 17)
-    assert tenant_settings.accepted({"TimeZone": "UTC"}, 17) == {"timezone": "UTC"}
+    tenant_settings.check_settings(
+        {"TimeZone": "europe/BERLIN", "DateStyle": "ISO, DMY", "IntervalStyle": "iso_8601"}, 17
+    )
+    assert tenant_settings.filter_accepted({"TimeZone": "UTC"}, 17) == {"timezone": "UTC"}
 
 
 # What is accepted never reaches what is the platform's.
@@ -294,16 +308,16 @@ def test_names_are_taken_in_any_case() -> None:
 
 def test_only_what_may_be_set_is_accepted() -> None:
     stored = {"work_mem": "8MB", "fsync": "off", "FSYNC": "off", "geqo_effort": "77", "transaction_timeout": "5s"}
-    assert tenant_settings.accepted(stored, 17) == {"work_mem": "8MB", "transaction_timeout": "5s"}
-    assert tenant_settings.accepted(stored, 16) == {"work_mem": "8MB"}
-    assert tenant_settings.accepted(None, 16) == {}
+    assert tenant_settings.filter_accepted(stored, 17) == {"work_mem": "8MB", "transaction_timeout": "5s"}
+    assert tenant_settings.filter_accepted(stored, 16) == {"work_mem": "8MB"}
+    assert tenant_settings.filter_accepted(None, 16) == {}
 
 
 def test_the_tenant_may_say_otherwise_only_where_the_platform_does_not_mind() -> None:
-    names = {setting.name for setting in EVERY}
-    assert names & compute_settings(1, logical_replication=True).keys() == set()
-    assert names & size_settings(1).keys() == {"work_mem", "maintenance_work_mem"}
-    assert names & conf.EVERY_COMPUTE.keys() == {
+    names = {setting.name for setting in ALL_SETTINGS}
+    assert names & build_compute_settings(1, logical_replication=True).keys() == set()
+    assert names & build_size_settings(1).keys() == {"work_mem", "maintenance_work_mem"}
+    assert names & postgresql_conf.COMPUTE_DEFAULTS.keys() == {
         "timezone",
         "datestyle",
         "jit",
@@ -326,7 +340,7 @@ def listed() -> str:
     for topic, settings in TOPICS.items():
         alike: dict[tuple[str, str, str], list[str]] = {}
         for setting in settings:
-            what = (setting.kind.use, versions(setting), "restart" if setting.restart else "")
+            what = (setting.value_type.hint, versions(setting), "restart" if setting.needs_restart else "")
             alike.setdefault(what, []).append(f"`{setting.name}`")
         rows = [f"| {', '.join(names)} | {' | '.join(what)} |" for what, names in alike.items()]
         parts.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
@@ -334,9 +348,9 @@ def listed() -> str:
 
 
 def versions(setting: Setting) -> str:
-    if (setting.since, setting.until) == (OLDEST, NEWEST):
+    if (setting.since, setting.until) == (OLDEST_MAJOR, NEWEST_MAJOR):
         return ""
-    return f"from {setting.since}" if setting.until == NEWEST else f"until {setting.until}"
+    return f"from {setting.since}" if setting.until == NEWEST_MAJOR else f"until {setting.until}"
 
 
 def test_the_page_on_computes_lists_them_all() -> None:

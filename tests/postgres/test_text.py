@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.postgres import conf, databases, extensions, hba, quoting, roles, storage, template
-from bough.postgres.secret import scram_verifier
+from bough.postgres import databases, extensions, pg_hba, postgresql_conf, quoting, roles, storage, template
+from bough.postgres.scram import scram_verifier
 
 NAMES = st.text(alphabet=st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), min_size=1)
 
@@ -30,35 +30,35 @@ def test_a_literal_cannot_end_its_quotes(text: str) -> None:
 
 
 def test_a_setting_cannot_start_a_new_line() -> None:
-    assert "work_mem = '4MB'\n" in conf.text({"work_mem": "4MB"}, major=17)
-    assert "x = 'it''s \\\\n'\n" in conf.text({"x": "it's \\n"}, major=17)
+    assert "work_mem = '4MB'\n" in postgresql_conf.render({"work_mem": "4MB"}, major=17)
+    assert "x = 'it''s \\\\n'\n" in postgresql_conf.render({"x": "it's \\n"}, major=17)
     with pytest.raises(ValueError, match="line break"):
-        conf.text({"x": "a\nshared_preload_libraries = 'evil'"}, major=17)
+        postgresql_conf.render({"x": "a\nshared_preload_libraries = 'evil'"}, major=17)
 
 
 def test_given_settings_stand_over_ours() -> None:
-    assert "max_wal_senders = '3'\n" in conf.text({"max_wal_senders": "3"}, major=17)
-    assert "max_wal_senders = '20'" not in conf.text({"max_wal_senders": "3"}, major=17)
+    assert "max_wal_senders = '3'\n" in postgresql_conf.render({"max_wal_senders": "3"}, major=17)
+    assert "max_wal_senders = '20'" not in postgresql_conf.render({"max_wal_senders": "3"}, major=17)
 
 
 def test_only_who_follows_another_reads_ahead_of_its_recovery() -> None:
     """The setting came with 15: a server that does not know it would not start."""
     off = "recovery_prefetch = 'off'\n"
-    assert [off in conf.text({}, major=major) for major in (14, 15, 17)] == [False, True, True]
-    assert "recovery_prefetch" not in conf.text({}, major=17, follows=True)
+    assert [off in postgresql_conf.render({}, major=major) for major in (14, 15, 17)] == [False, True, True]
+    assert "recovery_prefetch" not in postgresql_conf.render({}, major=17, is_standby=True)
 
 
 def test_the_map_lets_the_gateway_be_anyone_but_us() -> None:
-    text = hba.ident_text(major=17, control_user="root", gateway_user="gate", roles=["ignored"])
+    text = pg_hba.render_ident(major=17, control_user="root", gateway_user="gate", roles=["ignored"])
     others = "/^(?!bough_).*$"
     assert text == f'bough "root" "bough_admin"\nbough "gate" "{others}"\nbough "root" "{others}"\n'
-    older = hba.ident_text(major=15, control_user="root", gateway_user="gate", roles=['o"dd'])
+    older = pg_hba.render_ident(major=15, control_user="root", gateway_user="gate", roles=['o"dd'])
     assert older == 'bough "root" "bough_admin"\nbough "gate" "o""dd"\nbough "root" "o""dd"\n'
-    assert hba.hba_text() == "local replication bough_replica scram-sha-256\nlocal all all peer map=bough\n"
+    assert pg_hba.render_hba() == "local replication bough_replica scram-sha-256\nlocal all all peer map=bough\n"
 
 
 def test_who_is_control_and_gateway_at_once_is_named_once() -> None:
-    text = hba.ident_text(major=17, control_user="me", gateway_user="me", roles=[])
+    text = pg_hba.render_ident(major=17, control_user="me", gateway_user="me", roles=[])
     assert text == 'bough "me" "bough_admin"\nbough "me" "/^(?!bough_).*$"\n'
 
 
@@ -76,29 +76,29 @@ def test_a_verifier_proves_its_password() -> None:
 
 def test_roles_are_planned_from_what_is_there() -> None:
     fresh = {"neondb_owner": None, "bough_admin": None}
-    assert roles.plan({"neondb_owner": "v"}, fresh, spare="neondb_owner", major=17) == [
+    assert roles.plan_roles({"neondb_owner": "v"}, fresh, spare="neondb_owner", major=17) == [
         'alter role "neondb_owner" noreplication',
         "alter role \"neondb_owner\" password 'v'",
     ]
-    assert roles.plan({"app": "v"}, fresh, spare="neondb_owner", major=17) == [
+    assert roles.plan_roles({"app": "v"}, fresh, spare="neondb_owner", major=17) == [
         'alter role "neondb_owner" noreplication',
         'alter role "neondb_owner" rename to "app"',
         "alter role \"app\" password 'v'",
     ]
-    assert roles.plan({"app": "v"}, {"app": "v"}, spare=None, major=17) == []
-    assert roles.plan({"app": "v"}, {"app": "older"}, spare=None, major=17) == ["alter role \"app\" password 'v'"]
-    made = roles.plan({"app": "v"}, {}, spare=None, major=17)
+    assert roles.plan_roles({"app": "v"}, {"app": "v"}, spare=None, major=17) == []
+    assert roles.plan_roles({"app": "v"}, {"app": "older"}, spare=None, major=17) == ["alter role \"app\" password 'v'"]
+    made = roles.plan_roles({"app": "v"}, {}, spare=None, major=17)
     assert made[0].startswith('create role "app" login createdb createrole')
-    assert "nocreaterole" in roles.plan({"app": "v"}, {}, spare=None, major=15)[0]
+    assert "nocreaterole" in roles.plan_roles({"app": "v"}, {}, spare=None, major=15)[0]
 
 
 def test_databases_are_planned_from_what_is_there() -> None:
-    assert databases.plan({"neondb": "o"}, {"neondb", "postgres"}, spare="neondb") == []
-    assert databases.plan({"shop": "o"}, {"neondb"}, spare="neondb") == [
+    assert databases.plan_databases({"neondb": "o"}, {"neondb", "postgres"}, spare="neondb") == []
+    assert databases.plan_databases({"shop": "o"}, {"neondb"}, spare="neondb") == [
         'alter database "neondb" rename to "shop"',
         'alter database "shop" owner to "o"',
     ]
-    assert databases.plan({"a": "o", "b": "o"}, set(), spare=None) == [
+    assert databases.plan_databases({"a": "o", "b": "o"}, set(), spare=None) == [
         'create database "a" owner "o"',
         'create database "b" owner "o"',
     ]
@@ -107,20 +107,20 @@ def test_databases_are_planned_from_what_is_there() -> None:
 def test_the_template_is_made_the_same_way_for_every_version_it_can() -> None:
     assert "--locale-provider=builtin" in template.initdb_arguments(17)
     assert "--locale-provider=builtin" not in template.initdb_arguments(16)
-    assert any("pg_maintain" in statement for statement in template.statements(17))
-    assert not any("pg_create_subscription" in statement for statement in template.statements(15))
+    assert any("pg_maintain" in statement for statement in template.setup_statements(17))
+    assert not any("pg_create_subscription" in statement for statement in template.setup_statements(15))
 
 
 def test_no_extension_is_both_trusted_and_dropped() -> None:
-    assert not extensions.TRUSTED & extensions.DROPPED
-    assert extensions.trusted_control("a = 1\ntrusted=false\n") == "a = 1\ntrusted = true\n"
+    assert not extensions.TRUSTED & extensions.REMOVED
+    assert extensions.mark_trusted("a = 1\ntrusted=false\n") == "a = 1\ntrusted = true\n"
 
 
 def test_limits_follow_from_the_plan() -> None:
     def limits(storage_bytes: int, **given: str) -> list[str]:
-        return [line.split(" = ")[1] for line in storage.limits_text(storage_bytes, given).splitlines()]
+        return [line.split(" = ")[1] for line in storage.render_limits(storage_bytes, given).splitlines()]
 
-    assert storage.limits_text(None, {}) == "", "as of a spare, which has no plan yet"
+    assert storage.render_limits(None, {}) == "", "as of a spare, which has no plan yet"
     assert limits(4 << 20) == ["'65536kB'", "'64MB'"]
     assert limits(512 << 20) == ["'262144kB'", "'512MB'"]
     assert limits(512 << 20, max_slot_wal_keep_size="2GB") == ["'262144kB'", "'512MB'"]
@@ -129,8 +129,8 @@ def test_limits_follow_from_the_plan() -> None:
 
 
 def test_what_is_added_to_the_script_of_an_extension_is_added_once() -> None:
-    [name] = extensions.ADDED
-    once = extensions.with_added(name, "create something;")
-    assert once == f"create something;\n{extensions.ADDED[name]}"
-    assert extensions.with_added(name, once) == once
-    assert extensions.with_added("hstore--1.0.sql", "create something;") == "create something;"
+    [name] = extensions.SCRIPT_ADDITIONS
+    once = extensions.extend_script(name, "create something;")
+    assert once == f"create something;\n{extensions.SCRIPT_ADDITIONS[name]}"
+    assert extensions.extend_script(name, once) == once
+    assert extensions.extend_script("hstore--1.0.sql", "create something;") == "create something;"

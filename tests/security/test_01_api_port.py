@@ -12,22 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.admin import api_listener, asking, lock, state
-from bough.cli.admin.addresses import Addresses
-from bough.cli.admin.inheritance import Inheritance
+from bough.cli import api_client
 from bough.config import Settings
 from bough.errors import PreconditionFailed, Unavailable
-from cli.program import ONE_WORKER, Program, free_port, get, is_alive, until
-from requires import require_root
-from security.squatter import squatting, wait_until_held
-from world import short_folder
+from bough.supervisor import api_listeners, lock, state
+from bough.supervisor.addresses import ApiAddress
+from bough.supervisor.handoff import SupervisorHandoff
+from security.port_squatter import start_squatter, wait_until_bound
+from support.platform import temporary_folder
+from support.program import ONE_WORKER, Program, find_free_port, get_status_code, is_alive, wait_until
+from support.requirements import require_root
 
 LOOPBACKS = ("127.0.0.1", "::1", "0.0.0.0")
 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    with short_folder(0o755) as path:
+    with temporary_folder(0o755) as path:
         yield path
 
 
@@ -43,35 +44,35 @@ def bough(folder: Path) -> Iterator[Program]:
 
 
 def api_port(bough: Program) -> int:
-    return int(bough.ports()[1])
+    return int(bough.port_arguments()[1])
 
 
-def seen(bough: Program) -> state.State:
-    found = state.running(Settings(home=bough.home))
+def seen(bough: Program) -> state.SupervisorState:
+    found = state.read_running(Settings(home=bough.home))
     assert found is not None
     return found
 
 
 def test_the_port_is_never_free_while_control_dies_and_returns(bough: Program, folder: Path) -> None:
     control = bough.status()["control_pid"]
-    with squatting(folder, api_port(bough), *LOOPBACKS) as squatter:
+    with start_squatter(folder, api_port(bough), *LOOPBACKS) as squatter:
         for how in (signal.SIGKILL, signal.SIGTERM):
             os.kill(control, how)
-            assert get(bough.said, "/projects") == 200, "a request waits until control is there again"
-            control = bough.running_again(control)["control_pid"]
-        tries = squatter.end()
-        assert not squatter.holds()
+            assert get_status_code(bough.up_output, "/projects") == 200, "a request waits until control is there again"
+            control = bough.wait_for_restart(control)["control_pid"]
+        tries = squatter.stop()
+        assert not squatter.has_port()
     assert tries > 100, "it tried all along"
 
 
 def test_the_port_is_never_free_while_the_platform_restarts(bough: Program, folder: Path) -> None:
     before = seen(bough)
-    with squatting(folder, api_port(bough), *LOOPBACKS) as squatter:
+    with start_squatter(folder, api_port(bough), *LOOPBACKS) as squatter:
         assert bough("restart").returncode == 0
-        assert squatter.end() > 100
-        assert not squatter.holds()
+        assert squatter.stop() > 100
+        assert not squatter.has_port()
     assert seen(bough).api_inodes == before.api_inodes, "the same socket, passed on"
-    assert get(bough.said, "/projects") == 200
+    assert get_status_code(bough.up_output, "/projects") == 200
 
 
 def test_another_loopback_address_of_the_port_is_held_too(bough: Program) -> None:
@@ -83,32 +84,32 @@ def test_another_loopback_address_of_the_port_is_held_too(bough: Program) -> Non
 def test_after_the_supervisor_was_killed_our_commands_keep_the_key_to_themselves(bough: Program, folder: Path) -> None:
     settings = Settings(home=bough.home)
     control = bough.status()["control_pid"]
-    os.kill(bough.supervisor(), signal.SIGKILL)
-    until(lambda: not is_alive(control) or None)
-    with squatting(folder, api_port(bough), "127.0.0.1") as squatter:
-        wait_until_held(squatter)
+    os.kill(bough.supervisor_pid(), signal.SIGKILL)
+    wait_until(lambda: not is_alive(control) or None)
+    with start_squatter(folder, api_port(bough), "127.0.0.1") as squatter:
+        wait_until_bound(squatter)
         for command in (["psql"], ["admin", "user", "list"], ["admin", "audit"]):
             done = bough.run(*command, "--home", str(bough.home))
             assert done.returncode == 1
             assert "Bough does not run in" in done.stderr
-        refused = bough("up", "--detach", *bough.ports())
+        refused = bough("up", "--detach", *bough.port_arguments())
         assert refused.returncode == 1
         assert f"Port {api_port(bough)} (asked for) is taken by another program; stop that" in refused.stderr
         # Even while somebody holds the home's lock and the state says that the platform runs.
-        held = lock.take(lock.supervisor_file(settings))
+        held = lock.acquire(lock.supervisor_lock_file(settings))
         assert held is not None
-        last = state.last(settings)
+        last = state.read_last(settings)
         assert last is not None
         state.write(settings, replace(last, pid=os.getpid()))
         done = bough.run("admin", "user", "list", "--home", str(bough.home))
         assert done.returncode == 1
         assert "the operator's key was not sent" in done.stderr
         lock.release(held)
-        squatter.end()
-        assert bough.said["api_key"] not in squatter.said
-        assert "Bearer" not in squatter.said
+        squatter.stop()
+        assert bough.up_output["api_key"] not in squatter.output
+        assert "Bearer" not in squatter.output
     bough.up()
-    assert get(bough.said, "/projects") == 200
+    assert get_status_code(bough.up_output, "/projects") == 200
 
 
 def test_the_key_goes_only_to_the_socket_that_the_supervisor_told_of() -> None:
@@ -116,28 +117,28 @@ def test_the_key_goes_only_to_the_socket_that_the_supervisor_told_of() -> None:
         closing(socket.create_server(("127.0.0.1", 0))) as other,
         closing(socket.create_server(("127.0.0.1", 0))) as ours,
     ):
-        inode = api_listener.inodes([ours])
+        inode = api_listeners.read_inodes([ours])
         port = other.getsockname()[1]
         with pytest.raises(Unavailable, match="Another program listens at"):
-            asking.ask(Addresses("127.0.0.1", port, inode), "secret", "/projects")
+            api_client.get(ApiAddress("127.0.0.1", port, inode), "secret", "/projects")
         with pytest.raises(PreconditionFailed, match="bough restart"):
-            asking.ask(Addresses("127.0.0.1", port), "secret", "/projects")
+            api_client.get(ApiAddress("127.0.0.1", port), "secret", "/projects")
         for _ in range(2):
             with other.accept()[0] as caller:
                 assert caller.recv(100) == b"", "not a byte was sent"
 
 
 def test_a_change_of_address_or_port_keeps_what_fits(folder: Path) -> None:
-    settings, port = Settings(home=folder), free_port()
-    first = api_listener.opened(settings, port)
+    settings, port = Settings(home=folder), find_free_port()
+    first = api_listeners.open_listeners(settings, port)
     left = [os.dup(listener.fileno()) for listener in first]
     for listener in first:
         listener.close()
     everywhere = settings.model_copy(update={"listen": "0.0.0.0"})
-    second = api_listener.opened(everywhere, port, left)
+    second = api_listeners.open_listeners(everywhere, port, left)
     assert [listener.getsockname() for listener in second] == [("0.0.0.0", port)]
     left = [os.dup(listener.fileno()) for listener in second]
-    third = api_listener.opened(everywhere, free_port(), left)
+    third = api_listeners.open_listeners(everywhere, find_free_port(), left)
     assert third[0].getsockname() != second[0].getsockname()
     for listener in (*second, *third):
         listener.close()
@@ -146,7 +147,7 @@ def test_a_change_of_address_or_port_keeps_what_fits(folder: Path) -> None:
 def test_a_supervisor_of_an_earlier_version_left_no_listener_of_the_api() -> None:
     read, write = os.pipe()
     text = json.dumps({"alive_end": read, "our_end": write, "listeners": [], "door": write, "workers": [7]})
-    assert Inheritance.read(text) == Inheritance(
+    assert SupervisorHandoff.from_json(text) == SupervisorHandoff(
         alive_end=read, our_end=write, listeners=(), door=write, workers=(7,), api_listeners=()
     )
     os.close(read)

@@ -12,208 +12,219 @@ from typing import Any
 
 import pytest
 
-import branch_world
-import world
 from bough import clock
 from bough.config import Settings
 from bough.engine.local import tenant_files
 from bough.engine.local.folders import Folders
-from bough.engine.local.isolation import traces
-from bough.engine.local.volumes import copying
+from bough.engine.local.isolation import uid_cleanup
+from bough.engine.local.volumes import tree_copy
 from bough.engine.port import EngineError, Readiness
-from engine.homes import DRIVERS_IN_TIERS, Compute, Home, home_folder, home_on
-from requires import require_root
-from security.planted import KINDS, SPARSE, as_tenant, bytes_read, link, plant, plant_deep, waits_ended
+from security.planted_files import (
+    KINDS,
+    SPARSE,
+    count_bytes_read,
+    plant_deep_folder,
+    plant_file,
+    plant_link,
+    release_pipe_readers,
+    run_as_tenant,
+)
+from support import branches
+from support.engine_home import DRIVER_PARAMS, Compute, EngineHome, home_on_driver, temporary_home
+from support.platform import open_platform
+from support.requirements import require_root
 
 PATIENCE = 60  # seconds: whoever still waits then waits for ever
 MOST_READ = 128 * 1024**2  # bytes; a clone of a new branch reads a fifth of it
 SECRET = b"the neighbour's secret"
 
 
-@pytest.fixture(scope="module", params=DRIVERS_IN_TIERS)
+@pytest.fixture(scope="module", params=DRIVER_PARAMS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     require_root()
-    with home_on(request.param) as made:
+    with home_on_driver(request.param) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def plain_settings() -> Iterator[Settings]:
     require_root()
-    with home_folder(storage="plain") as made:
+    with temporary_home(storage="plain") as made:
         yield made
 
 
 @pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
-        with waits_ended(settings.home, PATIENCE):
+async def home(settings: Settings) -> AsyncIterator[EngineHome]:
+    async with EngineHome.open(settings) as opened:
+        with release_pipe_readers(settings.home, PATIENCE):
             yield opened
 
 
 @pytest.fixture
-async def plain_home(plain_settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(plain_settings) as opened:
+async def plain_home(plain_settings: Settings) -> AsyncIterator[EngineHome]:
+    async with EngineHome.open(plain_settings) as opened:
         yield opened
 
 
 def uid_of(compute: Compute) -> int:
-    return compute.data.stat().st_uid
+    return compute.data_folder.stat().st_uid
 
 
-async def refused_child(home: Home, parent: Compute) -> EngineError:
+async def refused_child(home: EngineHome, parent: Compute) -> EngineError:
     """What the engine says to a branch of it. Nothing of the branch is left, and nobody tries again."""
-    before = set(parent.volume.parent.iterdir())
-    read = bytes_read()
+    before = set(parent.volume_folder.parent.iterdir())
+    read = count_bytes_read()
     with pytest.raises(EngineError) as refusal:
         async with asyncio.timeout(PATIENCE):
-            await home.child(parent)
-    assert bytes_read() - read < MOST_READ
+            await home.create_child(parent)
+    assert count_bytes_read() - read < MOST_READ
     assert not refusal.value.transient
-    assert set(parent.volume.parent.iterdir()) == before
+    assert set(parent.volume_folder.parent.iterdir()) == before
     home.computes.pop()
     return refusal.value
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_control_file_that_is_none_ends_the_branch_with_a_sentence(home: Home, kind: str) -> None:
-    parent = await home.branch()
-    plant(kind, parent.data / "global" / "pg_control", uid_of(parent))
-    assert "global/pg_control" in (await refused_child(home, parent)).public
+async def test_a_control_file_that_is_none_ends_the_branch_with_a_sentence(home: EngineHome, kind: str) -> None:
+    parent = await home.create_branch()
+    plant_file(kind, parent.data_folder / "global" / "pg_control", uid_of(parent))
+    assert "global/pg_control" in (await refused_child(home, parent)).public_message
     async with asyncio.timeout(PATIENCE):
-        assert await home.engine.size(parent.spec.volume_id) is not None
-        assert await home.engine.written_until(parent.spec.volume_id) is None
+        assert await home.engine.measure_volume(parent.spec.volume_id) is not None
+        assert await home.engine.read_wal_end(parent.spec.volume_id) is None
 
 
-async def test_pipes_of_some_tenants_keep_nobody_else_from_branches_and_projects(home: Home) -> None:
-    hostile = [await home.branch() for _ in range(4)]
-    other = await home.branch()
+async def test_pipes_of_some_tenants_keep_nobody_else_from_branches_and_projects(home: EngineHome) -> None:
+    hostile = [await home.create_branch() for _ in range(4)]
+    other = await home.create_branch()
     for parent in hostile:
-        plant("link to a pipe", parent.data / "global" / "pg_control", uid_of(parent))
+        plant_file("link to a pipe", parent.data_folder / "global" / "pg_control", uid_of(parent))
     async with asyncio.timeout(PATIENCE):
-        attacks = [asyncio.create_task(home.child(parent)) for parent in hostile]
+        attacks = [asyncio.create_task(home.create_child(parent)) for parent in hostile]
         await asyncio.sleep(0)  # they are first
-        await home.child(other)
-        await home.branch()
+        await home.create_child(other)
+        await home.create_branch()
         outcomes = await asyncio.gather(*attacks, return_exceptions=True)
     assert [type(each) for each in outcomes] == [EngineError] * 4
 
 
-async def test_a_folder_that_leads_to_a_neighbour_is_not_gone_into(home: Home) -> None:
-    victim, parent = await home.branch(), await home.branch()
-    link(parent.data / "global", victim.data / "global", uid_of(parent))
-    assert "global" in (await refused_child(home, parent)).public
+async def test_a_folder_that_leads_to_a_neighbour_is_not_gone_into(home: EngineHome) -> None:
+    victim, parent = await home.create_branch(), await home.create_branch()
+    plant_link(parent.data_folder / "global", victim.data_folder / "global", uid_of(parent))
+    assert "global" in (await refused_child(home, parent)).public_message
 
 
-async def test_nothing_of_a_neighbour_comes_into_a_branch(home: Home) -> None:
-    victim, parent = await home.branch(), await home.branch()
-    (victim.data / "base" / "secret").write_bytes(SECRET)
-    link(parent.data / "base" / "5" / "1259", victim.data / "base" / "secret", uid_of(parent))
-    link(parent.data / "pg_xact", victim.data / "base", uid_of(parent))
-    child = await home.child(parent)
-    files = [path for path in child.data.rglob("*") if path.is_file() and not path.is_symlink()]
+async def test_nothing_of_a_neighbour_comes_into_a_branch(home: EngineHome) -> None:
+    victim, parent = await home.create_branch(), await home.create_branch()
+    (victim.data_folder / "base" / "secret").write_bytes(SECRET)
+    plant_link(parent.data_folder / "base" / "5" / "1259", victim.data_folder / "base" / "secret", uid_of(parent))
+    plant_link(parent.data_folder / "pg_xact", victim.data_folder / "base", uid_of(parent))
+    child = await home.create_child(parent)
+    files = [path for path in child.data_folder.rglob("*") if path.is_file() and not path.is_symlink()]
     assert not any(SECRET in path.read_bytes() for path in files)
 
 
 @pytest.mark.parametrize("kind", ["link to a pipe", "pipe", "huge file"])
-async def test_a_label_that_is_none_ends_the_branch_with_a_sentence(home: Home, kind: str) -> None:
-    parent = await home.branch()
-    plant(kind, parent.data / "backup_label", uid_of(parent))
-    assert "backup_label" in (await refused_child(home, parent)).public
+async def test_a_label_that_is_none_ends_the_branch_with_a_sentence(home: EngineHome, kind: str) -> None:
+    parent = await home.create_branch()
+    plant_file(kind, parent.data_folder / "backup_label", uid_of(parent))
+    assert "backup_label" in (await refused_child(home, parent)).public_message
 
 
-async def test_a_pipe_where_we_write_the_label_is_not_waited_for(home: Home) -> None:
+async def test_a_pipe_where_we_write_the_label_is_not_waited_for(home: EngineHome) -> None:
     """The copy of a running branch has a label until its server has started; so has a copy of that."""
-    running = await home.compute()
-    waiting = await home.child(running)
-    plant("pipe", waiting.data / ".backup_label.new", uid_of(waiting))
+    running = await home.create_compute()
+    waiting = await home.create_child(running)
+    plant_file("pipe", waiting.data_folder / ".backup_label.new", uid_of(waiting))
     async with asyncio.timeout(PATIENCE):
-        child = await home.child(waiting)
-    assert (child.data / "backup_label").is_file()
-    assert (child.data / "backup_label").stat().st_uid == uid_of(child)
-    assert await child.run() is Readiness.READY
+        child = await home.create_child(waiting)
+    assert (child.data_folder / "backup_label").is_file()
+    assert (child.data_folder / "backup_label").stat().st_uid == uid_of(child)
+    assert await child.start() is Readiness.READY
 
 
 @pytest.mark.parametrize("kind", ["link to a pipe", "pipe"])
-async def test_wal_is_looked_for_where_we_put_it(home: Home, kind: str) -> None:
+async def test_wal_is_looked_for_where_we_put_it(home: EngineHome, kind: str) -> None:
     """Where it is beside the data, the link in the data folder is not asked."""
-    parent = await home.branch()
-    plant(kind, parent.data / "pg_wal", uid_of(parent))
-    is_apart = home.engine._folders.wal is not None
+    parent = await home.create_branch()
+    plant_file(kind, parent.data_folder / "pg_wal", uid_of(parent))
+    is_apart = home.engine._folders.pg_wal is not None
     async with asyncio.timeout(PATIENCE):
         if is_apart:
-            assert await (await home.child(parent)).run() is Readiness.READY
+            assert await (await home.create_child(parent)).start() is Readiness.READY
         else:
-            assert "pg_wal" in (await refused_child(home, parent)).public
+            assert "pg_wal" in (await refused_child(home, parent)).public_message
 
 
 @pytest.mark.parametrize("kind", ["pipe", "huge file"])
-async def test_segments_that_are_none_are_not_archived(home: Home, kind: str) -> None:
+async def test_segments_that_are_none_are_not_archived(home: EngineHome, kind: str) -> None:
     """A volume that goes archives what is left of its WAL; its history can be kept and thrown away."""
-    parent = await home.compute()
+    parent = await home.create_compute()
     await parent.suspend()
-    wal = home.engine._volumes.wal(parent.spec.volume_id)
-    archive = home.engine._volumes.archive(parent.spec.volume_id)
+    wal = home.engine._volumes.pg_wal_path(parent.spec.volume_id)
+    archive = home.engine._volumes.archive_path(parent.spec.volume_id)
     segment = "0000000100000000000000F0"
-    plant(kind, wal / segment, uid_of(parent))
-    plant(kind, archive / "0000000100000000000000F1", uid_of(parent))
-    plant("folder", archive / ".0000000100000000000000F2.new", uid_of(parent))
+    plant_file(kind, wal / segment, uid_of(parent))
+    plant_file(kind, archive / "0000000100000000000000F1", uid_of(parent))
+    plant_file("folder", archive / ".0000000100000000000000F2.new", uid_of(parent))
     volume, project = parent.spec.volume_id, parent.spec.project_id
-    read = bytes_read()
+    read = count_bytes_read()
     async with asyncio.timeout(PATIENCE):
-        await home.engine.keep_history(volume, clock.now(), bases=False)
-        await home.engine.retire(project, volume)
+        await home.engine.apply_retention(volume, clock.now(), take_bases=False)
+        await home.engine.retire_volume(project, volume)
         await home.engine.ensure_absent(project, volume)
-    assert bytes_read() - read < MOST_READ
+    assert count_bytes_read() - read < MOST_READ
     assert not archive.exists()
 
 
 @pytest.mark.parametrize("kind", ["link to a pipe", "pipe", "folder", "huge file"])
-async def test_a_pid_file_that_is_none_is_nobodys(plain_home: Home, kind: str) -> None:
+async def test_a_pid_file_that_is_none_is_nobodys(plain_home: EngineHome, kind: str) -> None:
     home = plain_home
-    compute = await home.compute()
+    compute = await home.create_compute()
     await compute.suspend()
-    plant(kind, compute.data / "postmaster.pid", uid_of(compute))
+    plant_file(kind, compute.data_folder / "postmaster.pid", uid_of(compute))
     async with asyncio.timeout(PATIENCE):
-        assert await compute.address() is None
-        assert compute.spec.endpoint_id not in (await home.engine.observe()).running
-        child = await home.child(compute)
+        assert await compute.get_address() is None
+        assert compute.spec.endpoint_id not in (await home.engine.observe()).running_endpoints
+        child = await home.create_child(compute)
         await compute.suspend()
-    assert not os.path.lexists(child.data / "postmaster.pid")
-    assert await child.run() is Readiness.READY
+    assert not os.path.lexists(child.data_folder / "postmaster.pid")
+    assert await child.start() is Readiness.READY
 
 
-async def test_a_deep_and_wide_tree_is_refused_and_removed(home: Home, long: bool) -> None:
-    parent = await home.branch()
-    many = 200_000 if long else 2_000
-    as_tenant(uid_of(parent), 'cd "$1" && seq -f "w%.0f" "$2" | xargs touch', parent.data / "base", many)
-    plant_deep(parent.data / "base", 1500, uid_of(parent))
+async def test_a_deep_and_wide_tree_is_refused_and_removed(home: EngineHome, is_long_run: bool) -> None:
+    parent = await home.create_branch()
+    many = 200_000 if is_long_run else 2_000
+    run_as_tenant(uid_of(parent), 'cd "$1" && seq -f "w%.0f" "$2" | xargs touch', parent.data_folder / "base", many)
+    plant_deep_folder(parent.data_folder / "base", 1500, uid_of(parent))
     if home.engine._volumes.driver.name != "btrfs":  # a snapshot goes through no tree
-        assert "nest" in (await refused_child(home, parent)).public
-    assert (await home.engine.size(parent.spec.volume_id) or 0) > 0
-    await parent.absent()
-    assert not parent.volume.exists()
+        assert "nest" in (await refused_child(home, parent)).public_message
+    assert (await home.engine.measure_volume(parent.spec.volume_id) or 0) > 0
+    await parent.delete()
+    assert not parent.volume_folder.exists()
 
 
-async def test_more_names_than_a_tree_may_have_are_refused(plain_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent = await plain_home.branch()
-    monkeypatch.setattr(copying, "MOST_NAMES", 300)
-    assert "more than 300" in (await refused_child(plain_home, parent)).public
+async def test_more_names_than_a_tree_may_have_are_refused(
+    plain_home: EngineHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await plain_home.create_branch()
+    monkeypatch.setattr(tree_copy, "MOST_NAMES", 300)
+    assert "more than 300" in (await refused_child(plain_home, parent)).public_message
 
 
-async def test_a_copy_that_takes_too_long_is_given_up(plain_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent = await plain_home.branch()
-    monkeypatch.setattr(copying, "LONGEST_SECONDS", 0.0)
-    assert "a copy takes longer than" in (await refused_child(plain_home, parent)).public
+async def test_a_copy_that_takes_too_long_is_given_up(plain_home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = await plain_home.create_branch()
+    monkeypatch.setattr(tree_copy, "MAX_COPY_SECONDS", 0.0)
+    assert "a copy takes longer than" in (await refused_child(plain_home, parent)).public_message
 
 
-async def test_holes_stay_holes(home: Home) -> None:
+async def test_holes_stay_holes(home: EngineHome) -> None:
     """A tenant's file without blocks costs a copy of it none."""
-    parent = await home.branch()
-    hollow = parent.data / "base" / "5" / "hollow"
-    as_tenant(uid_of(parent), 'truncate -s 256M "$1" && printf x >> "$1"', hollow)
-    child = await home.child(parent)
-    copied = child.data / "base" / "5" / "hollow"
+    parent = await home.create_branch()
+    hollow = parent.data_folder / "base" / "5" / "hollow"
+    run_as_tenant(uid_of(parent), 'truncate -s 256M "$1" && printf x >> "$1"', hollow)
+    child = await home.create_child(parent)
+    copied = child.data_folder / "base" / "5" / "hollow"
     assert copied.stat().st_size == 256 * 1024**2 + 1
     assert copied.stat().st_blocks * 512 < 1024**2
     with copied.open("rb") as file:
@@ -226,27 +237,27 @@ def test_a_file_that_grows_is_copied_as_far_as_it_was_seen(tmp_path: Path) -> No
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("wb") as target:
         seen = os.fstat(source.fileno())
         (tmp_path / "from").write_bytes(b"seen, and more, for ever")
-        copying.copy_bytes(source.fileno(), target.fileno(), seen)
+        tree_copy.copy_bytes(source.fileno(), target.fileno(), seen)
     assert (tmp_path / "to").read_bytes() == b"seen"
 
 
 async def test_the_operation_says_what_is_wrong_and_others_go_on() -> None:
     """Through the API: once, with a sentence, and without an error of the server."""
     require_root()
-    async with world.platform() as platform:
-        made = await platform.ready_project()
-        await branch_world.suspend(platform, made)
+    async with open_platform() as platform:
+        made = await platform.create_ready_project()
+        await branches.suspend_compute(platform, made)
         [data] = Folders(platform.settings).volumes.glob("*/data")
-        plant("link to a sparse file", data / "global" / "pg_control", data.stat().st_uid)
-        read = bytes_read()
-        begun = await branch_world.begin_branch(platform, made)
-        await platform.settle()
-        assert bytes_read() - read < MOST_READ
-        operations = {each.id: each for each in await platform.operations(made["project"]["id"])}
+        plant_file("link to a sparse file", data / "global" / "pg_control", data.stat().st_uid)
+        read = count_bytes_read()
+        begun = await branches.begin_branch(platform, made)
+        await platform.run_operations()
+        assert count_bytes_read() - read < MOST_READ
+        operations = {each.id: each for each in await platform.list_operations(made["project"]["id"])}
         first = operations[begun["operations"][0]["id"]]
         assert first.status == "failed"
         assert "global/pg_control" in (first.error or "")
-        assert await platform.query(await platform.ready_project(), "select 1") == 1
+        assert await platform.query(await platform.create_ready_project(), "select 1") == 1
 
 
 class Gate:
@@ -282,11 +293,11 @@ def gate() -> Iterator[Gate]:
 
 
 async def test_long_copies_of_one_project_leave_threads_to_others(
-    plain_home: Home, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    plain_home: EngineHome, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, other = await plain_home.branch(), await plain_home.branch()
-    parents = [slow, *[await plain_home.child(slow) for _ in range(7)]]  # each has a lock of its own
-    sources = {parent.data for parent in parents}
+    slow, other = await plain_home.create_branch(), await plain_home.create_branch()
+    parents = [slow, *[await plain_home.create_child(slow) for _ in range(7)]]  # each has a lock of its own
+    sources = {parent.data_folder for parent in parents}
     driver = plain_home.engine._volumes.driver
     clone = type(driver).clone
 
@@ -297,22 +308,22 @@ async def test_long_copies_of_one_project_leave_threads_to_others(
 
     monkeypatch.setattr(type(driver), "clone", held)
     async with asyncio.timeout(PATIENCE):
-        copies = [asyncio.create_task(plain_home.child(parent)) for parent in parents]
+        copies = [asyncio.create_task(plain_home.create_child(parent)) for parent in parents]
         await gate.reached()
-        await plain_home.child(other)
-        await plain_home.branch()
+        await plain_home.create_child(other)
+        await plain_home.create_branch()
         gate.open()
         await asyncio.gather(*copies)
     assert gate.most == 2
 
 
 async def test_long_removals_of_one_project_leave_threads_to_others(
-    plain_home: Home, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    plain_home: EngineHome, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = await plain_home.branch()
-    owned = [slow, *[await plain_home.child(slow) for _ in range(3)]]
-    other = await plain_home.branch()
-    names = {compute.volume.name for compute in owned}
+    slow = await plain_home.create_branch()
+    owned = [slow, *[await plain_home.create_child(slow) for _ in range(3)]]
+    other = await plain_home.create_branch()
+    names = {compute.volume_folder.name for compute in owned}
     driver = plain_home.engine._volumes.driver
     remove = type(driver).remove
 
@@ -323,9 +334,9 @@ async def test_long_removals_of_one_project_leave_threads_to_others(
 
     monkeypatch.setattr(type(driver), "remove", held)
     async with asyncio.timeout(PATIENCE):
-        removals = [asyncio.create_task(compute.absent()) for compute in reversed(owned[1:])]
+        removals = [asyncio.create_task(compute.delete()) for compute in reversed(owned[1:])]
         await gate.reached()
-        await other.absent()
+        await other.delete()
         gate.open()
         await asyncio.gather(*removals)
     assert gate.most == 1
@@ -335,9 +346,9 @@ def test_a_deep_folder_of_a_user_that_goes_is_removed() -> None:
     """In a folder where everybody may leave files, and many folders in one another."""
     require_root()
     uid, place = 254_321, Path("/dev/shm") / f"deep-{os.getpid()}"
-    as_tenant(uid, 'mkdir "$1"', place)
-    plant_deep(place, 1500, uid)
-    traces.forget_files(uid)
+    run_as_tenant(uid, 'mkdir "$1"', place)
+    plant_deep_folder(place, 1500, uid)
+    uid_cleanup.remove_files(uid)
     assert not place.exists()
 
 
@@ -349,11 +360,11 @@ def test_the_helper_reads_regular_files_within_their_limit(tmp_path: Path, kind:
     assert tenant_files.read_file("a/file", tmp_path, 100) == b"x" * 100
     with pytest.raises(tenant_files.TenantFileError, match="more than the 99"):
         tenant_files.read_file("a/file", tmp_path, 99)
-    plant(kind, tmp_path / "a" / "file", os.geteuid())
+    plant_file(kind, tmp_path / "a" / "file", os.geteuid())
     with pytest.raises(tenant_files.TenantFileError):
         tenant_files.read_file("a/file", tmp_path, 100)
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(tenant_files.TenantFileError):
-        tenant_files.file_status("b/file", tmp_path)
+        tenant_files.stat_file("b/file", tmp_path)
     with suppress(FileNotFoundError):
         assert (tmp_path / "a" / "file.aim").stat().st_size in (0, SPARSE)

@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 
-import world
 from bough.gateway import backend, cancel
-from bough.gateway.plane import Address
-from bough.gateway.pooling import replies, reported
+from bough.gateway.control_plane import ComputeAddress
+from bough.gateway.pooling import replies, reported_parameters
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
-from bough.gateway.wire.messages import Trouble
-from gateway import doorway as doorways
-from gateway.auth.client import stored
-from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
-from gateway.planes import access
-from security.fake_server import accepted
-from security.logins import begun
+from bough.gateway.wire.messages import ErrorResponse
+from security.fake_postgres import wait_until_accepted
+from security.login_steps import send_startup
+from support import gateway as doorways
+from support import platform
+from support.control_plane import make_access
+from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
+from support.scram_client import make_verifier
 
 ENDLESS = 64 * 1024 * 1024  # bytes that a test would send before it gives up
 IN_FLIGHT = 4 * 1024 * 1024  # bytes that the kernel may hold between two sockets
-NOTICE = Message(messages.NOTICE, b"SNOTICE\0MSo it goes on.\0\0").encoded()
-READY = messages.READY_HEAD + b"I"
-KEY = messages.backend_key(1, b"1234")
-GREETING = messages.AUTHENTICATION_OK + messages.parameter_status("server_version", "17") + KEY + READY
-CANCEL = messages.cancel(1, b"1234")[4:8]  # in the place of a version
+NOTICE = Message(messages.NOTICE_RESPONSE, b"SNOTICE\0MSo it goes on.\0\0").encode()
+READY = messages.READY_FOR_QUERY_HEADER + b"I"
+KEY = messages.encode_backend_key_data(1, b"1234")
+GREETING = messages.AUTHENTICATION_OK + messages.encode_parameter_status("server_version", "17") + KEY + READY
+CANCEL = messages.encode_cancel_request(1, b"1234")[4:8]  # in the place of a version
 HUGE_ROW = b"D" + (1 << 30).to_bytes(4)
 
 Play = Callable[["Fake"], Awaitable[None]]
@@ -106,43 +106,43 @@ async def nothing(_: Fake) -> None:
     """Says nothing, for ever."""
 
 
-class FakePlane(doorways.Plane):
+class FakePlane(doorways.FakePostgresControlPlane):
     def __init__(self, folder: Path) -> None:
-        super().__init__(world.PostgresServer(folder))
+        super().__init__(platform.PostgresServer(folder))
         self.folder = folder
-        self.answer = access(stored(PASSWORD.encode(), b"0123456789abcdef", 4))
+        self.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
 
-    async def wake(self, endpoint: Any) -> Address:
-        return Address(host=str(self.folder), port=1)
+    async def wake(self, endpoint: Any) -> ComputeAddress:
+        return ComputeAddress(host=str(self.folder), port=1)
 
 
 @asynccontextmanager
-async def faked() -> AsyncIterator[tuple[Doorway, Server]]:
-    with world.short_folder() as folder:
+async def faked() -> AsyncIterator[tuple[InProcessGateway, Server]]:
+    with platform.temporary_folder() as folder:
         server = Server()
         listener = await asyncio.start_unix_server(server.serve, folder / ".s.PGSQL.1")
-        way = Doorway(folder, FakePlane(folder))
+        way = InProcessGateway(folder, FakePlane(folder))
         way.open(1)
-        way.rooms[0].pools.start()
+        way.worker_services[0].pools.start()
         try:
             yield way, server
         finally:
-            for wire in way.wires:
+            for wire in way.wire_clients:
                 wire.close()
-            way.servers[0].shut()
+            way.servers[0].stop_accepting()
             await way.servers[0].stop(1)
-            way.rooms[0].pools.close()
-            way.siblings[0].close()
-            await asyncio.gather(*cancel._firing)
-            await accepted()
+            way.worker_services[0].pools.close()
+            way.peers[0].close()
+            await asyncio.gather(*cancel._cancel_tasks)
+            await wait_until_accepted()
             listener.close()
             await server.close()
 
 
-async def entered(way: Doorway, *, pooled: bool) -> Wire:
+async def entered(way: InProcessGateway, *, pooled: bool) -> WireClient:
     name = f"{ENDPOINT}-pooler" if pooled else ENDPOINT
-    wire = await begun(way, options=f"endpoint={name}")
-    await wire.log_in()
+    wire = await send_startup(way, options=f"endpoint={name}")
+    await wire.authenticate()
     return wire
 
 
@@ -151,7 +151,7 @@ async def endless_notices(fake: Fake) -> None:
 
 
 async def endless_parameters(fake: Fake) -> None:
-    await fake.flood(lambda number: messages.parameter_status(f"my.parameter{number}", "x" * 50))
+    await fake.flood(lambda number: messages.encode_parameter_status(f"my.parameter{number}", "x" * 50))
 
 
 async def endless_message(fake: Fake) -> None:
@@ -164,7 +164,7 @@ async def no_key(fake: Fake) -> None:
 
 
 async def short_key(fake: Fake) -> None:
-    await fake.send(messages.AUTHENTICATION_OK + messages.backend_key(1, b"123") + READY)
+    await fake.send(messages.AUTHENTICATION_OK + messages.encode_backend_key_data(1, b"123") + READY)
 
 
 @pytest.mark.parametrize("pooled", [False, True])
@@ -173,19 +173,19 @@ async def test_what_comes_before_the_session_is_bounded(play: Play, pooled: bool
     async with faked() as (way, server):
         server.play = play
         wire = await entered(way, pooled=pooled)
-        trouble = await wire.trouble()
+        trouble = await wire.read_error()
         await server.over.wait()
-        assert trouble.code == "57P03"
+        assert trouble.sqlstate == "57P03"
         assert "does not greet as Postgres does" in trouble.message
-        assert server.taken < backend.MOST_BYTES + IN_FLIGHT
+        assert server.taken < backend.MAX_GREETING_BYTES + IN_FLIGHT
 
 
 @pytest.mark.parametrize("pooled", [False, True])
 async def test_a_server_that_never_lets_anybody_in_is_left(pooled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "GREETING_SECONDS", 0.2)
+    monkeypatch.setattr(backend, "GREETING_TIMEOUT_SECONDS", 0.2)
     async with faked() as (way, server):
-        trouble = await (await entered(way, pooled=pooled)).trouble()
-        assert (trouble.code, "takes too long" in trouble.message) == ("57P03", True)
+        trouble = await (await entered(way, pooled=pooled)).read_error()
+        assert (trouble.sqlstate, "takes too long" in trouble.message) == ("57P03", True)
         await server.over.wait()
 
 
@@ -196,35 +196,35 @@ async def answered(fake: Fake, then: Play) -> None:
     await then(fake)
 
 
-async def session(way: Doorway, server: Server, then: Play) -> Wire:
+async def session(way: InProcessGateway, server: Server, then: Play) -> WireClient:
     async def play(fake: Fake) -> None:
         await answered(fake, then)
 
     server.play = play
     wire = await entered(way, pooled=True)
-    await wire.until(messages.READY)
-    wire.say(b"Q", b"select 1\0")
+    await wire.read_until(messages.READY_FOR_QUERY)
+    wire.send(b"Q", b"select 1\0")
     return wire
 
 
 async def test_parameters_of_new_names_are_bounded_in_a_session() -> None:
     async with faked() as (way, server):
         wire = await session(way, server, endless_parameters)
-        heard = await wire.until(messages.ERROR)
+        heard = await wire.read_until(messages.ERROR_RESPONSE)
         await server.over.wait()
-        assert len(heard) <= reported.MOST + 1
-        assert server.taken < reported.MOST_BYTES + IN_FLIGHT
+        assert len(heard) <= reported_parameters.MAX_PARAMETERS + 1
+        assert server.taken < reported_parameters.MAX_PARAMETER_BYTES + IN_FLIGHT
 
 
 async def touched(fake: Fake, flood: Play) -> None:
     """A setting is said to have changed, so the gateway asks which it is."""
-    await fake.send(Message(b"C", b"SET\0").encoded() + READY)
+    await fake.send(Message(b"C", b"SET\0").encode() + READY)
     await fake.query()
     await flood(fake)
 
 
 async def endless_rows(fake: Fake) -> None:
-    row = Message(b"D", b"\0\2" + b"\0\0\0\4name" + b"\0\0\0\5value").encoded()
+    row = Message(b"D", b"\0\2" + b"\0\0\0\4name" + b"\0\0\0\5value").encode()
     await fake.flood(lambda _: row)
 
 
@@ -237,10 +237,10 @@ async def one_huge_row(fake: Fake) -> None:
 async def test_answers_to_the_gateways_own_questions_are_bounded(flood: Play) -> None:
     async with faked() as (way, server):
         wire = await session(way, server, lambda fake: touched(fake, flood))
-        trouble = await wire.trouble()
+        trouble = await wire.read_error()
         await server.over.wait()
-        assert trouble.code == "08006"
-        assert server.taken < replies.MOST_OWN + IN_FLIGHT
+        assert trouble.sqlstate == "08006"
+        assert server.taken < replies.MAX_OWN_REPLY_BYTES + IN_FLIGHT
 
 
 @pytest.mark.parametrize("flood", [endless_notices, endless_parameters, one_huge_row])
@@ -252,7 +252,7 @@ async def test_a_server_connection_that_nobody_has_is_bounded(flood: Play) -> No
     async with faked() as (way, server):
         wire = await session(way, server, then)
         with suppress(asyncio.IncompleteReadError):  # the flood may have come before the client was told
-            await wire.until(messages.READY)
+            await wire.read_until(messages.READY_FOR_QUERY)
         await server.over.wait()
         assert server.taken < IN_FLIGHT + 512 * 1024
 
@@ -269,9 +269,9 @@ async def test_a_huge_row_for_a_client_goes_by_and_is_not_kept() -> None:
         wire = await session(way, server, then)
         for _ in range(megabytes * 16):
             await wire.reader.readexactly(65536)
-        member = next(iter(next(iter(way.rooms[0].pools._of(ENDPOINT))).members))
-        assert len(member.replies._held) == 0
-        assert len(member._outlet.unsent) <= 65536
+        member = next(iter(next(iter(way.worker_services[0].pools._pools_of(ENDPOINT))).servers))
+        assert len(member.replies._buffer) == 0
+        assert len(member._writer.unsent) <= 65536
 
 
 @pytest.mark.parametrize("nonsense", [b"Z\0\0\0\0", b"T\0\0\0\7\0\5x", b"E\0\0\0\4", b"S\0\0\0\1"])
@@ -292,18 +292,18 @@ async def test_a_server_connection_that_says_it_ends_is_closed_before_anybody_ge
     """With the last answer, or when nobody has it. Postgres closes it some time later."""
 
     async def then(fake: Fake) -> None:
-        ends = Trouble(code="57P01", message="terminating connection").encoded()
+        ends = ErrorResponse(sqlstate="57P01", message="terminating connection").encode()
         await fake.send(READY if pause else READY + ends)
         await asyncio.sleep(pause)
         await fake.send(ends if pause else b"")
 
     async with faked() as (way, server):
         wire = await session(way, server, then)
-        await wire.until(messages.READY)
+        await wire.read_until(messages.READY_FOR_QUERY)
         async with asyncio.timeout(10):
             await server.over.wait()
         server.over.clear()
         server.play = lambda fake: answered(fake, lambda fake: fake.send(READY))
-        wire.say(b"Q", b"select 1\0")
-        await wire.until(messages.READY)
+        wire.send(b"Q", b"select 1\0")
+        await wire.read_until(messages.READY_FOR_QUERY)
         assert len(server.fakes) == 2

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.admin import memory_limits
-from bough.cli.admin.child import Child, Launch
-from bough.cli.admin.memory_limits import MemoryLimit
 from bough.config import Settings
-from cli.program import ONE_WORKER, Program, get
+from bough.supervisor import memory_limits
+from bough.supervisor.memory_limits import MemoryLimit
+from bough.supervisor.processes import ChildProcess, ProcessSpec
 from cli.test_computes import computes, create_project
-from world import short_folder
+from support.platform import temporary_folder
+from support.program import ONE_WORKER, Program, get_status_code
 
 MIB = 1024**2
 LIMIT = 256 * MIB
@@ -42,7 +42,7 @@ except MemoryError:
 
 @pytest.fixture(scope="module")
 def bough() -> Iterator[Program]:
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home", {**ONE_WORKER, **ROOM})
         try:
             create_project(program, program.up())
@@ -62,8 +62,11 @@ def test_control_that_takes_too_much_comes_back_and_computes_live_on(bough: Prog
     control, before = bough.status()["control_pid"], computes(bough)
     assert before
     piece = b"x" * MIB
-    with socket.create_connection(("127.0.0.1", int(bough.ports()[1]))) as caller:
-        head = f"POST /api/v2/projects HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {bough.said['api_key']}\r\n"
+    with socket.create_connection(("127.0.0.1", int(bough.port_arguments()[1]))) as caller:
+        head = (
+            "POST /api/v2/projects HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+            f"{bough.up_output['api_key']}\r\n"
+        )
         caller.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {3 * LIMIT}\r\n\r\n".encode())
         try:
             for _ in range(2 * LIMIT // MIB):
@@ -71,9 +74,9 @@ def test_control_that_takes_too_much_comes_back_and_computes_live_on(bough: Prog
             assert caller.recv(1) == b"", "control ended; the rest of the body is never sent"
         except (BrokenPipeError, ConnectionResetError):
             pass
-    bough.running_again(control)
+    bough.wait_for_restart(control)
     assert computes(bough) == before
-    assert get(bough.said, "/projects") == 200
+    assert get_status_code(bough.up_output, "/projects") == 200
     log = (bough.home / "logs" / "control.log").read_text()
     assert "control ended by signal SIGKILL: it used" in log
     assert "control_memory_bytes is 256 MB" in log
@@ -88,31 +91,31 @@ def test_a_limit_of_ours_is_not_a_limit_of_computes(bough: Program) -> None:
 
 
 def test_workers_have_one_too(bough: Program) -> None:
-    wanted = memory_limits.of_worker(Settings(home=bough.home, gateway_workers=1)).bytes
+    wanted = memory_limits.limit_for_worker(Settings(home=bough.home, gateway_workers=1)).bytes
     (worker,) = bough.status()["gateway_workers"]
     assert data_limits(worker["pid"])[0] == str(2 * wanted + 1024**3)
 
 
 def test_by_default_a_limit_follows_the_machine() -> None:
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert memory_limits.of_control(Settings()).bytes == max(1024**3, machine // 4)
-    assert memory_limits.of_worker(Settings(gateway_workers=200)).bytes == max(512 * MIB, machine // 800)
+    assert memory_limits.limit_for_control(Settings()).bytes == max(1024**3, machine // 4)
+    assert memory_limits.limit_for_worker(Settings(gateway_workers=200)).bytes == max(512 * MIB, machine // 800)
 
 
 async def test_a_process_is_ended_each_time_and_the_sentence_says_why(tmp_path: Path) -> None:
     alive, our_end = os.pipe()
-    child = Child(
-        Launch(
+    child = ChildProcess(
+        ProcessSpec(
             name="gateway worker 1",
             command=(sys.executable, "-c", GROWING),
             alive_fd=alive,
             log_file=tmp_path / "log",
-            memory=MemoryLimit(100 * MIB, "gateway_worker_memory_bytes"),
+            memory_limit=MemoryLimit(100 * MIB, "gateway_worker_memory_bytes"),
         )
     )
     said: asyncio.Queue[str] = asyncio.Queue()
     await child.start()
-    keeping = asyncio.create_task(child.keep(said.put_nowait))
+    keeping = asyncio.create_task(child.keep_alive(said.put_nowait))
     for _ in range(2):
         assert "ended by signal SIGKILL: it used 2" in (sentence := await said.get())
         assert "gateway_worker_memory_bytes is 100 MB" in sentence
@@ -126,7 +129,7 @@ async def test_a_process_is_ended_each_time_and_the_sentence_says_why(tmp_path: 
 
 def test_between_two_looks_allocations_fail() -> None:
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    with MemoryLimit(100 * MIB, "control_memory_bytes").inherited():
+    with MemoryLimit(100 * MIB, "control_memory_bytes").limit_new_processes():
         done = subprocess.run([sys.executable, "-c", ASKING], capture_output=True, text=True, check=True)
     assert done.stdout == "refused\n"
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

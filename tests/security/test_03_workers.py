@@ -15,13 +15,13 @@ from bough.engine.port import Engine
 from bough.ids import ProjectId
 from bough.operations import runner
 from bough.operations.action import Action, step
-from bough.operations.context import Context
+from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Outcome
-from bough.operations.runner import Runner, most_of_a_project
+from bough.operations.runner import OperationRunner, max_workers_per_project
 from bough.store.store import Store
-from stores import BACK_ENDS, NOON, a_project, add_project, an_operation, opened
-from world import PostgresServer
+from support.platform import PostgresServer
+from support.stores import BACKENDS, NOON, add_project, make_operation, make_project, open_store
 
 WORKERS = 4
 MANY = 3 * WORKERS
@@ -43,7 +43,7 @@ class Waiting:
             action = OperationAction.APPLY_CONFIG
 
             @step
-            async def wait(self, _ctx: Context) -> Outcome:
+            async def wait(self, _ctx: ActionContext) -> Outcome:
                 if self.project_id == waiting.quick:
                     waiting.is_done.set()
                     return Done("nothing to wait for")
@@ -58,22 +58,22 @@ class Waiting:
         return Waits
 
 
-@pytest.fixture(params=BACK_ENDS)
+@pytest.fixture(params=BACKENDS)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Store]:
-    async with opened(request.param, tmp_path, postgres_server) as made:
+    async with open_store(request.param, tmp_path, postgres_server) as made:
         yield made
 
 
 async def enqueue(store: Store, count: int, *, urgent: bool, minute: int = 0) -> ProjectId:
     due_at = NOON + timedelta(minutes=minute)
-    project = a_project()
+    project = make_project()
     await add_project(store, project)
     async with store.transaction() as rows:
         for _ in range(count):
             await rows.operations.add(
-                an_operation(
+                make_operation(
                     project.id,
                     action=OperationAction.APPLY_CONFIG,
                     step="wait",
@@ -87,7 +87,9 @@ async def enqueue(store: Store, count: int, *, urgent: bool, minute: int = 0) ->
 
 @asynccontextmanager
 async def running(store: Store, waiting: Waiting) -> AsyncIterator[None]:
-    made = Runner(store, cast(Engine, None), Events(), [waiting.action()], workers=WORKERS, urgent_workers=WORKERS)
+    made = OperationRunner(
+        store, cast(Engine, None), Events(), [waiting.action()], workers=WORKERS, urgent_workers=WORKERS
+    )
     task = asyncio.create_task(made.run())
     try:
         yield
@@ -103,12 +105,12 @@ async def test_one_project_never_has_all_workers(store: Store, urgent: bool) -> 
     waiting.quick = await enqueue(store, 1, urgent=urgent, minute=1)
     async with running(store, waiting), asyncio.timeout(60):  # without it a failure would never end
         await waiting.is_done.wait()
-    assert waiting.most[stuck] == most_of_a_project(WORKERS) < WORKERS
+    assert waiting.most[stuck] == max_workers_per_project(WORKERS) < WORKERS
 
 
 async def test_what_takes_long_makes_room_up_to_a_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two projects together have all workers."""
-    monkeypatch.setattr(runner, "LONG", 0.05)
+    monkeypatch.setattr(runner, "LONG_RUNNING_SECONDS", 0.05)
     waiting = Waiting()
     stuck = [await enqueue(store, MANY, urgent=False) for _ in range(2)]
     waiting.quick = await enqueue(store, 1, urgent=False, minute=1)
@@ -119,4 +121,4 @@ async def test_what_takes_long_makes_room_up_to_a_limit(store: Store, monkeypatc
 
 @pytest.mark.parametrize(("workers", "most"), [(1, 1), (2, 1), (4, 3), (8, 6), (16, 12)])
 def test_how_many_a_project_may_have(workers: int, most: int) -> None:
-    assert most_of_a_project(workers) == most
+    assert max_workers_per_project(workers) == most

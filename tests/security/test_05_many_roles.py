@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
-import world
-from bough.chunks import SIZE
+from bough.chunks import CHUNK_SIZE
 from bough.config import Settings
 from bough.domain.role import Role
-from bough.engine.local.computes import answers
-from bough.engine.port import MOST_LISTED, Contents
+from bough.engine.local.computes import query_results
+from bough.engine.port import MAX_LISTED, BranchContents
 from bough.ids import BranchId, EndpointId
-from bough.operations import contents
+from bough.operations import contents_sync
 from bough.store import roles as role_rows
 from bough.store.queries import Queries
 from bough.tasks.read_contents import ReadContents
-from stores import BACK_ENDS, SQLITE_EVERY_DAY
-from world import API, Platform, PostgresServer
+from support.platform import API, Platform, PostgresServer, open_platform
+from support.stores import BACKENDS, EVERYDAY_BACKENDS
 
 LIMIT = 20
 PAGE = 500  # rows that are read in one go
@@ -36,8 +35,8 @@ MAKE = """
 PASSWORD = "alter role {} password 'a password of some length'"
 
 
-both_stores = pytest.mark.parametrize("platform", BACK_ENDS, indirect=True)
-sqlite_every_day = pytest.mark.parametrize("platform", SQLITE_EVERY_DAY, indirect=True)
+both_stores = pytest.mark.parametrize("platform", BACKENDS, indirect=True)
+sqlite_every_day = pytest.mark.parametrize("platform", EVERYDAY_BACKENDS, indirect=True)
 
 
 @pytest.fixture
@@ -45,28 +44,28 @@ async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServ
     """Its operator's plan has few roles."""
     plans = Settings().model_dump()["plans"]
     plans["unlimited"] |= {"roles": LIMIT, "databases": LIMIT}
-    changes = {} if request.param == "sqlite" else {"store_url": await postgres_server.new_store()}
-    async with world.platform(plans=plans, **changes) as made:
+    changes = {} if request.param == "sqlite" else {"store_url": await postgres_server.create_store_database()}
+    async with open_platform(plans=plans, **changes) as made:
         yield made
 
 
 @pytest.fixture
-def count(long: bool) -> int:
-    return 20_000 if long else 1500
+def count(is_long_run: bool) -> int:
+    return 20_000 if is_long_run else 1500
 
 
-def reading(platform: Platform, plans: contents.Plans | None = None) -> ReadContents:
-    parts = platform.parts
+def reading(platform: Platform, plans: contents_sync.PlanLookup | None = None) -> ReadContents:
+    parts = platform.services
     return ReadContents(platform.store, platform.engine, parts.queue, parts.activity, plans or platform.settings.plan)
 
 
 async def known(platform: Platform, made: dict[str, Any]) -> list[Role]:
     async with platform.store.read() as rows:
-        return await rows.roles.of_branch(BranchId(made["branch"]["id"]))
+        return await rows.roles.list_in_branch(BranchId(made["branch"]["id"]))
 
 
 async def can_enter(platform: Platform, made: dict[str, Any], role: str) -> bool:
-    found = await platform.inner.plane.entrance.access(EndpointId(made["endpoints"][0]["id"]), role)
+    found = await platform.inner.gateway_api.gateway_access.resolve(EndpointId(made["endpoints"][0]["id"]), role)
     return found.is_known
 
 
@@ -74,7 +73,7 @@ class Work:
     """What was read and written, and how much at one go."""
 
     def __init__(self) -> None:
-        self.told: list[Contents] = []
+        self.told: list[BranchContents] = []
         self.batches: list[int] = []
         self.transactions = 0
         self.turn: Counter[str] = Counter()
@@ -95,10 +94,10 @@ class Work:
 
     @contextmanager
     def watching(self, platform: Platform, patch: pytest.MonkeyPatch) -> Iterator[None]:
-        engine_contents, transaction = platform.engine.contents, platform.store.transaction
+        engine_contents, transaction = platform.engine.read_compute_contents, platform.store.transaction
         run_many = Queries._run_many
 
-        async def told(*given: Any) -> Contents | None:
+        async def told(*given: Any) -> BranchContents | None:
             found = await engine_contents(*given)
             self.told += [found] if found else []
             return found
@@ -115,7 +114,12 @@ class Work:
             during.setattr(platform.engine, "contents", told)
             during.setattr(platform.store, "transaction", begun)
             during.setattr(Queries, "_run_many", written)
-            for module, name in ((answers, "role"), (contents, "_made"), (contents, "_seen"), (role_rows, "rebuild")):
+            for module, name in (
+                (query_results, "role"),
+                (contents_sync, "_made"),
+                (contents_sync, "_seen"),
+                (role_rows, "rebuild"),
+            ):
                 during.setattr(module, name, self.counted(name, getattr(module, name)))
             ticking = asyncio.create_task(self.turns())
             yield
@@ -126,7 +130,7 @@ class Work:
 async def test_a_plan_limits_the_roles_that_sql_makes(
     platform: Platform, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await platform.query(made, MAKE.format(count))
     last = f"r{count}"
     for role in ("r1", last):
@@ -143,7 +147,7 @@ async def test_a_plan_limits_the_roles_that_sql_makes(
     assert not await can_enter(platform, made, last)
 
     again = Work()
-    platform.parts.activity.unread([EndpointId(made["endpoints"][0]["id"])])
+    platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
     with again.watching(platform, monkeypatch):
         await task.run()
     assert len(again.told) == 1
@@ -158,10 +162,10 @@ async def _api_roles_come_first(platform: Platform, made: dict[str, Any], task: 
     refused = await platform.client.post(path, json=wished)
     assert (refused.status_code, refused.json()["code"]) == (422, "ROLES_LIMIT_EXCEEDED")
     assert (await platform.client.delete(f"{path}/r7")).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
     assert (await platform.client.post(path, json=wished)).status_code == 201
-    await platform.settle()
-    platform.parts.activity.unread([EndpointId(made["endpoints"][0]["id"])])
+    await platform.run_operations()
+    platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
     await task.run()
     names = {role.name for role in await known(platform, made)}
     assert "mine" in names, "the youngest of all in Postgres, and known before the others"
@@ -174,23 +178,23 @@ async def test_the_event_loop_never_works_on_one_list_for_long(
     platform: Platform, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a plan allows: of more than the platform ever reads nobody has a row."""
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await platform.query(made, MAKE.format(count))
     unlimited = Settings().plan("unlimited")
     task, work = reading(platform, lambda _: unlimited), Work()
     with work.watching(platform, monkeypatch):
         await task.run()
-        platform.parts.activity.unread([EndpointId(made["endpoints"][0]["id"])])
+        platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
         await task.run()
-    assert len(await known(platform, made)) == min(count + 1, MOST_LISTED)
-    assert {what: most for what, most in work.most.items() if most > (PAGE if what == "rebuild" else SIZE)} == {}
-    assert max(work.batches) <= MOST_LISTED
+    assert len(await known(platform, made)) == min(count + 1, MAX_LISTED)
+    assert {what: most for what, most in work.most.items() if most > (PAGE if what == "rebuild" else CHUNK_SIZE)} == {}
+    assert max(work.batches) <= MAX_LISTED
 
 
 @sqlite_every_day
 async def test_databases_are_limited_too(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Settings().plan("unlimited").model_copy(update={"databases": 2})
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     for number in range(4):
         await platform.query(made, f"create database d{number} strategy file_copy")
     work = Work()

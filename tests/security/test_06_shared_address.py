@@ -4,44 +4,52 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import requires
-import world
-from bough.gateway.limits import ENDPOINTS_OF_CLIENT, FAILURES_OF_CLIENT
-from gateway import doorway as doorways
-from gateway.doorway import ENDPOINT, Doorway
-from security.logins import COMPUTES, HELD_UP, RIGHT, WRONG, logged_in, make_quick
-from security.users import tcp_of
+from bough.gateway.limits import MAX_FAILED_ENDPOINTS_PER_CLIENT, MAX_FAILURES_PER_CLIENT
+from security.login_steps import (
+    ACCEPTED,
+    INVALID_PASSWORD,
+    PROJECT_UIDS,
+    TOO_MANY_CONNECTIONS,
+    log_in,
+    use_cheap_verifier,
+)
+from security.os_users import connect_tcp_as
+from support import gateway as doorways
+from support import platform, requirements
+from support.gateway import ENDPOINT, InProcessGateway
 
-ATTACKER, VICTIM = COMPUTES[0] + 3, COMPUTES[0] + 4
+ATTACKER, VICTIM = PROJECT_UIDS[0] + 3, PROJECT_UIDS[0] + 4
 OTHER = "ep-calm-sea-b1b2c3d4"
 
 
 @pytest.fixture
-async def doorway(postgres_server: world.PostgresServer) -> AsyncIterator[Doorway]:
-    async with doorways.doorway(postgres_server, project_uids=COMPUTES) as opened:
-        make_quick(opened)
+async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+    async with doorways.open_gateway(postgres_server, project_uids=PROJECT_UIDS) as opened:
+        use_cheap_verifier(opened)
         yield opened
 
 
-async def test_a_client_that_fails_at_one_endpoint_is_let_in_at_others(doorway: Doorway) -> None:
-    outcomes = {await logged_in(doorway, ENDPOINT, "wrong") for _ in range(FAILURES_OF_CLIENT)}
-    assert outcomes == {WRONG}
-    assert await logged_in(doorway, ENDPOINT) == HELD_UP
-    assert await logged_in(doorway, OTHER) == RIGHT
+async def test_a_client_that_fails_at_one_endpoint_is_let_in_at_others(gateway: InProcessGateway) -> None:
+    outcomes = {await log_in(gateway, ENDPOINT, "wrong") for _ in range(MAX_FAILURES_PER_CLIENT)}
+    assert outcomes == {INVALID_PASSWORD}
+    assert await log_in(gateway, ENDPOINT) == TOO_MANY_CONNECTIONS
+    assert await log_in(gateway, OTHER) == ACCEPTED
 
 
-async def test_a_compute_that_fails_holds_up_nobody_else_on_the_machine(doorway: Doorway) -> None:
-    requires.require_root()
-    for _ in range(FAILURES_OF_CLIENT):
-        assert await logged_in(doorway, ENDPOINT, "wrong", tcp_of(ATTACKER, doorway.port)) == WRONG
-    assert await logged_in(doorway, ENDPOINT, sock=tcp_of(ATTACKER, doorway.port)) == HELD_UP
-    assert await logged_in(doorway, ENDPOINT, sock=tcp_of(VICTIM, doorway.port)) == RIGHT
-    assert await logged_in(doorway, ENDPOINT) == RIGHT
+async def test_a_compute_that_fails_holds_up_nobody_else_on_the_machine(gateway: InProcessGateway) -> None:
+    requirements.require_root()
+    for _ in range(MAX_FAILURES_PER_CLIENT):
+        assert await log_in(gateway, ENDPOINT, "wrong", connect_tcp_as(ATTACKER, gateway.port)) == INVALID_PASSWORD
+    assert await log_in(gateway, ENDPOINT, sock=connect_tcp_as(ATTACKER, gateway.port)) == TOO_MANY_CONNECTIONS
+    assert await log_in(gateway, ENDPOINT, sock=connect_tcp_as(VICTIM, gateway.port)) == ACCEPTED
+    assert await log_in(gateway, ENDPOINT) == ACCEPTED
 
 
-async def test_guesses_at_many_endpoints_are_held_up_where_the_client_was_never_let_in(doorway: Doorway) -> None:
-    assert await logged_in(doorway, ENDPOINT) == RIGHT
-    for number in range(ENDPOINTS_OF_CLIENT):
-        assert await logged_in(doorway, f"ep-calm-sea-{number:08}", "wrong") == WRONG
-    assert await logged_in(doorway, OTHER) == HELD_UP
-    assert await logged_in(doorway, ENDPOINT) == RIGHT
+async def test_guesses_at_many_endpoints_are_held_up_where_the_client_was_never_let_in(
+    gateway: InProcessGateway,
+) -> None:
+    assert await log_in(gateway, ENDPOINT) == ACCEPTED
+    for number in range(MAX_FAILED_ENDPOINTS_PER_CLIENT):
+        assert await log_in(gateway, f"ep-calm-sea-{number:08}", "wrong") == INVALID_PASSWORD
+    assert await log_in(gateway, OTHER) == TOO_MANY_CONNECTIONS
+    assert await log_in(gateway, ENDPOINT) == ACCEPTED

@@ -12,12 +12,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import world
-from gateway.pooling.phrases import SYNC, ask, parse, query, use
-from gateway.pooling.pooler import Pooler
-from gateway.pooling.speaking import Ended, Speaker
-from security import shared_session
-from security.shared_session import CLEANED, KEEPING, PREDICTED, Seen, role_of, tenant
+from security import shared_server_connection
+from security.shared_server_connection import (
+    RESETTABLE_EXTENSIONS,
+    SEED,
+    STATEFUL_EXTENSIONS,
+    SessionState,
+    connect_tenant,
+    tenant_role,
+)
+from support import platform
+from support.pooler import Pooler
+from support.protocol_client import ConnectionEnded, ProtocolClient
+from support.protocol_messages import SYNC, bind_and_execute, extended_query, parse, query
 
 STATEMENT = f"select 'of both', '{'long' * 30}'"
 LEAVING = [
@@ -28,7 +35,7 @@ LEAVING = [
     "set application_name = 'x'",
     "set session characteristics as transaction read only", "set statement_timeout = '1h'", "set xmloption = document",
     "set local work_mem = '7MB'", "set constraints all deferred", "reset all", "discard all", "deallocate all",
-    f"select setseed({PREDICTED})", f"set seed to {PREDICTED}", "select set_limit(0.75)", "load 'auto_explain'",
+    f"select setseed({SEED})", f"set seed to {SEED}", "select set_limit(0.75)", "load 'auto_explain'",
     "prepare kept as select 'secret'", "deallocate kept", "create temp table kept (id integer)",
     "create temp view kept_view as select 1", "create temp sequence kept_numbers", "select nextval('numbers')",
     "declare kept cursor with hold for select 'secret'", "declare kept cursor for select 1", "listen news",
@@ -39,14 +46,14 @@ LEAVING = [
 ]  # fmt: skip
 WAYS: dict[str, Callable[[str], bytes]] = {
     "simple": query,
-    "extended": lambda sql: ask(sql) + SYNC,
-    "prepared": lambda sql: parse("mine", sql) + use("mine") + SYNC + query("deallocate mine"),
+    "extended": lambda sql: extended_query(sql) + SYNC,
+    "prepared": lambda sql: parse("mine", sql) + bind_and_execute("mine") + SYNC + query("deallocate mine"),
     "several": lambda sql: query(f"select 1; {sql}; select 2"),
     "do": lambda sql: query(f"do $do$ begin execute $sql${sql}$sql$; end $do$"),
     "function": lambda sql: query(f"select hidden($sql${sql}$sql$)"),
     "procedure": lambda sql: query(f"call hidden_too($sql${sql}$sql$)"),
-    "trigger": lambda sql: ask(f"insert into words values ($sql${sql}$sql$)") + SYNC,
-    "failing": lambda sql: ask(sql) + ask("select 1/0") + SYNC,
+    "trigger": lambda sql: extended_query(f"insert into words values ($sql${sql}$sql$)") + SYNC,
+    "failing": lambda sql: extended_query(sql) + extended_query("select 1/0") + SYNC,
     "failing function": lambda sql: query(f"select hidden($sql${sql}$sql$), 1/(random() * 0)"),
 }
 AROUND: dict[str, tuple[bytes, bytes]] = {
@@ -55,7 +62,7 @@ AROUND: dict[str, tuple[bytes, bytes]] = {
     "rollback": (query("begin"), query("rollback")),
     "error": (query("begin"), query("select 1/0") + query("commit")),
     "savepoint": (query("begin") + query("savepoint a"), query("rollback to a") + query("commit")),
-    "pipelined": (ask("select 1") + SYNC, ask("select 2") + SYNC),
+    "pipelined": (extended_query("select 1") + SYNC, extended_query("select 2") + SYNC),
 }
 DEEDS = st.lists(
     st.tuples(st.sampled_from(LEAVING), st.sampled_from(list(WAYS)), st.sampled_from(list(AROUND))),
@@ -65,33 +72,33 @@ DEEDS = st.lists(
 
 
 class Fuzz:
-    def __init__(self, pooler: Pooler, new: Seen, predicted: set[str | None]) -> None:
+    def __init__(self, pooler: Pooler, new: SessionState, predicted: set[str | None]) -> None:
         self.pooler = pooler
         self.new = new
         self.predicted = predicted
-        self.names = {"role": role_of(pooler), "database": pooler.database, "host": str(pooler.folder)}
+        self.names = {"role": tenant_role(pooler), "database": pooler.database, "host": str(pooler.folder)}
 
     async def run(self, deeds: list[tuple[str, str, str]], *, shares: bool, vanishes: bool) -> None:
-        one, other = await tenant(self.pooler), await tenant(self.pooler)
+        one, other = await connect_tenant(self.pooler), await connect_tenant(self.pooler)
         if shares:  # a statement, so that those of the protocol are kept when the other one comes
             for client in (other, one):
-                await client.ask(parse("s", STATEMENT), use("s"), SYNC)
+                await client.request(parse("s", STATEMENT), bind_and_execute("s"), SYNC)
         for text, way, around in deeds:
             before, after = AROUND[around]
             await self._does(one, before + WAYS[way](text.format(**self.names)) + after)
         if vanishes:
-            one.drop()
-        assert await other.value("select random()") not in self.predicted
-        seen = await shared_session.look(other)
+            one.reset_connection()
+        assert await other.fetch_value("select random()") not in self.predicted
+        seen = await shared_server_connection.read_session_state(other)
         seen["statements"] = [row for row in _rows(seen["statements"]) if row[1] != STATEMENT]
         assert seen == self.new
         for client in (other,) if vanishes else (one, other):
             await client.terminate()
 
-    async def _does(self, one: Speaker, words: bytes) -> None:
+    async def _does(self, one: ProtocolClient, words: bytes) -> None:
         try:
-            await one.asks(words)
-        except Ended as ended:  # by its own doing
+            await one.request_all(words)
+        except ConnectionEnded as ended:  # by its own doing
             raise AssertionError(ended) from ended
 
 
@@ -100,19 +107,23 @@ def _rows(seen: object) -> list[tuple[str | None, ...]]:
     return seen
 
 
-@pytest.mark.parametrize("extensions", [CLEANED, (*CLEANED, *KEEPING)], ids=["cleaned", "closed"])
+@pytest.mark.parametrize(
+    "extensions", [RESETTABLE_EXTENSIONS, (*RESETTABLE_EXTENSIONS, *STATEFUL_EXTENSIONS)], ids=["cleaned", "closed"]
+)
 def test_a_session_that_changed_hands_is_like_a_new_one(
-    postgres_server: world.PostgresServer, extensions: tuple[str, ...], long: bool
+    postgres_server: platform.PostgresServer, extensions: tuple[str, ...], is_long_run: bool
 ) -> None:
     with asyncio.Runner() as runner:
-        opening = shared_session.opened(postgres_server, *extensions)
+        opening = shared_server_connection.open_tenant_pooler(postgres_server, *extensions)
         pooler = runner.run(opening.__aenter__())
         fuzz = Fuzz(
-            pooler, runner.run(shared_session.new_session(pooler)), runner.run(shared_session.predicted(pooler))
+            pooler,
+            runner.run(shared_server_connection.read_new_session_state(pooler)),
+            runner.run(shared_server_connection.predict_random_values(pooler)),
         )
 
         @settings(
-            max_examples=500 if long else 20,
+            max_examples=500 if is_long_run else 20,
             phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         )

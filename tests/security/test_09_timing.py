@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-import door_world
-import stores
-import world
 from bough.store.queries import Queries
-from door_world import Door
-from gateway.doorway import Wire
-from security.logins import begun
+from security.login_steps import send_startup
+from support import platform, platform_gateway
+from support.gateway import WireClient
+from support.platform_gateway import PlatformGateway
+from support.stores import EVERYDAY_BACKENDS
 
 NOWHERE = "ep-calm-sea-00000000"
 
 
-@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
-async def door(request: pytest.FixtureRequest, postgres_server: world.PostgresServer) -> AsyncIterator[Door]:
-    url = "" if request.param == "sqlite" else await postgres_server.new_store()
-    async with door_world.door(store_url=url) as opened:
+@pytest.fixture(params=EVERYDAY_BACKENDS)
+async def gateway(
+    request: pytest.FixtureRequest, postgres_server: platform.PostgresServer
+) -> AsyncIterator[PlatformGateway]:
+    url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
+    async with platform_gateway.open_platform_gateway(store_url=url) as opened:
         yield opened
 
 
@@ -31,7 +32,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
     """Questions to control, the statements on the store that each of them takes, and what is hashed."""
     counted: Counter[str] = Counter()
     is_asked = ContextVar("is_asked", default=False)  # the platform's own tasks use the store meanwhile
-    access = door_world.PlaneHere.access
+    access = platform_gateway.InProcessControlPlane.get_access
 
     async def counting_access(*given: Any) -> Any:
         counted["access"] += 1
@@ -54,32 +55,32 @@ def work(monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
         count(Queries, name, only_asked=True)
     for name in ("digest", "compare_digest"):
         count(hmac, name, only_asked=False)
-    monkeypatch.setattr(door_world.PlaneHere, "access", counting_access)
+    monkeypatch.setattr(platform_gateway.InProcessControlPlane, "get_access", counting_access)
     return counted
 
 
-async def challenged(door: Door, endpoint: str, role: str) -> Wire:
-    return await begun(door.way, user=role, options=f"endpoint={endpoint}")
+async def challenged(door: PlatformGateway, endpoint: str, role: str) -> WireClient:
+    return await send_startup(door.gateway, user=role, options=f"endpoint={endpoint}")
 
 
-async def unfinished(door: Door, endpoint: str, role: str) -> None:
+async def unfinished(door: PlatformGateway, endpoint: str, role: str) -> None:
     wire = await challenged(door, endpoint, role)
-    assert (await wire.message()).body[:4] == (10).to_bytes(4)
+    assert (await wire.read_message()).body[:4] == (10).to_bytes(4)
     wire.close()
     await wire.writer.wait_closed()
 
 
-async def refused(door: Door, endpoint: str, role: str) -> None:
+async def refused(door: PlatformGateway, endpoint: str, role: str) -> None:
     wire = await challenged(door, endpoint, role)
-    await wire.log_in("wrong")
-    assert (await wire.trouble()).code == "28P01"
+    await wire.authenticate("wrong")
+    assert (await wire.read_error()).sqlstate == "28P01"
 
 
 @pytest.mark.parametrize("login", [unfinished, refused])
-async def test_known_and_unknown_take_the_same_work(door: Door, work: "Counter[str]", login: Any) -> None:
-    made = await door.platform.create_project()
+async def test_known_and_unknown_take_the_same_work(gateway: PlatformGateway, work: "Counter[str]", login: Any) -> None:
+    made = await gateway.platform.create_project()
     endpoint = made["endpoints"][0]["id"]
-    await door.platform.settle()
+    await gateway.platform.run_operations()
     took: dict[str, list[Counter[str]]] = {}
     for kind, where, role in (
         ("known", endpoint, "neondb_owner"),
@@ -88,7 +89,7 @@ async def test_known_and_unknown_take_the_same_work(door: Door, work: "Counter[s
     ):
         for _ in range(3):  # the first is asked for, the others may be remembered
             work.clear()
-            await login(door, where, role)
+            await login(gateway, where, role)
             took.setdefault(kind, []).append(Counter(work))
     assert took["known"][0]["access"] == 1
     assert took["known"] == took["no role"] == took["no endpoint"]

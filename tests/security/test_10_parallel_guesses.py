@@ -5,44 +5,57 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import world
-from bough.gateway.limits import FAILURES_OF_CLIENT
-from bough.gateway.newcomers import NEWCOMERS_OF_CLIENT
-from gateway import doorway as doorways
-from gateway.doorway import ENDPOINT, PASSWORD, Doorway
-from security.logins import HELD_UP, RIGHT, WRONG, Parked, logged_in, make_quick, parked
+from bough.gateway.limits import MAX_FAILURES_PER_CLIENT
+from bough.gateway.pending_logins import MAX_PENDING_LOGINS_PER_CLIENT
+from security.login_steps import (
+    ACCEPTED,
+    INVALID_PASSWORD,
+    TOO_MANY_CONNECTIONS,
+    PendingLogin,
+    begin_login,
+    log_in,
+    use_cheap_verifier,
+)
+from support import gateway as doorways
+from support import platform
+from support.gateway import ENDPOINT, PASSWORD, InProcessGateway
 
 
 @pytest.fixture
-async def doorway(postgres_server: world.PostgresServer) -> AsyncIterator[Doorway]:
-    async with doorways.doorway(postgres_server) as opened:
-        make_quick(opened)
+async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+    async with doorways.open_gateway(postgres_server) as opened:
+        use_cheap_verifier(opened)
         yield opened
 
 
-async def many_parked(doorway: Doorway, count: int, password: str) -> list[Parked]:
-    found = [await parked(doorway, ENDPOINT, password) for _ in range(count)]
-    return [each for each in found if isinstance(each, Parked)]
+async def many_parked(doorway: InProcessGateway, count: int, password: str) -> list[PendingLogin]:
+    found = [await begin_login(doorway, ENDPOINT, password) for _ in range(count)]
+    return [each for each in found if isinstance(each, PendingLogin)]
 
 
-async def test_no_more_than_the_limit_are_judged(doorway: Doorway, long: bool) -> None:
-    waiting = await many_parked(doorway, NEWCOMERS_OF_CLIENT - 1 if long else FAILURES_OF_CLIENT + 20, "wrong")
-    right = await many_parked(doorway, 1, PASSWORD)
+async def test_no_more_than_the_limit_are_judged(gateway: InProcessGateway, is_long_run: bool) -> None:
+    waiting = await many_parked(
+        gateway, MAX_PENDING_LOGINS_PER_CLIENT - 1 if is_long_run else MAX_FAILURES_PER_CLIENT + 20, "wrong"
+    )
+    right = await many_parked(gateway, 1, PASSWORD)
     assert len(right) == 1
-    outcomes = Counter([await each.answer() for each in waiting])
-    assert outcomes == {WRONG: FAILURES_OF_CLIENT, HELD_UP: len(waiting) - FAILURES_OF_CLIENT}
-    assert await right[0].answer() == HELD_UP
+    outcomes = Counter([await each.finish() for each in waiting])
+    assert outcomes == {
+        INVALID_PASSWORD: MAX_FAILURES_PER_CLIENT,
+        TOO_MANY_CONNECTIONS: len(waiting) - MAX_FAILURES_PER_CLIENT,
+    }
+    assert await right[0].finish() == TOO_MANY_CONNECTIONS
 
 
-async def test_logins_that_are_left_unanswered_count(doorway: Doorway) -> None:
-    for each in await many_parked(doorway, FAILURES_OF_CLIENT, "wrong"):
-        each.leave()
-        await each.wire.writer.wait_closed()
-    while (outcome := await logged_in(doorway, ENDPOINT)) == RIGHT:
+async def test_logins_that_are_left_unanswered_count(gateway: InProcessGateway) -> None:
+    for each in await many_parked(gateway, MAX_FAILURES_PER_CLIENT, "wrong"):
+        each.close()
+        await each.wire_client.writer.wait_closed()
+    while (outcome := await log_in(gateway, ENDPOINT)) == ACCEPTED:
         pass  # the gateway has not seen the last of them go
-    assert outcome == HELD_UP
+    assert outcome == TOO_MANY_CONNECTIONS
 
 
-async def test_right_passwords_side_by_side_are_all_let_in(doorway: Doorway) -> None:
-    waiting = await many_parked(doorway, FAILURES_OF_CLIENT + 5, PASSWORD)
-    assert Counter([await each.answer() for each in waiting]) == {RIGHT: FAILURES_OF_CLIENT + 5}
+async def test_right_passwords_side_by_side_are_all_let_in(gateway: InProcessGateway) -> None:
+    waiting = await many_parked(gateway, MAX_FAILURES_PER_CLIENT + 5, PASSWORD)
+    assert Counter([await each.finish() for each in waiting]) == {ACCEPTED: MAX_FAILURES_PER_CLIENT + 5}

@@ -14,15 +14,15 @@ import asyncpg
 import pytest
 
 from bough.config import Settings, default_cache
-from bough.engine.local.installs import fetch
+from bough.engine.local.installs import download
 from bough.engine.local.isolation import mount_namespace
 from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import Readiness
-from engine.homes import Compute, Home, home_on
-from engine.intruder import Intruder
-from requires import require_root
-from security.libraries import compiled
-from short_folders import short_folder
+from security.shared_library import compile_library
+from support.engine_home import Compute, EngineHome, home_on_driver
+from support.folders import temporary_folder
+from support.intruder import Intruder
+from support.requirements import require_root
 
 OTHERS = pytest.param("reflink", marks=pytest.mark.long), pytest.param("btrfs", marks=pytest.mark.long)
 RUN_A_COPY = "cp /bin/true {0} && chmod 755 {0} && if {0}; then echo ran; else echo $?; fi 2>/dev/null; rm {0}"
@@ -33,37 +33,39 @@ REFUSED = "126"  # what a shell says of a file that it may not execute
 @pytest.fixture(scope="module", params=["plain", "btrfs+wal", *OTHERS])
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     require_root()
-    fetch.fetch(17, default_cache())
-    with home_on(request.param) as made:
+    download.fetch_install(17, default_cache())
+    with home_on_driver(request.param) as made:
         yield made
 
 
 @pytest.fixture
-async def home(settings: Settings) -> AsyncIterator[Home]:
-    async with Home.opened(settings) as opened:
+async def home(settings: Settings) -> AsyncIterator[EngineHome]:
+    async with EngineHome.open(settings) as opened:
         yield opened
 
 
 async def runs(compute: Compute, *folders: str) -> dict[str, str]:
     """What became of a program that the server wrote and would run."""
     intruder = Intruder(compute)
-    return {folder: await intruder.shell(RUN_A_COPY.format(f"{folder}/bough-test-{os.getpid()}")) for folder in folders}
+    return {
+        folder: await intruder.run_shell(RUN_A_COPY.format(f"{folder}/bough-test-{os.getpid()}")) for folder in folders
+    }
 
 
-def seen_by_us(home: Home) -> tuple[list[int], int]:
+def seen_by_us(home: EngineHome) -> tuple[list[int], int]:
     """What may be done in these folders outside of computes, and how many mounts the home has."""
     folders = (str(home.settings.home), *EVERYBODYS)
     paths = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [os.statvfs(folder).f_flag for folder in folders], sum(path.startswith(folders[0]) for path in paths)
 
 
-async def test_neither_a_program_nor_a_library(home: Home) -> None:
+async def test_neither_a_program_nor_a_library(home: EngineHome) -> None:
     before = seen_by_us(home)
-    compute = await home.compute()
-    places = (".", "pg_wal", str(compute.volume / "archive"), *EVERYBODYS)
+    compute = await home.create_compute()
+    places = (".", "pg_wal", str(compute.volume_folder / "archive"), *EVERYBODYS)
     assert set((await runs(compute, *places)).values()) == {REFUSED}
-    marker = compute.data / "ran"
-    library = compiled(compute.data, marker)
+    marker = compute.data_folder / "ran"
+    library = compile_library(compute.data_folder, marker)
     async with compute.connect("bough_admin") as db:
         with pytest.raises(asyncpg.PostgresError, match="could not load library"):
             await db.execute(f"load '{library}'")
@@ -71,19 +73,19 @@ async def test_neither_a_program_nor_a_library(home: Home) -> None:
     assert seen_by_us(home) == before, "the machine's own mounts are as they were"
 
 
-async def test_it_is_so_after_a_sleep_and_in_a_branch(home: Home) -> None:
-    parent = await home.compute()
+async def test_it_is_so_after_a_sleep_and_in_a_branch(home: EngineHome) -> None:
+    parent = await home.create_compute()
     await parent.suspend()
-    assert await parent.run() is Readiness.READY
-    child = await home.child(parent)
-    assert await child.run() is Readiness.READY
+    assert await parent.start() is Readiness.READY
+    child = await home.create_child(parent)
+    assert await child.start() is Readiness.READY
     for compute in (parent, child):
         assert await runs(compute, ".") == {".": REFUSED}
 
 
-async def test_a_compute_works_as_before(home: Home) -> None:
+async def test_a_compute_works_as_before(home: EngineHome) -> None:
     """Shared memory of parallel work, programs of the machine, and WAL that is archived by a shell."""
-    compute = await home.compute()
+    compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table many as select generate_series(1, 100000) as id")
         await db.execute(
@@ -92,7 +94,7 @@ async def test_a_compute_works_as_before(home: Home) -> None:
         assert await db.fetchval("select count(*) from many") == 100_000
         plan = await db.fetchval("explain (analyze, format json) select count(*) from many")
         assert '"Workers Launched": 2' in plan
-    assert await Intruder(compute).shell("echo seen | cat") == "seen"
+    assert await Intruder(compute).run_shell("echo seen | cat") == "seen"
     async with compute.connect("bough_admin") as db:
         await db.execute("select pg_switch_wal()")
         while not await db.fetchval("select archived_count from pg_stat_archiver"):
@@ -100,20 +102,20 @@ async def test_a_compute_works_as_before(home: Home) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_on_an_older_kernel_too(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_on_an_older_kernel_too(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no call for all mounts below a folder at once; each is changed by itself."""
 
     def missing(*_: object) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     monkeypatch.setattr(mount_namespace, "_set_attributes", missing)
-    compute = await home.compute()
+    compute = await home.create_compute()
     assert set((await runs(compute, ".", "/tmp", "/dev/shm")).values()) == {REFUSED}
 
 
 def test_programs_that_are_kept_among_closed_folders_can_be_run(settings: Settings) -> None:
     """The cache may be in the home, or in /tmp. Nobody but us writes there."""
-    with short_folder() as folder:
+    with temporary_folder() as folder:
         (folder / "cache").mkdir()
         program = shutil.copy("/bin/true", folder / "cache" / "true")
         elsewhere = shutil.copy("/bin/true", folder / "true")

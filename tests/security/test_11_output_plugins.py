@@ -9,22 +9,22 @@ from typing import Any
 import asyncpg
 import pytest
 
-from bough.domain.change import MakeRole
+from bough.domain.catalog_change import CreateRole
 from bough.engine.port import Readiness
-from bough.engine.spec import DatabaseSpec, RoleSpec, compute_settings
-from bough.postgres import ADMIN, MAINTENANCE_DATABASE, output_plugins, template
-from engine.homes import ROLE, VERIFIER, Compute, Home, branch_of, home_folder
-from security.libraries import compiled
+from bough.engine.spec import DatabaseSpec, RoleSpec, build_compute_settings
+from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE, output_plugins, template
+from security.shared_library import compile_library
+from support.engine_home import ROLE, VERIFIER, Compute, EngineHome, make_branch_spec, temporary_home
 
-LOGICAL = compute_settings(0.25, logical_replication=True)
+LOGICAL = build_compute_settings(0.25, logical_replication=True)
 REPLICATE = "select array_agg(rolname::text order by rolname) from pg_roles where rolreplication and not rolsuper"
 CREATE = "select pg_create_logical_replication_slot('taken', $1)"
 COPY = "select pg_copy_logical_replication_slot('own', 'taken', true, $1)"
 
 
 @pytest.fixture
-async def publisher(home: Home) -> Compute:
-    return await home.compute(settings=LOGICAL)
+async def publisher(home: EngineHome) -> Compute:
+    return await home.create_compute(settings=LOGICAL)
 
 
 async def refusal(db: Any, statement: str, *given: object) -> str:
@@ -35,16 +35,18 @@ async def refusal(db: Any, statement: str, *given: object) -> str:
 
 async def as_the_last_version_left_it(compute: Compute) -> None:
     """Every role had the attribute, and nobody looked at plugins."""
-    await compute.value(f"alter role {ROLE} replication", "bough_admin")
-    await compute.value("comment on role bough_admin is null", "bough_admin")
-    applied = compute.volume / "applied"
+    await compute.fetch_value(f"alter role {ROLE} replication", "bough_admin")
+    await compute.fetch_value("comment on role bough_admin is null", "bough_admin")
+    applied = compute.volume_folder / "applied"
     applied.write_text(" ".join(applied.read_text().split()[:2]))
 
 
 async def test_a_library_of_the_tenants_never_runs(publisher: Compute) -> None:
     """In no database: those that were there, copies of either template, and a copy of the tenant's own."""
-    marker = publisher.data / "ran"
-    compiled(publisher.data, marker)  # the server works in its data folder, and finds it there by a short name
+    marker = publisher.data_folder / "ran"
+    compile_library(
+        publisher.data_folder, marker
+    )  # the server works in its data folder, and finds it there by a short name
     async with publisher.connect() as db:
         with suppress(asyncpg.PostgresError):
             await db.fetchval(CREATE, "./attack.so")
@@ -83,13 +85,13 @@ async def test_allowed_plugins_go_on_working(publisher: Compute) -> None:
         changes = await db.fetch("select data from pg_logical_slot_get_changes('own', null, null)")
         assert any("INSERT" in data for (data,) in changes)
     slots = "select array_agg(slot_name::text order by slot_name) from pg_replication_slots"
-    assert await publisher.value(slots) == ["named", "own", "two"]
+    assert await publisher.fetch_value(slots) == ["named", "own", "two"]
 
 
-async def test_without_logical_replication_nobody_may_replicate(home: Home) -> None:
-    compute = await home.compute()
-    await home.engine.change(branch_of(compute.spec), MakeRole(name="app", verifier=VERIFIER))
-    assert await compute.value(REPLICATE) is None
+async def test_without_logical_replication_nobody_may_replicate(home: EngineHome) -> None:
+    compute = await home.create_compute()
+    await home.engine.apply_change(make_branch_spec(compute.spec), CreateRole(name="app", verifier=VERIFIER))
+    assert await compute.fetch_value(REPLICATE) is None
     for role in (ROLE, "app"):
         async with compute.connect(role) as db:
             for statement in (
@@ -101,85 +103,87 @@ async def test_without_logical_replication_nobody_may_replicate(home: Home) -> N
                 await refusal(db, statement)
 
 
-async def test_it_comes_with_the_setting_to_one_that_runs_and_to_one_that_sleeps(home: Home) -> None:
+async def test_it_comes_with_the_setting_to_one_that_runs_and_to_one_that_sleeps(home: EngineHome) -> None:
     for sleeps in (False, True):
-        compute = await home.compute()
-        await home.engine.change(branch_of(compute.spec), MakeRole(name="app", verifier=VERIFIER))
-        await home.engine.change(branch_of(compute.spec), MakeRole(name="crowd", can_login=False))
-        await compute.value("create role by_sql login")
+        compute = await home.create_compute()
+        await home.engine.apply_change(make_branch_spec(compute.spec), CreateRole(name="app", verifier=VERIFIER))
+        await home.engine.apply_change(make_branch_spec(compute.spec), CreateRole(name="crowd", can_login=False))
+        await compute.fetch_value("create role by_sql login")
         if sleeps:
             await compute.suspend()
-        assert await compute.run(settings=LOGICAL) is Readiness.READY
-        assert await compute.value(REPLICATE) == ["app", ROLE]
-        await home.engine.change(branch_of(compute.spec), MakeRole(name="later", verifier=VERIFIER))
-        assert await compute.value(REPLICATE) == ["app", "later", ROLE]
+        assert await compute.start(settings=LOGICAL) is Readiness.READY
+        assert await compute.fetch_value(REPLICATE) == ["app", ROLE]
+        await home.engine.apply_change(make_branch_spec(compute.spec), CreateRole(name="later", verifier=VERIFIER))
+        assert await compute.fetch_value(REPLICATE) == ["app", "later", ROLE]
         async with compute.connect("by_sql") as db:
             assert "permission denied" in await refusal(db, CREATE, "pgoutput")
 
 
-async def test_roles_of_the_last_version_lose_it(home: Home) -> None:
-    compute = await home.compute()
+async def test_roles_of_the_last_version_lose_it(home: EngineHome) -> None:
+    compute = await home.create_compute()
     await as_the_last_version_left_it(compute)
-    await compute.value("create role other replication")
-    assert await compute.run() is Readiness.READY
-    assert await compute.value(REPLICATE) is None
+    await compute.fetch_value("create role other replication")
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value(REPLICATE) is None
     await as_the_last_version_left_it(compute)
     await compute.suspend()
-    assert await compute.run() is Readiness.READY
-    assert await compute.value(REPLICATE) is None
+    assert await compute.start() is Readiness.READY
+    assert await compute.fetch_value(REPLICATE) is None
 
 
 async def test_a_new_project_from_a_template_of_the_last_version_does_not_have_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    statements = template.statements
-    with home_folder(storage="plain") as settings:
+    statements = template.setup_statements
+    with temporary_home(storage="plain") as settings:
         with monkeypatch.context() as before:
-            before.setattr(template, "statements", lambda major: [*statements(major), f"alter role {ROLE} replication"])
-            async with Home.opened(settings):
+            before.setattr(
+                template, "setup_statements", lambda major: [*statements(major), f"alter role {ROLE} replication"]
+            )
+            async with EngineHome.open(settings):
                 pass
-        async with Home.opened(settings) as home:
+        async with EngineHome.open(settings) as home:
             other = RoleSpec(name="writer", verifier=VERIFIER)
             diary = DatabaseSpec(name="diary", owner="writer")
-            for compute in (await home.compute(), await home.compute(roles=(other,), databases=(diary,))):
-                assert await compute.value(REPLICATE, ADMIN, MAINTENANCE_DATABASE) is None
-            publisher = await home.compute(settings=LOGICAL)
-            assert await publisher.value(REPLICATE, ADMIN, MAINTENANCE_DATABASE) == [ROLE]
+            for compute in (await home.create_compute(), await home.create_compute(roles=(other,), databases=(diary,))):
+                assert await compute.fetch_value(REPLICATE, ADMIN_ROLE, MAINTENANCE_DATABASE) is None
+            publisher = await home.create_compute(settings=LOGICAL)
+            assert await publisher.fetch_value(REPLICATE, ADMIN_ROLE, MAINTENANCE_DATABASE) == [ROLE]
 
 
-async def test_databases_of_the_last_version_are_limited_and_stay_open_or_closed(home: Home) -> None:
-    compute = await home.compute()
+async def test_databases_of_the_last_version_are_limited_and_stay_open_or_closed(home: EngineHome) -> None:
+    compute = await home.create_compute()
     async with compute.connect() as db:
         for name in ("open", "closed"):
             await db.execute(f"create database {name}")
         await db.execute("alter database closed allow_connections false")
     await as_the_last_version_left_it(compute)
-    assert await compute.run(settings=LOGICAL) is Readiness.READY
+    assert await compute.start(settings=LOGICAL) is Readiness.READY
     closed = "select array_agg(datname::text order by datname) from pg_database where not datallowconn"
-    assert await compute.value(closed) == ["closed", "template0"]
-    await compute.value("create database copied template closed")
+    assert await compute.fetch_value(closed) == ["closed", "template0"]
+    await compute.fetch_value("create database copied template closed")
     for database in ("open", "copied", "neondb"):
         async with compute.connect(database=database) as db:
             assert "is not allowed" in await refusal(db, CREATE, "/tmp/attack")
 
 
-async def test_a_branch_has_it_from_its_parent_and_is_not_told_again(home: Home, publisher: Compute) -> None:
-    child = await home.child(publisher)
-    assert await child.run() is Readiness.READY
-    assert await child.value(REPLICATE) == [ROLE]
+async def test_a_branch_has_it_from_its_parent_and_is_not_told_again(home: EngineHome, publisher: Compute) -> None:
+    child = await home.create_child(publisher)
+    assert await child.start() is Readiness.READY
+    assert await child.fetch_value(REPLICATE) == [ROLE]
     mark = "select shobj_description('bough_admin'::regrole, 'pg_authid')"
-    assert await child.value(mark) == output_plugins.MARK
+    assert await child.fetch_value(mark) == output_plugins.ROLE_COMMENT
     async with child.connect() as db:
         assert "is not allowed" in await refusal(db, CREATE, "/tmp/attack")
 
 
-async def test_a_tenant_cannot_write_the_mark_or_undo_the_limit(home: Home, publisher: Compute) -> None:
+async def test_a_tenant_cannot_write_the_mark_or_undo_the_limit(home: EngineHome, publisher: Compute) -> None:
     arguments = "(name, name, boolean, boolean, boolean)"
     own = f"pg_catalog.pg_create_logical_replication_slot{arguments}"
     kept = f"pg_catalog.bough_create_logical_replication_slot{arguments}"
     async with publisher.connect() as db:
         for statement in (
-            f"comment on role bough_admin is '{output_plugins.MARK}'",
+            f"comment on role bough_admin is '{output_plugins.ROLE_COMMENT}'",
             f"drop function {own}",
             f"alter function {own} security invoker",
             f"alter function {kept} rename to mine",
@@ -198,16 +202,16 @@ async def test_a_dump_elsewhere_would_know_nothing_of_it(publisher: Compute) -> 
           left join pg_init_privs on objoid = pg_proc.oid and classoid = 'pg_proc'::regclass and objsubid = 0
          where pronamespace = 'pg_catalog'::regnamespace and proacl is distinct from initprivs
     """
-    assert await publisher.value(differ) is None
+    assert await publisher.fetch_value(differ) is None
 
 
-async def test_a_build_that_looks_itself_is_left_as_it_is(home: Home) -> None:
+async def test_a_build_that_looks_itself_is_left_as_it_is(home: EngineHome) -> None:
     """Those of the system may be newer than ours."""
     majors = [major for major in home.engine.capabilities().installs if major != 17]
     for major in majors:
-        compute = await home.compute(major, settings=LOGICAL)
-        looks = await compute.value("select count(*) from pg_settings where name = 'output_plugin_libraries'")
-        ours = await compute.value("select count(*) from pg_proc where proname = 'bough_output_plugin'")
+        compute = await home.create_compute(major, settings=LOGICAL)
+        looks = await compute.fetch_value("select count(*) from pg_settings where name = 'output_plugin_libraries'")
+        ours = await compute.fetch_value("select count(*) from pg_proc where proname = 'bough_output_plugin'")
         assert (looks, ours) in ((1, 0), (0, 1))
         async with compute.connect() as db:
             await db.execute("select pg_create_logical_replication_slot('own', 'pgoutput')")

@@ -5,4 +5,4 @@ from bough.postgres import output_plugins
 
 
 def test_both_allow_the_same_output_plugins() -> None:
-    assert {name.decode() for name in replication.PLUGINS} == set(output_plugins.ALLOWED)
+    assert {name.decode() for name in replication.OUTPUT_PLUGINS} == set(output_plugins.ALLOWED)

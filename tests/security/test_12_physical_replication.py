@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-import world
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
-from bough.gateway.wire.replication import LOOKED_AT, refusal
-from gateway import doorway as doorways
-from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
-from security.logins import begun, make_quick
+from bough.gateway.wire.replication import MAX_INSPECTED_BYTES, find_command_error
+from security.login_steps import send_startup, use_cheap_verifier
+from support import gateway as doorways
+from support import platform
+from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
 
 WORKS = [
     "IDENTIFY_SYSTEM",
@@ -39,96 +39,96 @@ PLUGINS = ['"/tmp/lib.so"', "mine", '"PGOUTPUT"', '"a""b"']
 
 
 @pytest.fixture(scope="module")
-def publisher() -> Iterator[world.PostgresServer]:
+def publisher() -> Iterator[platform.PostgresServer]:
     """With logical replication, as a compute of a project that has it on."""
-    with world.short_folder() as folder:
-        server = world.PostgresServer(folder, "-c", "wal_level=logical")
+    with platform.temporary_folder() as folder:
+        server = platform.PostgresServer(folder, "-c", "wal_level=logical")
         server.start()
         yield server
         server.stop()
 
 
 @pytest.fixture
-async def doorway(publisher: world.PostgresServer) -> AsyncIterator[Doorway]:
-    await (await publisher._connect()).close()
-    async with doorways.doorway(publisher) as opened:
-        make_quick(opened)
+async def gateway(publisher: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+    await (await publisher.connect()).close()
+    async with doorways.open_gateway(publisher) as opened:
+        use_cheap_verifier(opened)
         yield opened
 
 
-async def replicating(doorway: Doorway, value: str = "database") -> Wire:
-    wire = await begun(doorway, options=f"endpoint={ENDPOINT}", replication=value)
-    await wire.log_in()
+async def replicating(doorway: InProcessGateway, value: str = "database") -> WireClient:
+    wire = await send_startup(doorway, options=f"endpoint={ENDPOINT}", replication=value)
+    await wire.authenticate()
     return wire
 
 
 @pytest.mark.parametrize("value", ["true", "on", "1", "YES"])
-async def test_a_physical_connection_is_refused(doorway: Doorway, value: str) -> None:
-    trouble = await (await replicating(doorway, value)).trouble()
-    assert (trouble.code, trouble.message) == ("0A000", "physical replication is not supported here")
+async def test_a_physical_connection_is_refused(gateway: InProcessGateway, value: str) -> None:
+    trouble = await (await replicating(gateway, value)).read_error()
+    assert (trouble.sqlstate, trouble.message) == ("0A000", "physical replication is not supported here")
     assert "replication=database" in trouble.hint
-    assert ("wake", ENDPOINT) not in doorway.plane.asked
+    assert ("wake", ENDPOINT) not in gateway.control_plane.calls
 
 
-async def test_what_belongs_to_logical_replication_works(doorway: Doorway) -> None:
-    wire = await replicating(doorway)
-    await wire.until(messages.READY)
+async def test_what_belongs_to_logical_replication_works(gateway: InProcessGateway) -> None:
+    wire = await replicating(gateway)
+    await wire.read_until(messages.READY_FOR_QUERY)
     for text in WORKS:
-        wire.say(b"Q", text.encode() + b"\0")
-        heard = await wire.until(messages.READY)
-        assert messages.ERROR not in {message.type for message in heard}, text
+        wire.send(b"Q", text.encode() + b"\0")
+        heard = await wire.read_until(messages.READY_FOR_QUERY)
+        assert messages.ERROR_RESPONSE not in {message.type for message in heard}, text
 
 
 @pytest.mark.parametrize("text", PHYSICAL)
-async def test_physical_commands_are_refused_on_logical_connections(doorway: Doorway, text: str) -> None:
-    wire = await replicating(doorway)
-    await wire.until(messages.READY)
-    message = Message(b"Q", text.encode() + b"\0").encoded()
+async def test_physical_commands_are_refused_on_logical_connections(gateway: InProcessGateway, text: str) -> None:
+    wire = await replicating(gateway)
+    await wire.read_until(messages.READY_FOR_QUERY)
+    message = Message(b"Q", text.encode() + b"\0").encode()
     for byte in message:  # however it is cut
         wire.writer.write(bytes([byte]))
         await wire.writer.drain()
-    trouble = await wire.trouble()
-    assert (trouble.code, trouble.message) == ("0A000", "physical replication is not supported here")
+    trouble = await wire.read_error()
+    assert (trouble.sqlstate, trouble.message) == ("0A000", "physical replication is not supported here")
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-async def test_other_plugins_are_refused(doorway: Doorway, plugin: str) -> None:
-    wire = await replicating(doorway)
-    await wire.until(messages.READY)
-    wire.say(b"Q", f"CREATE_REPLICATION_SLOT x LOGICAL {plugin}\0".encode())
-    trouble = await wire.trouble()
-    assert trouble.code == "0A000"
+async def test_other_plugins_are_refused(gateway: InProcessGateway, plugin: str) -> None:
+    wire = await replicating(gateway)
+    await wire.read_until(messages.READY_FOR_QUERY)
+    wire.send(b"Q", f"CREATE_REPLICATION_SLOT x LOGICAL {plugin}\0".encode())
+    trouble = await wire.read_error()
+    assert trouble.sqlstate == "0A000"
     assert "is not offered here" in trouble.message
     assert "pgoutput" in trouble.hint
 
 
-async def test_a_long_query_goes_by_and_a_hidden_command_does_not(doorway: Doorway) -> None:
-    wire = await replicating(doorway)
-    await wire.until(messages.READY)
-    wire.say(b"Q", b"select length('" + b"x" * 300_000 + b"')\0")
-    heard = await wire.until(messages.READY)
+async def test_a_long_query_goes_by_and_a_hidden_command_does_not(gateway: InProcessGateway) -> None:
+    wire = await replicating(gateway)
+    await wire.read_until(messages.READY_FOR_QUERY)
+    wire.send(b"Q", b"select length('" + b"x" * 300_000 + b"')\0")
+    heard = await wire.read_until(messages.READY_FOR_QUERY)
     assert heard[1].body.endswith(b"300000")
-    wire.say(b"Q", b" " * 300_000 + b"BASE_BACKUP\0")
-    assert (await wire.trouble()).code == "0A000"
+    wire.send(b"Q", b" " * 300_000 + b"BASE_BACKUP\0")
+    assert (await wire.read_error()).sqlstate == "0A000"
 
 
 @pytest.mark.parametrize("text", [" " * 20, "CREATE_REPLICATION_SLOT x LOGICAL pgoutput", "START_REPLICATION", "BASE_"])
 def test_what_was_not_seen_whole_is_refused(text: str) -> None:
-    assert refusal(text.encode(), is_whole=False) is not None
+    assert find_command_error(text.encode(), is_whole=False) is not None
 
 
 def test_sql_is_not_looked_at() -> None:
-    assert refusal(b"select 1".ljust(LOOKED_AT), is_whole=False) is None
-    assert refusal(b"/* BASE_BACKUP */ select 1", is_whole=True) is None
+    assert find_command_error(b"select 1".ljust(MAX_INSPECTED_BYTES), is_whole=False) is None
+    assert find_command_error(b"/* BASE_BACKUP */ select 1", is_whole=True) is None
 
 
 async def test_a_subscription_through_the_gateway_works(
-    doorway: Doorway, publisher: world.PostgresServer, postgres_server: world.PostgresServer
+    gateway: InProcessGateway, publisher: platform.PostgresServer, postgres_server: platform.PostgresServer
 ) -> None:
     """The subscriber is a real Postgres, which speaks to the gateway by TLS."""
     name = f"s{uuid.uuid4().hex[:8]}"
-    there, here = await publisher._connect(), await postgres_server._connect()
-    where = f"host=127.0.0.1 port={doorway.port} sslmode=require user=store dbname=postgres"
+    there, here = await publisher.connect(), await postgres_server.connect()
+    where = f"host=127.0.0.1 port={gateway.port} sslmode=require user=store dbname=postgres"
     try:
         for session in (there, here):
             await session.execute(f"create table {name} (n int primary key)")

@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from bough.engine.port import Contents, EngineError
+from bough.engine.port import BranchContents, EngineError
 from bough.ids import BranchId, EndpointId
-from bough.tasks import looks, read_contents
+from bough.tasks import inspections, read_contents
 from bough.tasks.read_contents import ReadContents
-from world import Platform
+from support.platform import Platform
 
-LOCKED = read_contents.AT_ONCE  # as many as are looked at at once
+LOCKED = read_contents.CONCURRENCY  # as many as are looked at at once
 
 
 class Watch:
     """Who was looked at, and how it ended."""
 
     def __init__(self, platform: Platform, locked: set[EndpointId]) -> None:
-        self._contents = platform.engine.contents
+        self._contents = platform.engine.read_compute_contents
         self._locked = locked
         self.given_up = 0
         self.before_the_other: int | None = None
 
-    async def contents(self, endpoint: EndpointId, *given: Any) -> Contents | None:
+    async def read_compute_contents(self, endpoint: EndpointId, *given: Any) -> BranchContents | None:
         try:
             return await self._contents(endpoint, *given)
         except EngineError:
@@ -37,8 +37,8 @@ class Watch:
 async def test_a_change_elsewhere_is_known_in_the_same_round(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "SOON", 0.1)
-    projects = [await platform.ready_project() for _ in range(LOCKED + 1)]
+    monkeypatch.setattr(inspections, "SLOW_AFTER_SECONDS", 0.1)
+    projects = [await platform.create_ready_project() for _ in range(LOCKED + 1)]
     *lockers, other = projects
     endpoints = [EndpointId(made["endpoints"][0]["id"]) for made in projects]
     watch = Watch(platform, set(endpoints[:-1]))
@@ -51,13 +51,13 @@ async def test_a_change_elsewhere_is_known_in_the_same_round(
             )
             await tenant.execute("begin; lock table pg_catalog.pg_authid in access exclusive mode")
         await platform.query(other, "create role newcomer login")
-        parts = platform.parts
+        parts = platform.services
         task = ReadContents(platform.store, platform.engine, parts.queue, parts.activity)
         task._read = {endpoints[-1]: 1.0}  # the last in the row
-        monkeypatch.setattr(platform.engine, "contents", watch.contents)
+        monkeypatch.setattr(platform.engine, "contents", watch.read_compute_contents)
         await task.run()
     async with platform.store.read() as rows:
-        known = await rows.roles.of_branch(BranchId(other["branch"]["id"]))
+        known = await rows.roles.list_in_branch(BranchId(other["branch"]["id"]))
     assert "newcomer" in {role.name for role in known}
     assert watch.given_up == LOCKED, "the locked ones could not be read"
     assert watch.before_the_other == 0, "the other waited for some of them"

@@ -7,40 +7,40 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-import world
 from bough.gateway import password_checks
 from bough.gateway.auth import password
-from bough.gateway.auth.password import MOST_ITERATIONS
-from bough.gateway.auth.scram import Verifier
+from bough.gateway.auth.password import MAX_ITERATIONS
+from bough.gateway.auth.scram import ScramVerifier
 from bough.gateway.wire import messages
-from bough.postgres import secret
-from bough.postgres.secret import scram_verifier
-from gateway import doorway as doorways
-from gateway.doorway import ENDPOINT, PASSWORD, Doorway, Wire
-from gateway.planes import access
+from bough.postgres import scram
+from bough.postgres.scram import scram_verifier
+from support import gateway as doorways
+from support import platform
+from support.control_plane import make_access
+from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
 
 OTHER = "ep-calm-sea-b1b2c3d4"
 
 
 @pytest.fixture
-async def doorway(postgres_server: world.PostgresServer) -> AsyncIterator[Doorway]:
-    await (await postgres_server._connect()).close()
-    async with doorways.doorway(postgres_server) as opened:
+async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+    await (await postgres_server.connect()).close()
+    async with doorways.open_gateway(postgres_server) as opened:
         yield opened
 
 
-async def typed(doorway: Doorway, endpoint: str, secret_text: str = PASSWORD) -> Wire:
+async def typed(doorway: InProcessGateway, endpoint: str, secret_text: str = PASSWORD) -> WireClient:
     """A client that cannot name its endpoint otherwise, with its password in clear text."""
-    wire = await doorway.wire()
-    await wire.encrypt(host=None, alpn="postgresql")
-    wire.start()
-    assert (await wire.message()).body == (3).to_bytes(4)
-    wire.say(messages.PASSWORD, f"endpoint={endpoint};{secret_text}\0".encode())
+    wire = await doorway.open_wire_client()
+    await wire.start_tls(host=None, alpn="postgresql")
+    wire.send_startup()
+    assert (await wire.read_message()).body == (3).to_bytes(4)
+    wire.send(messages.PASSWORD_MESSAGE, f"endpoint={endpoint};{secret_text}\0".encode())
     return wire
 
 
 async def test_what_takes_too_long_is_refused_before_it_is_hashed(
-    doorway: Doorway, monkeypatch: pytest.MonkeyPatch
+    gateway: InProcessGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[int] = []
     real = hashlib.pbkdf2_hmac
@@ -49,61 +49,61 @@ async def test_what_takes_too_long_is_refused_before_it_is_hashed(
         hashed.append(iterations)
         return real(name, given, salt, iterations)
 
-    doorway.plane.answer = access(scram_verifier(PASSWORD, iterations=200_000))
+    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD, iterations=200_000))
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", counting)
-    trouble = await (await typed(doorway, ENDPOINT)).trouble()
-    assert (trouble.code, "scram_iterations" in trouble.message) == ("28000", True)
+    trouble = await (await typed(gateway, ENDPOINT)).read_error()
+    assert (trouble.sqlstate, "scram_iterations" in trouble.message) == ("28000", True)
     assert hashed == []
-    doorway.rooms[0].remembering.drop([ENDPOINT])
-    doorway.plane.answer = access(scram_verifier(PASSWORD, iterations=MOST_ITERATIONS))
+    gateway.worker_services[0].cache.invalidate([ENDPOINT])
+    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD, iterations=MAX_ITERATIONS))
     hashed.clear()
-    await (await typed(doorway, ENDPOINT)).until(messages.READY)
-    assert hashed == [MOST_ITERATIONS]
+    await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
+    assert hashed == [MAX_ITERATIONS]
 
 
 async def test_one_endpoint_has_one_check_at_a_time_and_leaves_room_for_others(
-    doorway: Doorway, monkeypatch: pytest.MonkeyPatch
+    gateway: InProcessGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, begun = threading.Event(), threading.Semaphore(0)
-    real, slow = password.fits, []
+    real, slow = password.verify_password, []
 
-    def fits(given: str, verifier: Verifier) -> bool:
+    def fits(given: str, verifier: ScramVerifier) -> bool:
         if given == "slow":
             slow.append(given)
             begun.release()
             goes_on.wait(60)
         return real(given, verifier)
 
-    monkeypatch.setattr(password, "fits", fits)
-    waiting = [await typed(doorway, ENDPOINT, "slow") for _ in range(3 * password_checks.THREADS)]
+    monkeypatch.setattr(password, "verify_password", fits)
+    waiting = [await typed(gateway, ENDPOINT, "slow") for _ in range(3 * password_checks.THREADS)]
     await asyncio.to_thread(begun.acquire)
-    await (await typed(doorway, OTHER)).until(messages.READY)
+    await (await typed(gateway, OTHER)).read_until(messages.READY_FOR_QUERY)
     assert len(slow) == 1
     goes_on.set()
     for wire in waiting:
-        assert (await wire.trouble()).code == "28P01"
+        assert (await wire.read_error()).sqlstate == "28P01"
     assert len(slow) == len(waiting)
 
 
 async def test_an_endpoint_pauses_for_three_times_as_long_as_a_check_took(
-    doorway: Doorway, monkeypatch: pytest.MonkeyPatch
+    gateway: InProcessGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(password_checks, "_timed", lambda *_: (True, 1000.0))
-    await (await typed(doorway, ENDPOINT)).until(messages.READY)
-    turn = doorway.rooms[0].login._checks._turns[ENDPOINT]
+    await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
+    turn = gateway.worker_services[0].authenticator._checks._slots[ENDPOINT]
     assert turn.lock.locked()
     assert turn.pause == 3000.0
-    await (await typed(doorway, OTHER)).until(messages.READY)
+    await (await typed(gateway, OTHER)).read_until(messages.READY_FOR_QUERY)
 
 
-async def test_an_endpoint_is_forgotten_when_nobody_waits_for_it(doorway: Doorway) -> None:
-    await (await typed(doorway, ENDPOINT)).until(messages.READY)
-    checks = doorway.rooms[0].login._checks
+async def test_an_endpoint_is_forgotten_when_nobody_waits_for_it(gateway: InProcessGateway) -> None:
+    await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
+    checks = gateway.worker_services[0].authenticator._checks
     for _ in range(500):
-        if not checks._turns:
+        if not checks._slots:
             break
         await asyncio.sleep(0.01)
-    assert checks._turns == {}
+    assert checks._slots == {}
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ async def test_an_endpoint_is_forgotten_when_nobody_waits_for_it(doorway: Doorwa
     ],
 )
 def test_absurd_verifiers_are_not_served(change: Callable[[str], str], is_usable: bool) -> None:
-    verifier = change(scram_verifier("x"))[: secret.LONGEST]  # as our question cuts it
-    assert secret.is_usable(verifier) is is_usable
+    verifier = change(scram_verifier("x"))[: scram.MAX_VERIFIER_LENGTH]  # as our question cuts it
+    assert scram.is_usable(verifier) is is_usable

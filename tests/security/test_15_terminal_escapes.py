@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from bough.cli import escapes, output
-from cli.program import ONE_WORKER, Program, until
-from world import short_folder
+from support.platform import temporary_folder
+from support.program import ONE_WORKER, Program, wait_until
 
 TITLE = "\x1b]0;owned\x07"
 C1, BIDI, LINE = "\x9b31m", "\u202e", "\u2028"
@@ -18,13 +18,13 @@ RAISED = r"do $$ begin raise log '%', E'begin\033]0;owned\007\x7f\u009b31m\u202e
 
 @pytest.fixture(scope="module")
 def bough() -> Iterator[Program]:
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         program = Program(folder / "home", ONE_WORKER)
         try:
             program.up()
             for name in (f"one{TITLE}", f"two{C1}{BIDI}"):
                 create(program, name)
-            until(lambda: (now := program.status())["computes_running"] == 2 and now["operations_open"] == 0)
+            wait_until(lambda: (now := program.status())["computes_running"] == 2 and now["operations_open"] == 0)
             yield program
         finally:
             program.clean_up()
@@ -32,9 +32,9 @@ def bough() -> Iterator[Program]:
 
 def create(bough: Program, name: str) -> None:
     request = urllib.request.Request(
-        f"{bough.said['api_url']}/projects",
+        f"{bough.up_output['api_url']}/projects",
         data=json.dumps({"project": {"name": name}}).encode(),
-        headers={"Authorization": f"Bearer {bough.said['api_key']}", "Content-Type": "application/json"},
+        headers={"Authorization": f"Bearer {bough.up_output['api_key']}", "Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request) as answer:
         assert answer.status == 201
@@ -50,7 +50,7 @@ def is_safe(text: str) -> bool:
 def projects(bough: Program) -> dict[str, str]:
     """Name → id."""
     request = urllib.request.Request(
-        f"{bough.said['api_url']}/projects", headers={"Authorization": f"Bearer {bough.said['api_key']}"}
+        f"{bough.up_output['api_url']}/projects", headers={"Authorization": f"Bearer {bough.up_output['api_key']}"}
     )
     with urllib.request.urlopen(request) as answer:
         return {one["name"]: one["id"] for one in json.load(answer)["projects"]}
@@ -84,17 +84,17 @@ def test_json_stays_json(bough: Program) -> None:
     shown = bough.run("admin", "audit", "--json", "--home", str(bough.home)).stdout
     assert is_safe(shown)
     assert f"one{TITLE}" in {line["details"].get("name") for line in json.loads(shown)["audit"]}
-    assert json.loads(escapes.escaped_json('"\x7f\x9b\u202e"')) == "\x7f\x9b\u202e"
+    assert json.loads(escapes.escape_json('"\x7f\x9b\u202e"')) == "\x7f\x9b\u202e"
 
 
 @pytest.mark.parametrize("text", [TITLE, C1, BIDI, LINE, "\r", "\x7f", "\x00", "\ud800", "\x1b[2J", "\x1b[1;31m"])
 def test_nothing_that_prints_lets_one_through(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output.say(f"a{text}z")
-    output.note(f"a{text}z")
-    output.fail(f"a{text}z")
-    output.table([(f"a{text}z", f"b{text}\nz")])
-    output.show_json([f"a{text}z"])
-    output.show_json_line(f'"a{text}z"')
+    output.print_text(f"a{text}z")
+    output.print_note(f"a{text}z")
+    output.print_error(f"a{text}z")
+    output.print_table([(f"a{text}z", f"b{text}\nz")])
+    output.print_json([f"a{text}z"])
+    output.print_json_line(f'"a{text}z"')
     said = capsys.readouterr()
     for line in (said.out + said.err).splitlines():
         assert text not in line
@@ -104,4 +104,4 @@ def test_nothing_that_prints_lets_one_through(text: str, capsys: pytest.CaptureF
 
 def test_ordinary_text_stays_as_it_is() -> None:
     text = "Grüße, 日本語, עברית, 👩‍🚀\tand\na line"
-    assert escapes.escaped(text) == text
+    assert escapes.escape(text) == text

@@ -8,13 +8,13 @@ from typing import Any
 import httpx2
 import pytest
 
-import world
 from bough.api.app import create_app
 from bough.api.proxies import TrustedProxies
-from bough.api.serving import serving
-from bough.config import Settings, load
-from bough.errors import SettingRefused
-from pages.front import Front
+from bough.api.server import serve_http
+from bough.config import Settings, load_settings
+from bough.errors import InvalidSetting
+from support.pages_app import PagesApp
+from support.platform import API, Platform
 
 GARBAGE = [
     "",
@@ -33,14 +33,14 @@ GARBAGE = [
 
 
 @asynccontextmanager
-async def listening(platform: world.Platform, **changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
+async def listening(platform: Platform, **changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the API on a real port of 127.0.0.1."""
-    front = Front(platform, **changes)
+    front = PagesApp(platform, **changes)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         where = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        app = create_app(front.parts)
-        async with serving(app, listener), httpx2.AsyncClient(base_url=where + world.API, timeout=60) as client:
+        app = create_app(front.services)
+        async with serve_http(app, listener), httpx2.AsyncClient(base_url=where + API, timeout=60) as client:
             yield client
 
 
@@ -53,7 +53,7 @@ async def audited(client: httpx2.AsyncClient, key: str, forwarded: str) -> str:
     return str(found.json()["audit"][0]["address"])
 
 
-async def test_a_forged_header_changes_neither_limits_nor_the_audit(platform: world.Platform) -> None:
+async def test_a_forged_header_changes_neither_limits_nor_the_audit(platform: Platform) -> None:
     async with listening(platform, rate_per_minute_and_address=3) as client:
         answers = [await client.get("/auth", headers={"X-Forwarded-For": f"192.0.2.{last}"}) for last in range(5)]
         assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 2
@@ -114,6 +114,6 @@ def test_the_scheme_is_believed_from_the_same_proxies() -> None:
 
 
 def test_a_wrong_setting_is_refused_by_name() -> None:
-    assert load({}, {"BOUGH_TRUSTED_PROXIES": '["10.0.0.0/8", "::1"]'}).trusted_proxies
-    with pytest.raises(SettingRefused, match="trusted_proxies"):
-        load({}, {"BOUGH_TRUSTED_PROXIES": '["proxy.example.com"]'})
+    assert load_settings({}, {"BOUGH_TRUSTED_PROXIES": '["10.0.0.0/8", "::1"]'}).trusted_proxies
+    with pytest.raises(InvalidSetting, match="trusted_proxies"):
+        load_settings({}, {"BOUGH_TRUSTED_PROXIES": '["proxy.example.com"]'})

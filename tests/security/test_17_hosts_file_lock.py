@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bough import hosts_file
-from cli.program import NOBODY
-from requires import require_root
-from world import short_folder
+from support.platform import temporary_folder
+from support.program import NOBODY
+from support.requirements import require_root
 
 # Another user's program, which takes a lock on the file that it is given and keeps it.
 HOLDER = """
@@ -30,7 +30,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def hosts() -> Iterator[Path]:
-    with short_folder(0o755) as folder:
+    with temporary_folder(0o755) as folder:
         path = folder / "hosts"
         path.write_text("127.0.0.1 localhost\n")
         path.chmod(0o644)
@@ -49,8 +49,8 @@ def test_a_lock_of_another_user_hinders_nobody(hosts: Path, how: str) -> None:
     ) as holder:
         assert holder.stdin is not None and holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        assert hosts_file.add(hosts, "bough x", "127.0.0.1 ep-one.localhost")
-        assert hosts_file.keep(hosts, "bough x", ["127.0.0.1 ep-two.localhost"])
+        assert hosts_file.add_line(hosts, "bough x", "127.0.0.1 ep-one.localhost")
+        assert hosts_file.write_lines(hosts, "bough x", ["127.0.0.1 ep-two.localhost"])
         assert "ep-two.localhost" in hosts.read_text()
         with hosts.open("rb") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it held the lock all along
@@ -58,7 +58,7 @@ def test_a_lock_of_another_user_hinders_nobody(hosts: Path, how: str) -> None:
 
 
 def test_the_lock_is_a_file_of_ours(hosts: Path) -> None:
-    assert hosts_file.add(hosts, "bough x", "127.0.0.1 ep-one.localhost")
+    assert hosts_file.add_line(hosts, "bough x", "127.0.0.1 ep-one.localhost")
     lock = hosts_file.lock_file(hosts)
     seen, folder = lock.stat(), lock.parent.stat()
     assert stat.S_IMODE(seen.st_mode) == 0o600

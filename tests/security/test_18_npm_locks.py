@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-import requires
-from js import workspace
+from support import js_workspace, requirements
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = [ROOT / "js", *sorted(path for path in requires.NPM.iterdir() if path.is_dir())]
+FOLDERS = [ROOT / "js", *sorted(path for path in requirements.NPM.iterdir() if path.is_dir())]
 ARCHITECTURES = ("x64", "arm64")
 
 
@@ -49,7 +48,7 @@ def test_binaries_of_every_architecture_are_listed(folder: Path) -> None:
 
 def test_the_lock_is_that_of_the_packages_named() -> None:
     """`npm ci` refuses a lock that does not fit; here it looks and fetches nothing."""
-    found = workspace.tools()
+    found = js_workspace.find_tools()
     for folder in FOLDERS:
         command = (*found.npm, "ci", "--dry-run", "--ignore-scripts", "--offline", "--no-audit", "--no-fund")
         done = found.run(*command, cwd=folder)
@@ -61,8 +60,8 @@ def test_the_locks_are_committed_and_used() -> None:
         file = folder / "package-lock.json"
         ignored = subprocess.run(["git", "check-ignore", "--quiet", file], cwd=ROOT, check=False)
         assert ignored.returncode == 1, f"git ignores {file}"
-    assert requires.NPM_CI[:2] == ("ci", "--ignore-scripts")
-    assert "--ignore-scripts" in workspace.INSTALL
+    assert requirements.NPM_CI[:2] == ("ci", "--ignore-scripts")
+    assert "--ignore-scripts" in js_workspace.INSTALL
 
 
 def _lines(folder: Path) -> list[str]:

@@ -10,42 +10,42 @@ import httpx2
 import pytest
 import sqlalchemy as sa
 
-import stores
-import world
-from api import front as fronts
-from api.accounts import Account, add_key
-from api.callers import Caller
-from api.front import Front
 from bough.config import DEFAULT_PLANS, Plan
-from bough.control import accounts
+from bough.control.people import accounts
 from bough.domain.user import OPERATOR
 from bough.ids import OrganizationId
 from bough.store import schema
 from bough.store.sqlite import SqliteStore
+from support import api_app as fronts
+from support import platform
+from support.accounts import Account, add_key
+from support.api_app import ApiApp
+from support.api_client import Caller
+from support.stores import BACKENDS
 
 PLANS = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(organizations=3, projects=4)}
 
 
-@pytest.fixture(params=stores.BACK_ENDS)
-async def front(request: pytest.FixtureRequest) -> AsyncIterator[Front]:
+@pytest.fixture(params=BACKENDS)
+async def api_app(request: pytest.FixtureRequest) -> AsyncIterator[ApiApp]:
     changes: dict[str, Any] = {"plans": PLANS}
     if request.param == "postgres":
-        server: world.PostgresServer = request.getfixturevalue("postgres_server")
-        changes["store_url"] = await server.new_store()
-    async with fronts.front(**changes) as made:
+        server: platform.PostgresServer = request.getfixturevalue("postgres_server")
+        changes["store_url"] = await server.create_store_database()
+    async with fronts.open_api_app(**changes) as made:
         yield made
 
 
 @asynccontextmanager
-async def person(front: Front) -> AsyncIterator[Caller]:
+async def person(front: ApiApp) -> AsyncIterator[Caller]:
     """On the plan of new accounts, with the organization that an account has from the beginning."""
-    async with front.parts.store.transaction() as rows:
-        user = await accounts.add(rows, f"{OrganizationId.new()}@example.com", "Ada", None)
-        organization = await rows.organizations.personal(user.id)
+    async with front.services.store.transaction() as rows:
+        user = await accounts.add_account(rows, f"{OrganizationId.new()}@example.com", "Ada", None)
+        organization = await rows.organizations.get_personal(user.id)
         assert organization is not None
     account = Account(user, organization)
-    token = await add_key(front.parts, account)
-    caller = Caller(front=front, account=account, token=token, client=front.client(token))
+    token = await add_key(front.services, account)
+    caller = Caller(api_app=front, account=account, token=token, client=front.client(token))
     async with caller.client:
         yield caller
 
@@ -61,8 +61,8 @@ async def projects(caller: Caller, *org_ids: str) -> list[httpx2.Response]:
     )
 
 
-async def test_organizations_and_their_projects_are_counted_together(front: Front) -> None:
-    async with person(front) as ada, person(front) as bob:
+async def test_organizations_and_their_projects_are_counted_together(api_app: ApiApp) -> None:
+    async with person(api_app) as ada, person(api_app) as bob:
         answers = await asyncio.gather(*(makes(ada) for _ in range(6)))
         statuses = sorted(answer.status_code for answer in answers)
         assert statuses == [201] * 3 + [422] * 3, "asked for at once"
@@ -82,7 +82,7 @@ async def test_organizations_and_their_projects_are_counted_together(front: Fron
 
         # Between organizations of one person a project takes no more room, and from others it does.
         mine = next(answer.json()["project"] for answer in made if answer.status_code == 201)
-        await ada.sees_work_end(mine["id"])
+        await ada.finish_operations(mine["id"])
         other = next(team for team in (*teams, ada.organization.id) if team != mine["org_id"])
         body = {"destination_org_id": other, "project_ids": [mine["id"]]}
         source = mine["org_id"]
@@ -91,13 +91,13 @@ async def test_organizations_and_their_projects_are_counted_together(front: Fron
         assert (await ada.client.post(path, json=body)).status_code == 200
 
 
-async def test_who_has_more_already_keeps_it(front: Front) -> None:
-    async with person(front) as ada:
+async def test_who_has_more_already_keeps_it(api_app: ApiApp) -> None:
+    async with person(api_app) as ada:
         for _ in range(3):
             assert (await makes(ada)).status_code == 201
-        smaller = Front(front.platform, plans={**PLANS, "free": Plan(organizations=1, projects=1)})
+        smaller = ApiApp(api_app.platform, plans={**PLANS, "free": Plan(organizations=1, projects=1)})
         await projects(ada, ada.organization.id, ada.organization.id)
-        async with ada.at(smaller) as client:
+        async with ada.client_for(smaller) as client:
             assert len((await client.get("/users/me/organizations")).json()["organizations"]) == 4
             assert len((await client.get("/projects")).json()["projects"]) == 2
             assert (await client.post("/bough/organizations", json={"name": "x"})).status_code == 422
@@ -134,7 +134,7 @@ async def test_the_first_admin_of_an_old_organization_created_it(tmp_path: Path)
     await store.open()
     async with store.read() as rows:
         team = await rows.organizations.get(OrganizationId("org-team"))
-        personal = await rows.organizations.personal(OPERATOR)
+        personal = await rows.organizations.get_personal(OPERATOR)
     await store.close()
     assert team is not None and personal is not None
     assert (team.created_by, personal.created_by) == ("first", OPERATOR)

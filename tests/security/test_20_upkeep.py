@@ -10,17 +10,17 @@ import pytest
 
 from bough import clock
 from bough.engine.local.computes import session
-from bough.engine.local.computes.runs import Run, Runs
-from bough.engine.local.volumes.names import VolumeNames, base_prefix
+from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
+from bough.engine.local.volumes.volume_names import VolumeNames, base_prefix
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.store.sqlite import SqliteStore
-from bough.tasks import keep_history
-from bough.tasks.fairness import in_turn
+from bough.tasks import maintain_history
 from bough.tasks.loop import Task
 from bough.tasks.measure_branches import MeasureBranches
-from security.crowds import FOREVER, Crowd, crowd
-from security.upkeep_work import Work, counted
-from world import Platform
+from bough.tasks.round_robin import interleave_by_project
+from security.idle_branches import NEVER_SUSPEND, IdleBranches, open_idle_branches
+from security.work_counter import WorkCount, count_work
+from support.platform import Platform
 
 FEW, MANY = 20, 200  # computes, everyday and in the long tier; each test also takes twice as many
 LINEAR = 2.2  # times the work for twice the computes
@@ -35,21 +35,21 @@ class Hours:
         self._past = 0.0
         monotonic = clock.monotonic
         monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + self._past)
-        monkeypatch.setattr(keep_history, "REST", 0.0, raising=False)
+        monkeypatch.setattr(maintain_history, "PAUSE_FACTOR", 0.0, raising=False)
 
     def pass_by(self) -> None:
         self._past += LATER
 
 
 @pytest.fixture
-async def many(platform: Platform) -> AsyncIterator[Crowd]:
-    async with crowd(platform) as made:
+async def many(platform: Platform) -> AsyncIterator[IdleBranches]:
+    async with open_idle_branches(platform) as made:
         yield made
 
 
 @pytest.fixture
-def few(long: bool) -> int:
-    return MANY if long else FEW
+def few(is_long_run: bool) -> int:
+    return MANY if is_long_run else FEW
 
 
 def tasks_of(platform: Platform) -> list[Task]:
@@ -60,24 +60,24 @@ def name_of(task: Task) -> str:
     return type(task).__name__
 
 
-async def rounds(platform: Platform, hours: Hours) -> dict[str, Work]:
+async def rounds(platform: Platform, hours: Hours) -> dict[str, WorkCount]:
     """What each task does in a round in which everything is due."""
     found = {}
     for task in tasks_of(platform):
         hours.pass_by()
-        with counted(cast(SqliteStore, platform.store)) as work:
+        with count_work(cast(SqliteStore, platform.store)) as work:
             await task.run()
         found[name_of(task)] = work
     return found
 
 
-async def test_no_task_does_quadratic_work(many: Crowd, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_task_does_quadratic_work(many: IdleBranches, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that is added later is among them."""
     hours = Hours(monkeypatch)
-    await many.grow(few)
+    await many.create_up_to(few)
     await rounds(many.platform, hours)  # what is done once for each compute is done
     before = await rounds(many.platform, hours)
-    await many.grow(2 * few)
+    await many.create_up_to(2 * few)
     await rounds(many.platform, hours)
     after = await rounds(many.platform, hours)
     assert len(after) >= 28
@@ -91,24 +91,26 @@ async def test_no_task_does_quadratic_work(many: Crowd, few: int, monkeypatch: p
 
 
 async def test_a_round_of_history_reads_no_run_file_and_lists_no_folder_for_each_volume(
-    many: Crowd, few: int, monkeypatch: pytest.MonkeyPatch
+    many: IdleBranches, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = Hours(monkeypatch)
-    await many.grow(few)
+    await many.create_up_to(few)
     await rounds(many.platform, hours)
     work = (await rounds(many.platform, hours))["KeepHistory"]
     runs, volumes = many.platform.settings.home / "run", many.platform.settings.home / "volumes"
     assert not work.opened_in(str(runs))
-    assert work.entries < 5 * few  # each volume's own folders, and not all volumes for each
+    assert work.listed_entries < 5 * few  # each volume's own folders, and not all volumes for each
     most_read, times = work.opened_in(str(volumes)).most_common(1)[0]
     assert times <= 10 or most_read.startswith(str(volumes / many.root.volume_id))
 
 
-async def test_liveness_of_all_computes_is_one_question(many: Crowd, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_liveness_of_all_computes_is_one_question(
+    many: IdleBranches, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the first look nothing is read of a compute that goes on; one that ends is noticed at once."""
-    await many.grow(few)
+    await many.create_up_to(few)
     engine = many.platform.engine
-    assert len((await engine.observe()).running) == few
+    assert len((await engine.observe()).running_endpoints) == few
     reads: list[Path] = []
     read_text = Path.read_text
 
@@ -117,13 +119,13 @@ async def test_liveness_of_all_computes_is_one_question(many: Crowd, few: int, m
         return read_text(path, *arguments, **named)
 
     monkeypatch.setattr(Path, "read_text", counting)
-    with counted(cast(SqliteStore, many.platform.store)) as work:
-        assert len((await engine.observe()).running) == few
-    assert work.files == 0
+    with count_work(cast(SqliteStore, many.platform.store)) as work:
+        assert len((await engine.observe()).running_endpoints) == few
+    assert work.opened_count == 0
     assert not [path for path in reads if path.is_relative_to("/proc")]
     many.processes[0].kill()
     many.processes[0].wait()
-    assert len((await engine.observe()).running) == few - 1
+    assert len((await engine.observe()).running_endpoints) == few - 1
 
 
 async def test_idle_computes_that_were_looked_at_are_left_alone(
@@ -131,17 +133,17 @@ async def test_idle_computes_that_were_looked_at_are_left_alone(
 ) -> None:
     """Real computes: once each was looked at, a round opens no session in any of them."""
     for _ in range(3):
-        await platform.ready_project(default_endpoint_settings={"suspend_timeout_seconds": FOREVER})
+        await platform.create_ready_project(default_endpoint_settings={"suspend_timeout_seconds": NEVER_SUSPEND})
     await platform.run_tasks()
     await platform.run_tasks()
     opened: list[str] = []
-    open_session = session.opened
+    open_session = session.open_session
 
     def counting(sockets: Path, *arguments: Any, **named: Any) -> Any:
         opened.append(sockets.name)
         return open_session(sockets, *arguments, **named)
 
-    monkeypatch.setattr(session, "opened", counting)
+    monkeypatch.setattr(session, "open_session", counting)
     for _ in range(3):
         await platform.run_tasks()
     assert not opened
@@ -149,7 +151,7 @@ async def test_idle_computes_that_were_looked_at_are_left_alone(
 
 async def test_one_that_works_without_a_client_is_measured(platform: Platform) -> None:
     """A subscription, or a worker, writes without anybody at the gateway."""
-    quiet, busy = await platform.ready_project(), await platform.ready_project()
+    quiet, busy = await platform.create_ready_project(), await platform.create_ready_project()
     task = next(task for task in tasks_of(platform) if isinstance(task, MeasureBranches))
     await task.run()
     before = await sizes_of(platform, quiet, busy)
@@ -162,12 +164,12 @@ async def test_one_that_works_without_a_client_is_measured(platform: Platform) -
 
 
 async def test_one_that_a_client_used_is_measured(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     task = next(task for task in tasks_of(platform) if isinstance(task, MeasureBranches))
     await task.run()
     before = await sizes_of(platform, made)
     await platform.query(made, "create table kept as select 1 as one")
-    platform.parts.activity.want(EndpointId(made["endpoints"][0]["id"]))
+    platform.services.activity.mark_requested(EndpointId(made["endpoints"][0]["id"]))
     await task.run()
     assert await sizes_of(platform, made) != before
 
@@ -183,38 +185,38 @@ async def sizes_of(platform: Platform, *projects: dict[str, Any]) -> list[int | 
 
 def test_what_another_process_changed_is_seen(tmp_path: Path) -> None:
     """`bough down` and the doctor work on the same files; two indexes stand for two processes."""
-    ours, theirs = Runs(tmp_path), Runs(tmp_path)
+    ours, theirs = ComputeRuns(tmp_path), ComputeRuns(tmp_path)
     first, second = (run_on(VolumeId.new()) for _ in range(2))
     theirs.put(first)
-    assert (ours.all(), ours.on(first.volume_id)) == ([first], [first])
+    assert (ours.list_all(), ours.list_on_volume(first.volume_id)) == ([first], [first])
     ours.put(second)
-    assert theirs.on(second.volume_id) == [second]
+    assert theirs.list_on_volume(second.volume_id) == [second]
     time.sleep(TICK)  # no two processes write at the same moment: control is the only one while it runs
     moved = replace(second, volume_id=first.volume_id)
     theirs.put(moved)
-    assert (ours.get(second.endpoint_id), ours.on(second.volume_id)) == (moved, [])
+    assert (ours.get(second.endpoint_id), ours.list_on_volume(second.volume_id)) == (moved, [])
     theirs.remove(first.endpoint_id)
-    assert (ours.all(), ours.on(first.volume_id)) == ([moved], [moved])
+    assert (ours.list_all(), ours.list_on_volume(first.volume_id)) == ([moved], [moved])
     (tmp_path / f"{moved.endpoint_id}.json").write_text("")  # as a power cut may leave it
     (tmp_path / "other.json").touch()
-    assert Runs(tmp_path).all() == []
+    assert ComputeRuns(tmp_path).list_all() == []
 
 
 def test_volumes_and_bases_that_come_and_go_are_seen(tmp_path: Path) -> None:
     names, volume = VolumeNames(tmp_path), VolumeId.new()
-    assert names.present() == frozenset()
+    assert names.list_all() == frozenset()
     base = VolumeId(f"{base_prefix(volume)}abcd")
     for name in (volume, base):
         (tmp_path / name).mkdir()
         (tmp_path / f"{name}.making").mkdir()
-    assert (names.present(), names.bases(volume)) == (frozenset({volume, base}), [base])
+    assert (names.list_all(), names.list_bases(volume)) == (frozenset({volume, base}), [base])
     (tmp_path / base).rmdir()
-    assert names.present() == frozenset({volume})
-    assert not names.bases(volume)
+    assert names.list_all() == frozenset({volume})
+    assert not names.list_bases(volume)
 
 
-def run_on(volume: VolumeId) -> Run:
-    return Run(
+def run_on(volume: VolumeId) -> ComputeRun:
+    return ComputeRun(
         endpoint_id=EndpointId.new(),
         project_id=ProjectId.new(),
         volume_id=volume,
@@ -226,7 +228,7 @@ def run_on(volume: VolumeId) -> Run:
 
 async def test_a_project_with_many_branches_does_not_delay_another() -> None:
     crowded = [("crowded", number) for number in range(1000)]
-    ordered = in_turn([*crowded, ("other", 0), ("third", 0), ("third", 1)], lambda each: each[0])
+    ordered = interleave_by_project([*crowded, ("other", 0), ("third", 0), ("third", 1)], lambda each: each[0])
     assert ordered[:4] == [("crowded", 0), ("other", 0), ("third", 0), ("crowded", 1)]
     assert len(ordered) == 1003
     assert [each for each in ordered if each[0] == "crowded"] == crowded

@@ -13,10 +13,10 @@ from cryptography import x509
 
 from bough import clock
 from bough.config import Settings
-from bough.control import certificates
-from bough.control.certificates import Signed
-from bough.control.tls_files import TlsFiles
-from requires import require_node
+from bough.control.platform import certificates
+from bough.control.platform.certificates import SignedCertificate
+from bough.control.platform.tls_files import TlsFiles
+from support.requirements import require_node
 
 # Connects with TLS, trusts the file, and tells how that went.
 NODE = """
@@ -36,12 +36,12 @@ def prepared(home: Path, domain: str) -> Settings:
     return settings
 
 
-def authority(settings: Settings) -> Signed:
+def authority(settings: Settings) -> SignedCertificate:
     """As somebody has it who stole its key."""
     files = TlsFiles(settings, None)
     key, certificate = files._ca_key(), files._ca_certificate()
     assert key is not None and certificate is not None
-    return Signed(certificate, key)
+    return SignedCertificate(certificate, key)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def test_clients_trust_our_hosts_and_no_others(domain: str, tmp_path: Path) -> N
         for host in (f"ep-one.us-east-2.aws.{domain}", domain, "localhost", "127.0.0.1"):
             assert python(port, host, settings.ca_file) == "trusted", host
         assert node(port, f"ep-one.us-east-2.aws.{domain}", settings.ca_file) == "trusted"
-    forged = certificates.new_leaf(authority(settings), ["bank.example.com"], clock.now())
+    forged = certificates.issue_leaf(authority(settings), ["bank.example.com"], clock.now())
     (tmp_path / "forged.pem").write_bytes(forged.key_pem + forged.certificate_pem)
     with served(tmp_path / "forged.pem") as port:
         assert python(port, "bank.example.com", settings.ca_file) == "permitted subtree violation"
@@ -112,7 +112,7 @@ def test_an_authority_without_constraints_stays_until_it_is_renewed(tmp_path: Pa
     settings = Settings(home=tmp_path)
     for folder in (settings.keys, settings.tls):
         folder.mkdir()
-    old = certificates.new_ca(certificates.new_key(), clock.now())
+    old = certificates.issue_ca(certificates.generate_key(), clock.now())
     (settings.keys / "ca.key").write_bytes(old.key_pem)
     (settings.tls / "ca.crt").write_bytes(old.certificate_pem)
     for domain in ("localhost", "db.example.org"):

@@ -14,21 +14,21 @@ import httpx2
 import pytest
 
 from bough import clock
-from bough.domain.operation import Operation, OperationAction, OperationStatus, Reach, Touch
+from bough.domain.operation import LockLevel, LockScope, Operation, OperationAction, OperationStatus
 from bough.engine.port import Engine
 from bough.errors import Busy
 from bough.operations import crashes
-from bough.operations.action import Action, Wish, step
-from bough.operations.context import Context
+from bough.operations.action import Action, NewOperation, step
+from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome
-from bough.operations.queue import Queue
-from bough.operations.runner import Runner
+from bough.operations.queue import OperationQueue
+from bough.operations.runner import OperationRunner
 from bough.store.store import Store
-from cli.program import ONE_WORKER, Program, until
-from security import poison
-from stores import SQLITE_EVERY_DAY, a_project, add_project, opened
-from world import PostgresServer, furnish, short_folder
+from security import control_crash
+from support.platform import PostgresServer, install_templates, temporary_folder
+from support.program import ONE_WORKER, Program, wait_until
+from support.stores import EVERYDAY_BACKENDS, add_project, make_project, open_store
 
 LOOKS = 3000  # after which a test gives up
 ENDED = {"finished", "failed", "cancelled", "skipped"}
@@ -45,17 +45,17 @@ def owner(program: Program) -> Iterator["Owner"]:
 
 @pytest.fixture
 def program() -> Iterator[Program]:
-    with short_folder() as folder:
-        furnish(folder / "home")
+    with temporary_folder() as folder:
+        install_templates(folder / "home")
         variables = {
             **ONE_WORKER,
-            **poison.variables(folder),
+            **control_crash.make_crash_environment(folder),
             "BOUGH_FREE_SPACE_FLOOR": "0",
             "BOUGH_RATE_PER_MINUTE": "100000",
         }
         made = Program(folder / "home", variables)
         yield made
-        Path(variables[poison.VARIABLE]).unlink(missing_ok=True)
+        Path(variables[control_crash.CRASH_VARIABLE]).unlink(missing_ok=True)
         made.clean_up()
 
 
@@ -91,7 +91,7 @@ class Owner:
             found = [self.operation(made, number)["status"] for number in range(len(made["operations"]))]
             return found[-1] if set(found) <= ENDED else None
 
-        return until(status, seconds=90)
+        return wait_until(status, seconds=90)
 
 
 def crashes_of(home: Path, operation_id: str) -> int:
@@ -105,7 +105,7 @@ def test_a_step_that_kills_control_is_set_aside_and_others_go_on(program: Progra
     poisoned = owner.project()
     assert owner.until_ended(poisoned) == "finished"
     endpoint = poisoned["endpoints"][0]["id"]
-    file = Path(program.variables[poison.VARIABLE])
+    file = Path(program.variables[control_crash.CRASH_VARIABLE])
     file.write_text(endpoint)
     stop = owner.call("POST", f"projects/{poisoned['project']['id']}/endpoints/{endpoint}/suspend").json()
     innocent = [owner.project() for _ in range(2)]  # begun while control dies
@@ -115,10 +115,10 @@ def test_a_step_that_kills_control_is_set_aside_and_others_go_on(program: Progra
         found = owner.operation(stop)
         return found if "set aside" in found.get("error", "") else None
 
-    shown = until(aside, seconds=90)
+    shown = wait_until(aside, seconds=90)
     assert shown["status"] == "running"
     assert shown["retry_at"] is not None
-    assert crashes_of(program.home, shown["id"]) == crashes.LIMIT
+    assert crashes_of(program.home, shown["id"]) == crashes.MAX_CRASHES
     control = program.status()["control_pid"]
     assert owner.until_ended(owner.project()) == "finished"
     assert program.status()["control_pid"] == control  # it does not die any more
@@ -162,15 +162,15 @@ def action_of(steps: Steps, kind: OperationAction, *, one_way: bool) -> type[Act
         forward_only = one_way
 
         @step(undo="unfirst")
-        async def first(self, _ctx: Context) -> Outcome:
+        async def first(self, _ctx: ActionContext) -> Outcome:
             steps.begin(f"{self.action} first")
             return Goto(self.second)
 
-        async def unfirst(self, _ctx: Context) -> None:
+        async def unfirst(self, _ctx: ActionContext) -> None:
             steps.begin(f"{self.action} unfirst")
 
         @step
-        async def second(self, _ctx: Context) -> Outcome:
+        async def second(self, _ctx: ActionContext) -> Outcome:
             steps.begin(f"{self.action} second")
             if steps.blocks:
                 await steps.go_on.wait()
@@ -186,10 +186,10 @@ class Controls:
         self.store, self.steps, self._ids = store, Steps(), ids
         both = ((OperationAction.CREATE_BRANCH, False), (OperationAction.SUSPEND_COMPUTE, True))
         self._actions = [action_of(self.steps, kind, one_way=one_way) for kind, one_way in both]
-        self.queue = Queue(store, Events(), self._actions, hold_seconds=0)
+        self.queue = OperationQueue(store, Events(), self._actions, hold_seconds=0)
 
     async def enqueue(self, action: OperationAction) -> Operation:
-        wish = Wish(action, self._ids["project"], None, None)
+        wish = NewOperation(action, self._ids["project"], None, None)
         async with self.store.transaction() as rows:
             return (await self.queue.enqueue(rows, [wish], "test"))[0]
 
@@ -213,13 +213,13 @@ class Controls:
 
     async def until_ended(self, operation: Operation) -> None:
         for _ in range(LOOKS):
-            if (await self.now(operation)).ended:
+            if (await self.now(operation)).has_ended:
                 return
             await asyncio.sleep(0.01)
         raise AssertionError(await self.now(operation))
 
-    def _runner(self) -> Runner:
-        return Runner(self.store, cast(Engine, None), Events(), self._actions, workers=4)
+    def _runner(self) -> OperationRunner:
+        return OperationRunner(self.store, cast(Engine, None), Events(), self._actions, workers=4)
 
     async def run(self) -> bool:
         """A control works until it dies, True, or has nothing to do."""
@@ -253,12 +253,12 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> Time:
     return Time(monkeypatch)
 
 
-@pytest.fixture(params=SQLITE_EVERY_DAY)
+@pytest.fixture(params=EVERYDAY_BACKENDS)
 async def controls(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Controls]:
-    async with opened(request.param, tmp_path, postgres_server) as store:
-        project = a_project()
+    async with open_store(request.param, tmp_path, postgres_server) as store:
+        project = make_project()
         await add_project(store, project)
         yield Controls(store, {"project": project.id})
 
@@ -275,7 +275,7 @@ async def deaths(controls: Controls, moments: Time, most: int = 30) -> int:
 async def test_what_can_be_undone_is_undone(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"create_branch second"}
     operation = await controls.enqueue(OperationAction.CREATE_BRANCH)
-    assert await deaths(controls, moments) == crashes.LIMIT
+    assert await deaths(controls, moments) == crashes.MAX_CRASHES
     ended = await controls.now(operation)
     assert (ended.status, controls.steps.began[-1]) == (OperationStatus.FAILED, "create_branch unfirst")
     assert ended.error is not None
@@ -285,7 +285,7 @@ async def test_what_can_be_undone_is_undone(controls: Controls, moments: Time) -
 async def test_an_undo_that_kills_too_is_set_aside(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"create_branch second", "create_branch unfirst"}
     operation = await controls.enqueue(OperationAction.CREATE_BRANCH)
-    assert await deaths(controls, moments) == 2 * crashes.LIMIT
+    assert await deaths(controls, moments) == 2 * crashes.MAX_CRASHES
     aside = await controls.now(operation)
     assert crashes.is_set_aside(aside)
     assert "undoing its step 'first'" in (aside.error or "")
@@ -294,7 +294,7 @@ async def test_an_undo_that_kills_too_is_set_aside(controls: Controls, moments: 
 async def test_one_that_is_set_aside_is_tried_ever_more_rarely(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"suspend_compute first"}
     operation = await controls.enqueue(OperationAction.SUSPEND_COMPUTE)
-    assert await deaths(controls, moments) == crashes.LIMIT
+    assert await deaths(controls, moments) == crashes.MAX_CRASHES
     moments.skip(hours=1)
     assert await deaths(controls, moments) == 1
     moments.skip(hours=1)
@@ -310,7 +310,7 @@ async def test_progress_resets_the_count(controls: Controls, moments: Time) -> N
     operation = await controls.enqueue(OperationAction.CREATE_BRANCH)
     for name in ("create_branch first", "create_branch second"):
         controls.steps.kills = {name}
-        for _ in range(crashes.LIMIT - 1):
+        for _ in range(crashes.MAX_CRASHES - 1):
             while not await controls.run():
                 moments.skip(minutes=1)
     controls.steps.kills.clear()
@@ -322,7 +322,7 @@ async def test_an_orderly_stop_is_no_crash(controls: Controls) -> None:
     """However often it happens during one step, which the next control resumes."""
     operation = await controls.enqueue(OperationAction.SUSPEND_COMPUTE)
     controls.steps.blocks = True
-    for stops in range(crashes.LIMIT + 1):
+    for stops in range(crashes.MAX_CRASHES + 1):
         async with controls.working():
             await controls.until_began(stops + 2)  # the first step is taken once, the second again and again
         stopped = await controls.now(operation)
@@ -334,7 +334,7 @@ async def test_suspects_run_one_at_a_time_and_others_beside_them(controls: Contr
     suspects = [await controls.enqueue(OperationAction.SUSPEND_COMPUTE) for _ in range(3)]
     async with controls.store.transaction() as rows:
         for each in suspects:
-            await rows.operations.save(replace(each, crashes=crashes.SUSPECT, step="second"))
+            await rows.operations.save(replace(each, crashes=crashes.SUSPECT_CRASHES, step="second"))
     controls.steps.blocks = True
     async with controls.working():
         other = await controls.enqueue(OperationAction.CREATE_BRANCH)
@@ -354,5 +354,5 @@ async def test_what_a_set_aside_operation_holds_is_refused_with_the_reason(contr
     await deaths(controls, moments)
     aside = await controls.now(operation)
     with pytest.raises(Busy, match="set aside: its step 'first' ended the control process 5 times"):
-        async with controls.queue.turn(Touch(reach=Reach.PROJECT, project_id=aside.project_id)):
+        async with controls.queue.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=aside.project_id)):
             pass

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-import door_world
-from bough.postgres import ADMIN
-from branch_world import create_branch, query
-from door_world import Door
+from bough.postgres import ADMIN_ROLE
+from support import platform_gateway
+from support.branches import create_branch, query
+from support.platform_gateway import PlatformGateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -66,22 +66,22 @@ TRAPS = (
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def door() -> AsyncIterator[Door]:
-    async with door_world.door() as opened:
+async def gateway() -> AsyncIterator[PlatformGateway]:
+    async with platform_gateway.open_platform_gateway() as opened:
         yield opened
 
 
-async def link(door: Door, made: dict[str, Any], remote: dict[str, Any]) -> None:
+async def link(door: PlatformGateway, made: dict[str, Any], remote: dict[str, Any]) -> None:
     """A server `far` in one project that leads to another, as a tenant makes it who may use the wrapper."""
     given = remote["connection_uris"][0]["connection_parameters"]
     async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
         await db.execute("create extension postgres_fdw")
-    async with door.platform.connect(made["endpoints"][0]["id"], ADMIN, "neondb") as db:
+    async with door.platform.connect(made["endpoints"][0]["id"], ADMIN_ROLE, "neondb") as db:
         await db.execute("grant usage on foreign data wrapper postgres_fdw to neondb_owner")
     async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
         await db.execute(
             "create server far foreign data wrapper postgres_fdw options "
-            f"(host '{given['host']}', hostaddr '127.0.0.1', port '{door.way.port}', "
+            f"(host '{given['host']}', hostaddr '127.0.0.1', port '{door.gateway.port}', "
             f"dbname '{given['database']}', sslmode 'require', truncatable 'true')"
         )
         await db.execute(
@@ -90,30 +90,30 @@ async def link(door: Door, made: dict[str, Any], remote: dict[str, Any]) -> None
         )
 
 
-async def test_rows_on_another_server_stay(door: Door) -> None:
-    remote, made = await door.platform.ready_project(), await door.platform.ready_project()
+async def test_rows_on_another_server_stay(gateway: PlatformGateway) -> None:
+    remote, made = await gateway.platform.create_ready_project(), await gateway.platform.create_ready_project()
     for statement in REMOTE:
-        await query(door.platform, remote, statement)
-    await link(door, made, remote)
+        await query(gateway.platform, remote, statement)
+    await link(gateway, made, remote)
     for statement in PARENT:
-        await query(door.platform, made, statement)
-    assert await query(door.platform, made, "select count(*) from mixed") == 101, "the link works"
+        await query(gateway.platform, made, statement)
+    assert await query(gateway.platform, made, "select count(*) from mixed") == 101, "the link works"
 
-    branch = await create_branch(door.platform, made, init_source="schema-only")
+    branch = await create_branch(gateway.platform, made, init_source="schema-only")
 
-    assert await query(door.platform, remote, "select count(*) from facts") == 100
+    assert await query(gateway.platform, remote, "select count(*) from facts") == 100
     for table in OWN:
-        assert await query(door.platform, made, f"select count(*) from {table}") == 1
-        assert await query(door.platform, branch, f"select count(*) from {table}") == 0
-    assert await query(door.platform, branch, "select count(*) from mixed") == 100, "it is the same structure"
+        assert await query(gateway.platform, made, f"select count(*) from {table}") == 1
+        assert await query(gateway.platform, branch, f"select count(*) from {table}") == 0
+    assert await query(gateway.platform, branch, "select count(*) from mixed") == 100, "it is the same structure"
 
 
-async def test_nothing_of_the_tenants_is_evaluated_with_our_rights(door: Door) -> None:
-    made = await door.platform.ready_project()
+async def test_nothing_of_the_tenants_is_evaluated_with_our_rights(gateway: PlatformGateway) -> None:
+    made = await gateway.platform.create_ready_project()
     for statement in TRAPS:
-        async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+        async with gateway.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
             await db.execute(statement)
-    branch = await create_branch(door.platform, made, init_source="schema-only")
+    branch = await create_branch(gateway.platform, made, init_source="schema-only")
     for table in ("by_key_1", "indexed", "made"):
-        assert await query(door.platform, branch, f"select count(*) from {table}") == 0
-    assert await query(door.platform, branch, "select count(*) from pg_roles where rolsuper") == 1, "only ours"
+        assert await query(gateway.platform, branch, f"select count(*) from {table}") == 0
+    assert await query(gateway.platform, branch, "select count(*) from pg_roles where rolsuper") == 1, "only ours"

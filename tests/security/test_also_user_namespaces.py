@@ -11,42 +11,42 @@ from pathlib import Path
 import pytest
 
 from bough.engine.local.isolation import seccomp
-from bough.engine.local.isolation.seccomp import MACHINES, REFUSED
-from engine.homes import Compute, Home
-from engine.intruder import Intruder
-from requires import require_root
+from bough.engine.local.isolation.seccomp import DENIED_SYSCALLS, SYSCALL_TABLES
+from support.engine_home import Compute, EngineHome
+from support.intruder import Intruder
+from support.requirements import require_root
 
 NEW_USER, NEW_TIME, THREAD = 0x10000000, 0x80, 0x50F00  # flags of clone(2); the last are those of a thread
 
 
 @pytest.fixture
-async def compute(home: Home) -> Compute:
-    return await home.compute()
+async def compute(home: EngineHome) -> Compute:
+    return await home.create_compute()
 
 
 async def test_no_namespace_is_made(compute: Compute) -> None:
     """By a program that the server starts, which is how a tenant's code would do it."""
     intruder = Intruder(compute)
     for options in ("-Ur", "-U", "-Urn", "-Urm", "-Upf"):
-        assert (await intruder.shell(f"unshare {options} id 2>&1; echo $?")).endswith("Operation not permitted\n1")
+        assert (await intruder.run_shell(f"unshare {options} id 2>&1; echo $?")).endswith("Operation not permitted\n1")
     attempts = {
         "unshare": f"call('unshare', {NEW_USER})",
         "unshare time": f"call('unshare', {NEW_TIME})",
         "clone": f"call('syscall', calls['clone'], {NEW_USER} | 17, 0, 0, 0, 0)",
         "enter": "call('setns', os.open('/proc/self/ns/user', os.O_RDONLY), 0)",
     }
-    calls = MACHINES[os.uname().machine].calls
+    calls = SYSCALL_TABLES[os.uname().machine].numbers
     given = {name: f"calls = {dict(calls)!r}; {code}" for name, code in attempts.items()}
-    assert set((await intruder.tries(given)).values()) == {"refused"}
+    assert set((await intruder.try_all(given)).values()) == {"refused"}
 
 
 async def test_calls_that_postgres_never_makes_are_refused(compute: Compute) -> None:
-    calls = MACHINES[os.uname().machine].calls
-    attempts = {name: f"call('syscall', {calls[name]}, -1, 0, 0, 0, 0, 0)" for name in REFUSED}
-    outcomes = await Intruder(compute).tries(attempts)
+    calls = SYSCALL_TABLES[os.uname().machine].numbers
+    attempts = {name: f"call('syscall', {calls[name]}, -1, 0, 0, 0, 0, 0)" for name in DENIED_SYSCALLS}
+    outcomes = await Intruder(compute).try_all(attempts)
     assert {name: outcome for name, outcome in outcomes.items() if outcome != "refused"} == {}
     families = {name: f"socket.socket({int(getattr(socket, name))}, 2)" for name in ("AF_VSOCK", "AF_ALG", "AF_PACKET")}
-    assert all(f"[Errno {errno.EAFNOSUPPORT}]" in said for said in (await Intruder(compute).tries(families)).values())
+    assert all(f"[Errno {errno.EAFNOSUPPORT}]" in said for said in (await Intruder(compute).try_all(families)).values())
 
 
 async def test_programs_with_threads_and_sockets_go_on_working(compute: Compute) -> None:
@@ -59,7 +59,7 @@ async def test_programs_with_threads_and_sockets_go_on_working(compute: Compute)
         "internet": "socket.socket(socket.AF_INET6)",
     }
     program = "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): "
-    outcomes = await Intruder(compute).tries({name: program + code for name, code in attempts.items()})
+    outcomes = await Intruder(compute).try_all({name: program + code for name, code in attempts.items()})
     assert set(outcomes.values()) == {"done"}
 
 
@@ -84,9 +84,9 @@ def test_without_root_too() -> None:
     assert "unshare failed: Operation not permitted" in done.stdout, done.stderr
 
 
-def verdict(machine: seccomp.Machine, call: int, argument: int = 0, architecture: int | None = None) -> int:
+def verdict(machine: seccomp.SyscallTable, call: int, argument: int = 0, architecture: int | None = None) -> int:
     """What the kernel would do, by running the filter as it does: 0 to allow, or the number of the error."""
-    data = struct.pack("=IIQQ", call, machine.architecture if architecture is None else architecture, 0, argument)
+    data = struct.pack("=IIQQ", call, machine.audit_arch if architecture is None else architecture, 0, argument)
     program = list(struct.iter_unpack("=HBBI", b"".join(seccomp._instructions(machine))))
     held = place = 0
     while True:
@@ -101,11 +101,11 @@ def verdict(machine: seccomp.Machine, call: int, argument: int = 0, architecture
             place += then if is_true else otherwise
 
 
-@pytest.mark.parametrize("name", sorted(MACHINES))
+@pytest.mark.parametrize("name", sorted(SYSCALL_TABLES))
 def test_the_filter_of_each_architecture(name: str) -> None:
-    machine, other = MACHINES[name], next(each for key, each in MACHINES.items() if key != name)
-    calls = machine.calls
-    assert {verdict(machine, calls[each]) for each in REFUSED} == {errno.EPERM}
+    machine, other = SYSCALL_TABLES[name], next(each for key, each in SYSCALL_TABLES.items() if key != name)
+    calls = machine.numbers
+    assert {verdict(machine, calls[each]) for each in DENIED_SYSCALLS} == {errno.EPERM}
     assert verdict(machine, calls["clone3"]) == errno.ENOSYS
     for call in ("clone", "unshare"):
         assert verdict(machine, calls[call], NEW_USER | 17) == errno.EPERM
@@ -114,7 +114,7 @@ def test_the_filter_of_each_architecture(name: str) -> None:
     families = {family: verdict(machine, calls["socket"], family) for family in range(46)}
     assert {family for family, said in families.items() if said == 0} == {1, 2, 10, 16}
     assert set(families.values()) == {0, errno.EAFNOSUPPORT}
-    assert verdict(machine, 63, architecture=other.architecture) == errno.EPERM
+    assert verdict(machine, 63, architecture=other.audit_arch) == errno.EPERM
     assert verdict(machine, 63 | 0x40000000) == errno.EPERM
     known = set(calls.values())
     assert {verdict(machine, call, 0xFFFFFFFF) for call in range(500) if call not in known} == {0}

@@ -11,7 +11,6 @@ from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-import stores
 from bough.domain.user import OPERATOR
 from bough.errors import PreconditionFailed
 from bough.ids import BranchId, EndpointId, MemberId
@@ -19,17 +18,17 @@ from bough.store import schema
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.tables import metadata
-from stores import a_project
-from world import PostgresServer
+from support.platform import PostgresServer
+from support.stores import BACKENDS, make_project, open_store
 
 
 def _differences(connection: sa.Connection) -> list[object]:
     return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
 
-@pytest.mark.parametrize("back_end", stores.BACK_ENDS)
+@pytest.mark.parametrize("back_end", BACKENDS)
 async def test_the_migrations_end_at_the_tables(back_end: str, tmp_path: Path, postgres_server: PostgresServer) -> None:
-    async with stores.opened(back_end, tmp_path, postgres_server) as store:
+    async with open_store(back_end, tmp_path, postgres_server) as store:
         if isinstance(store, SqliteStore):
             with store._writer.connect() as connection:
                 assert _differences(connection) == []
@@ -40,7 +39,7 @@ async def test_the_migrations_end_at_the_tables(back_end: str, tmp_path: Path, p
 
 
 async def test_a_second_start_changes_nothing_and_keeps_the_rows(tmp_path: Path) -> None:
-    project = a_project()
+    project = make_project()
     store = SqliteStore(tmp_path / "store.db")
     await store.open()
     async with store.transaction() as rows:
@@ -115,7 +114,7 @@ async def test_a_migration_that_is_cut_leaves_nothing_and_is_made_at_the_next_st
 
 
 async def test_two_controls_that_start_together_migrate_once(postgres_server: PostgresServer) -> None:
-    url = await postgres_server.new_database(f"store_{uuid.uuid4().hex}")
+    url = await postgres_server.create_database(f"store_{uuid.uuid4().hex}")
     both = [PostgresStore(url), PostgresStore(url)]
     await asyncio.gather(*(store.open() for store in both))
     for store in both:
@@ -136,8 +135,8 @@ async def test_roles_that_postgres_was_never_told_of_are_wishes_after_the_upgrad
     store = SqliteStore(tmp_path / "store.db")
     await store.open()
     async with store.read() as rows:
-        (new,) = await rows.roles.of_branch(BranchId("br-new"))
-        (old,) = await rows.roles.of_branch(BranchId("br-old"))
+        (new,) = await rows.roles.list_in_branch(BranchId("br-new"))
+        (old,) = await rows.roles.list_in_branch(BranchId("br-old"))
         assert (new.is_wished, old.is_wished) == (True, False)
         assert (old.verifier, old.valid_until) == ("verifier", None)
         used = await rows.usage.get(EndpointId("ep-old"))
@@ -147,15 +146,15 @@ async def test_roles_that_postgres_was_never_told_of_are_wishes_after_the_upgrad
     assert (tmp_path / "store.db.before-0002").exists()
 
 
-@pytest.mark.parametrize("back_end", stores.BACK_ENDS)
+@pytest.mark.parametrize("back_end", BACKENDS)
 async def test_members_have_ids_of_their_own_after_the_upgrade(
     back_end: str, tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     """The operator's membership is from the first revision, before members had any."""
-    async with stores.opened(back_end, tmp_path, postgres_server) as store, store.read() as rows:
-        organization = await rows.organizations.personal(OPERATOR)
+    async with open_store(back_end, tmp_path, postgres_server) as store, store.read() as rows:
+        organization = await rows.organizations.get_personal(OPERATOR)
         assert organization is not None
-        found = await rows.members.of_user(organization.id, OPERATOR)
+        found = await rows.members.get_by_user(organization.id, OPERATOR)
         assert found is not None
         assert MemberId.parse(found.member.id) == found.member.id
         assert found.user.password_digest is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bough.store.sqlite import SqliteStore
-from stores import a_project
+from support.stores import make_project
 
 NORMAL, FULL = 1, 2  # of `pragma synchronous`: without and with a sync at every commit
 
@@ -27,8 +27,8 @@ def _synchronous(store: SqliteStore) -> int:
 
 
 async def _add(store: SqliteStore, *, lasting: bool) -> int:
-    async with store.transaction(lasting=lasting) as rows:
-        await rows.projects.add(a_project())
+    async with store.transaction(durable=lasting) as rows:
+        await rows.projects.add(make_project())
         return _synchronous(store)
 
 
@@ -40,7 +40,7 @@ async def test_only_a_lasting_transaction_waits_for_the_disk(store: SqliteStore)
 
 async def test_a_lasting_one_after_another_that_failed_waits_too(store: SqliteStore) -> None:
     with pytest.raises(RuntimeError, match="halfway"):
-        async with store.transaction(lasting=False):
+        async with store.transaction(durable=False):
             raise RuntimeError("halfway")
     assert await _add(store, lasting=True) == FULL
 

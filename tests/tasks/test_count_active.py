@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.domain.usage import Usage
-from bough.tasks.count_active import CountActive
-from world import API, Platform
+from bough.domain.usage import EndpointUsage
+from bough.tasks.count_active_time import CountActiveTime
+from support.platform import API, Platform
 
 
 class Time:
@@ -31,7 +31,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     return Time(monkeypatch)
 
 
-async def used(platform: Platform, made: dict[str, Any]) -> Usage:
+async def used(platform: Platform, made: dict[str, Any]) -> EndpointUsage:
     async with platform.store.read() as rows:
         found = await rows.usage.get(made["endpoints"][0]["id"])
     assert found is not None
@@ -42,12 +42,12 @@ async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
     endpoint = made["endpoints"][0]
     path = f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{verb}"
     assert (await platform.client.post(path)).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
 
 
 async def test_it_is_counted_while_it_runs_and_to_its_end(platform: Platform, time: Time) -> None:
-    made = await platform.ready_project()
-    task = CountActive(platform.store, platform.engine)
+    made = await platform.create_ready_project()
+    task = CountActiveTime(platform.store, platform.engine)
     time.passes(5)
     await task.run()
     assert round((await used(platform, made)).active_seconds, 1) == 5
@@ -65,29 +65,29 @@ async def test_it_is_counted_while_it_runs_and_to_its_end(platform: Platform, ti
 
 
 async def test_what_it_ran_while_control_was_away_is_counted(platform: Platform, time: Time) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     time.passes(600)
-    await CountActive(platform.store, platform.engine).run()
+    await CountActiveTime(platform.store, platform.engine).run()
     assert round((await used(platform, made)).active_seconds, 1) == 600
 
 
 async def test_the_time_that_it_was_gone_is_not_counted(platform: Platform, time: Time) -> None:
     """As after a power cut: its row says that it runs, and nothing does."""
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await platform.stop_computes()
     time.passes(600)
-    task = CountActive(platform.store, platform.engine)
+    task = CountActiveTime(platform.store, platform.engine)
     await task.run()
     assert round((await used(platform, made)).active_seconds, 1) == 0
     await platform.run_tasks()
-    await platform.settle()
+    await platform.run_operations()
     time.passes(5)
     await task.run()
     assert round((await used(platform, made)).active_seconds, 1) == 5
 
 
 async def test_a_clock_set_back_takes_nothing_away(platform: Platform, time: Time) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     time.passes(-600)
-    await CountActive(platform.store, platform.engine).run()
+    await CountActiveTime(platform.store, platform.engine).run()
     assert round((await used(platform, made)).active_seconds, 1) == 0

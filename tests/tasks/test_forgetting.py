@@ -9,29 +9,29 @@ import pytest
 
 from bough import clock
 from bough.config import Settings
-from bough.control.activity import Activity
-from bough.control.recording import Record
+from bough.control.audit import AuditRecord
+from bough.control.gateway.activity import EndpointActivity
 from bough.domain.audit import PLATFORM, ActorKind
 from bough.domain.branch import BranchState, Volume
 from bough.domain.invitation import Invitation
-from bough.domain.link import Link, Purpose
+from bough.domain.one_time_link import LinkPurpose, OneTimeLink
 from bough.domain.operation import OperationStatus
 from bough.domain.organization import MemberRole
+from bough.domain.project_transfer import TransferRequest
 from bough.domain.session import Session
-from bough.domain.transfer import TransferRequest
 from bough.domain.user import OPERATOR
 from bough.ids import InvitationId
-from bough.operations.actions import EVERY
+from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
-from bough.operations.queue import Queue
-from bough.store.audit import AuditQuestion
+from bough.operations.queue import OperationQueue
+from bough.store.audit import AuditQuery
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
 from bough.tasks.expire_branches import ExpireBranches
-from bough.tasks.forget_audit import ForgetAudit
-from bough.tasks.forget_people import ForgetPeople
+from bough.tasks.forget_audit import DeleteOldAudit
+from bough.tasks.forget_people import DeleteExpiredLinks
 from bough.tasks.purge_deleted import PurgeDeleted
-from stores import NOON, ORGANIZATION, a_branch, a_project, add_project
+from support.stores import NOON, ORGANIZATION, add_project, make_branch, make_project
 
 HOUR = timedelta(hours=1)
 
@@ -45,16 +45,16 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture(autouse=True)
-def it_is_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+def freeze_clock_at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOON)
 
 
 async def give(store: Store, name: str, until: datetime) -> None:
     """One of everything that people are given for a while."""
     session = Session(digest=name, user_id=OPERATOR, address="", agent="", created_at=NOON - HOUR, expires_at=until)
-    link = Link(
+    link = OneTimeLink(
         digest=name,
-        purpose=Purpose.RESET,
+        purpose=LinkPurpose.RESET,
         email="ada@example.com",
         user_id=OPERATOR,
         created_at=NOON - HOUR,
@@ -70,7 +70,7 @@ async def give(store: Store, name: str, until: datetime) -> None:
         invited_at=NOON - HOUR,
         expires_at=until,
     )
-    project = a_project()
+    project = make_project()
     offer = TransferRequest(
         digest=name, project_id=project.id, created_by=OPERATOR, created_at=NOON - HOUR, expires_at=until
     )
@@ -78,7 +78,7 @@ async def give(store: Store, name: str, until: datetime) -> None:
     async with store.transaction() as rows:
         await rows.sessions.add(session)
         await rows.links.add(link)
-        await rows.invitations.put(invitation)
+        await rows.invitations.replace(invitation)
         await rows.transfer_requests.add(offer)
 
 
@@ -88,8 +88,8 @@ async def found(store: Store, name: str) -> list[bool]:
     async with store.read() as rows:
         kept = [
             await rows.sessions.get(name, then),
-            await rows.links.get(name, Purpose.RESET, then),
-            await rows.invitations.by_link(name, then),
+            await rows.links.get(name, LinkPurpose.RESET, then),
+            await rows.invitations.get_by_digest(name, then),
             await rows.transfer_requests.get(name, then),
         ]
     return [each is not None for each in kept]
@@ -99,16 +99,16 @@ async def test_what_expired_is_forgotten_and_the_rest_is_kept(store: Store) -> N
     await give(store, "old", NOON)
     await give(store, "new", NOON + timedelta(seconds=1))
     assert await found(store, "old") == [True] * 4
-    said = await ForgetPeople(store).run()
+    said = await DeleteExpiredLinks(store).run()
     assert said == "forgot 1 sessions, 1 links, 1 invitations, 1 transfer requests that expired"
     assert await found(store, "old") == [False] * 4
     assert await found(store, "new") == [True] * 4
-    assert await ForgetPeople(store).run() == ""
+    assert await DeleteExpiredLinks(store).run() == ""
 
 
 async def lines(store: Store) -> list[str]:
     async with store.read() as rows:
-        return [line.thing for line in await rows.audit.page(AuditQuestion(), 100, None)]
+        return [line.thing for line in await rows.audit.page(AuditQuery(), 100, None)]
 
 
 async def test_the_audit_is_kept_for_as_many_days_as_the_settings_say(
@@ -118,42 +118,42 @@ async def test_the_audit_is_kept_for_as_many_days_as_the_settings_say(
         with monkeypatch.context() as then:
             then.setattr(clock, "now", lambda ago=days: NOON - timedelta(days=ago))
             async with store.transaction() as rows:
-                await Record(PLATFORM, "any", address="", request_id="r", thing=f"{days} days").write(rows)
-    assert await ForgetAudit(Settings(audit_days=1e9), store).run() == ""
-    assert await ForgetAudit(Settings(audit_days=30), store).run() == ""
+                await AuditRecord(PLATFORM, "any", address="", request_id="r", thing=f"{days} days").write(rows)
+    assert await DeleteOldAudit(Settings(audit_days=1e9), store).run() == ""
+    assert await DeleteOldAudit(Settings(audit_days=30), store).run() == ""
     assert await lines(store) == ["1 days", "3 days", "30 days"]
-    assert await ForgetAudit(Settings(audit_days=2.5), store).run() == "forgot 2 old lines of the audit"
+    assert await DeleteOldAudit(Settings(audit_days=2.5), store).run() == "forgot 2 old lines of the audit"
     assert await lines(store) == ["1 days"]
 
 
 async def test_the_platform_says_which_branch_it_let_expire(store: Store) -> None:
-    project = a_project()
+    project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY)
     expires = {"is_default": False, "name": "dev", "state": BranchState.READY, "parent_id": root.id}
-    branch = a_branch(project, **expires, expires_at=NOON, ttl_seconds=60)
+    branch = make_branch(project, **expires, expires_at=NOON, ttl_seconds=60)
     async with store.transaction() as rows:
         await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(branch)
-    task = ExpireBranches(Settings(), store, Queue(store, Events(), EVERY, 0), Activity(store))
+    task = ExpireBranches(Settings(), store, OperationQueue(store, Events(), ALL_ACTIONS, 0), EndpointActivity(store))
     assert await task.run() == "deleting 1 branches that expired"
     assert await task.run() == ""
     async with store.read() as rows:
-        (line,) = await rows.audit.page(AuditQuestion(), 100, None)
+        (line,) = await rows.audit.page(AuditQuery(), 100, None)
     assert (line.actor_kind, line.action, line.request_id) == (ActorKind.PLATFORM, "expire_branch", "expire-branches")
     assert (line.org_id, line.project_id, line.thing) == (ORGANIZATION, project.id, branch.id)
     assert (line.details, line.user_id, line.address) == ({"name": "dev"}, None, "")
 
 
 async def test_the_platform_says_once_which_project_it_removed_for_good(store: Store) -> None:
-    project = a_project(name="gone", deleted_at=NOON - HOUR, recoverable_until=NOON)
+    project = make_project(name="gone", deleted_at=NOON - HOUR, recoverable_until=NOON)
     await add_project(store, project)
-    task = PurgeDeleted(store, Queue(store, Events(), EVERY, 0))
+    task = PurgeDeleted(store, OperationQueue(store, Events(), ALL_ACTIONS, 0))
     for _ in range(2):
         assert await task.run() == "removing 1 deleted projects for good"
         async with store.transaction() as rows:
-            for operation in await rows.operations.open_of(project.id):
+            for operation in await rows.operations.list_open(project.id):
                 await rows.operations.save(replace(operation, status=OperationStatus.FAILED, ended_at=NOON))
     async with store.read() as rows:
-        (line,) = await rows.audit.page(AuditQuestion(), 100, None)
+        (line,) = await rows.audit.page(AuditQuery(), 100, None)
     assert (line.actor_kind, line.action, line.request_id) == (ActorKind.PLATFORM, "purge_project", "purge-deleted")
     assert (line.org_id, line.project_id, line.details) == (ORGANIZATION, project.id, {"name": "gone"})

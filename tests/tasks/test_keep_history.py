@@ -12,9 +12,9 @@ import pytest
 
 from bough import clock
 from bough.config import Settings
-from bough.control import history_notes
-from bough.control.history_figures import HistoryFigures
-from bough.control.history_notes import HistoryNote
+from bough.control.platform import history_problems
+from bough.control.platform.history_measurements import HistoryMeasurements
+from bough.control.platform.history_problems import HistoryProblem
 from bough.domain.branch import Branch, BranchState, Lineage
 from bough.domain.endpoint import EndpointState
 from bough.domain.operation import OperationAction, OperationStatus
@@ -22,12 +22,12 @@ from bough.engine.port import Engine
 from bough.ids import VolumeId
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
-from bough.tasks import keep_history
+from bough.tasks import maintain_history
 from bough.tasks.history_alarm import HistoryAlarm
-from bough.tasks.keep_history import KeepHistory
-from stores import NOON, a_branch, a_project, add_branch, add_project, an_operation
-from tasks.history_hands import HistoryHands
-from world import upgraded_store
+from bough.tasks.maintain_history import MaintainHistory
+from support.platform import read_migrated_store
+from support.stores import NOON, add_branch, add_project, make_branch, make_operation, make_project
+from tasks.fake_history_engine import FakeHistoryEngine
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -40,14 +40,14 @@ class Clock:
 @dataclass
 class Bench:
     store: Store
-    hands: HistoryHands
+    hands: FakeHistoryEngine
     settings: Settings
-    figures: HistoryFigures
-    task: KeepHistory
+    figures: HistoryMeasurements
+    task: MaintainHistory
     clock: Clock
 
     async def branch(self, *, active: bool = False, retention: int = 86400, **fields: Any) -> Branch:
-        project = a_project(history_retention_seconds=retention)
+        project = make_project(history_retention_seconds=retention)
         branch, endpoint = await add_project(self.store, project, **{"state": BranchState.READY, **fields})
         if active:
             async with self.store.transaction() as rows:
@@ -56,50 +56,50 @@ class Bench:
 
     async def lineage(self, volume_id: VolumeId) -> Lineage:
         async with self.store.read() as rows:
-            found = await rows.lineages.of_volume(volume_id)
+            found = await rows.lineages.get_by_volume(volume_id)
         assert found is not None
         return found
 
     async def wrote(self, branch: Branch, position: int) -> None:
         async with self.store.transaction() as rows:
-            await rows.branches.note_written(branch.id, position)
+            await rows.branches.record_wal_position(branch.id, position)
 
     async def after(self, seconds: float) -> list[VolumeId]:
         """Whom a run so much later looks at."""
         self.clock.seconds += seconds
-        self.hands.asked.clear()
+        self.hands.prune_calls.clear()
         await self.task.run()
-        return [volume for volume, _ in self.hands.asked]
+        return [volume for volume, _ in self.hands.prune_calls]
 
 
 @pytest.fixture
-async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+async def history_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     now = Clock()
     monkeypatch.setattr(clock, "now", lambda: NOON + timedelta(seconds=now.seconds))
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0 + now.seconds)
-    (tmp_path / "store.db").write_bytes(upgraded_store())
+    (tmp_path / "store.db").write_bytes(read_migrated_store())
     store = SqliteStore(tmp_path / "store.db")
     await store.open()
-    hands, settings, figures = HistoryHands(), Settings(home=tmp_path), HistoryFigures()
-    task = KeepHistory(store, cast(Engine, hands), HistoryAlarm(settings, figures))
+    hands, settings, figures = FakeHistoryEngine(), Settings(home=tmp_path), HistoryMeasurements()
+    task = MaintainHistory(store, cast(Engine, hands), HistoryAlarm(settings, figures))
     yield Bench(store, hands, settings, figures, task, now)
     await store.close()
 
 
-async def test_history_is_kept_for_as_long_as_the_project_wants(bench: Bench) -> None:
-    day, none = await bench.branch(), await bench.branch(retention=0)
-    await bench.task.run()
-    assert dict(bench.hands.asked) == {day.volume_id: NOON - DAY, none.volume_id: NOON}
+async def test_history_is_kept_for_as_long_as_the_project_wants(history_setup: Bench) -> None:
+    day, none = await history_setup.branch(), await history_setup.branch(retention=0)
+    await history_setup.task.run()
+    assert dict(history_setup.hands.prune_calls) == {day.volume_id: NOON - DAY, none.volume_id: NOON}
 
 
-async def test_what_writes_is_looked_at_when_it_wrote_and_what_sleeps_ever_more_rarely(bench: Bench) -> None:
-    busy, asleep = await bench.branch(active=True), await bench.branch()
-    assert set(await bench.after(0)) == {busy.volume_id, asleep.volume_id}
-    assert await bench.after(5) == []
-    await bench.wrote(busy, 100)
-    assert await bench.after(5) == [busy.volume_id]
-    assert await bench.after(5) == []
-    looks = [await bench.after(60) for _ in range(5 * 60)]
+async def test_what_writes_is_looked_at_when_it_wrote_and_what_sleeps_ever_more_rarely(history_setup: Bench) -> None:
+    busy, asleep = await history_setup.branch(active=True), await history_setup.branch()
+    assert set(await history_setup.after(0)) == {busy.volume_id, asleep.volume_id}
+    assert await history_setup.after(5) == []
+    await history_setup.wrote(busy, 100)
+    assert await history_setup.after(5) == [busy.volume_id]
+    assert await history_setup.after(5) == []
+    looks = [await history_setup.after(60) for _ in range(5 * 60)]
     of_busy = [minute for minute, looked in enumerate(looks) if busy.volume_id in looked]
     of_asleep = [minute for minute, looked in enumerate(looks) if asleep.volume_id in looked]
     for found in (of_busy, of_asleep):
@@ -107,77 +107,77 @@ async def test_what_writes_is_looked_at_when_it_wrote_and_what_sleeps_ever_more_
         assert {later - earlier for earlier, later in itertools.pairwise(found)} == {60}
 
 
-async def test_one_whose_window_was_changed_is_looked_at(bench: Bench) -> None:
-    branch = await bench.branch()
-    await bench.after(0)
-    await hold(bench, branch, HOUR)
-    assert await bench.after(60) == [branch.volume_id]
-    assert bench.hands.asked[0][1] == NOON + timedelta(seconds=60) - HOUR
+async def test_one_whose_window_was_changed_is_looked_at(history_setup: Bench) -> None:
+    branch = await history_setup.branch()
+    await history_setup.after(0)
+    await hold(history_setup, branch, HOUR)
+    assert await history_setup.after(60) == [branch.volume_id]
+    assert history_setup.hands.prune_calls[0][1] == NOON + timedelta(seconds=60) - HOUR
 
 
-async def test_what_is_not_there_to_be_kept_is_left_alone(bench: Bench) -> None:
-    await bench.branch(state=BranchState.INIT)
-    await bench.branch(deleted_at=NOON)
-    archived = await bench.branch(state=BranchState.ARCHIVED)
-    recoverable = await bench.branch(deleted_at=NOON, recoverable_until=NOON + HOUR)
-    assert set(await bench.after(0)) == {archived.volume_id, recoverable.volume_id}
+async def test_what_is_not_there_to_be_kept_is_left_alone(history_setup: Bench) -> None:
+    await history_setup.branch(state=BranchState.INIT)
+    await history_setup.branch(deleted_at=NOON)
+    archived = await history_setup.branch(state=BranchState.ARCHIVED)
+    recoverable = await history_setup.branch(deleted_at=NOON, recoverable_until=NOON + HOUR)
+    assert set(await history_setup.after(0)) == {archived.volume_id, recoverable.volume_id}
 
 
-async def test_what_open_work_was_told_to_go_back_to_is_left_alone_until_it_is_over(bench: Bench) -> None:
-    branch = await bench.branch()
-    work = an_operation(
+async def test_what_open_work_was_told_to_go_back_to_is_left_alone_until_it_is_over(history_setup: Bench) -> None:
+    branch = await history_setup.branch()
+    work = make_operation(
         branch.project_id,
         action=OperationAction.CREATE_BRANCH,
         parameters={"target": {"volume_id": branch.volume_id, "lsn": "0/1"}},
     )
-    async with bench.store.transaction() as rows:
+    async with history_setup.store.transaction() as rows:
         await rows.operations.add(work)
-    assert await bench.after(0) == []
-    async with bench.store.transaction() as rows:
+    assert await history_setup.after(0) == []
+    async with history_setup.store.transaction() as rows:
         await rows.operations.save(replace(work, status=OperationStatus.FINISHED, ended_at=NOON))
-    assert await bench.after(3600) == [branch.volume_id]
+    assert await history_setup.after(3600) == [branch.volume_id]
 
 
-async def test_a_branch_that_is_being_removed_is_left_alone(bench: Bench) -> None:
-    branch = await bench.branch(deleted_at=NOON, recoverable_until=NOON)
-    work = an_operation(branch.project_id, action=OperationAction.DELETE_TIMELINE, branch_id=branch.id)
-    async with bench.store.transaction() as rows:
+async def test_a_branch_that_is_being_removed_is_left_alone(history_setup: Bench) -> None:
+    branch = await history_setup.branch(deleted_at=NOON, recoverable_until=NOON)
+    work = make_operation(branch.project_id, action=OperationAction.DELETE_TIMELINE, branch_id=branch.id)
+    async with history_setup.store.transaction() as rows:
         await rows.operations.add(work)
-    assert await bench.after(0) == []
+    assert await history_setup.after(0) == []
 
 
-async def test_rows_say_how_it_stands_and_never_move_back(bench: Bench) -> None:
-    branch = await bench.branch()
+async def test_rows_say_how_it_stands_and_never_move_back(history_setup: Bench) -> None:
+    branch = await history_setup.branch()
     volume = branch.volume_id
-    bench.hands.answer(volume, began_at=NOON - HOUR, began_lsn="0/50", history_bytes=7)
-    await bench.task.run()
-    first = await bench.lineage(volume)
+    history_setup.hands.set_result(volume, began_at=NOON - HOUR, began_lsn="0/50", history_bytes=7)
+    await history_setup.task.run()
+    first = await history_setup.lineage(volume)
     assert (first.began_at, first.began_lsn, first.history_bytes) == (NOON, "0/50", 7)  # not before it was made
-    bench.hands.answer(volume, began_at=NOON + HOUR, began_lsn="0/100", history_bytes=9)
-    await bench.after(3600)
-    second = await bench.lineage(volume)
+    history_setup.hands.set_result(volume, began_at=NOON + HOUR, began_lsn="0/100", history_bytes=9)
+    await history_setup.after(3600)
+    second = await history_setup.lineage(volume)
     assert (second.began_at, second.began_lsn, second.history_bytes) == (NOON + HOUR, "0/100", 9)
-    bench.hands.answer(volume, began_at=NOON, began_lsn="0/1", history_bytes=9)
-    await bench.after(3600)
-    assert await bench.lineage(volume) == second
-    bench.hands.answer(volume, began_at=None, history_bytes=0)
-    await bench.after(3600)
-    lost = await bench.lineage(volume)
+    history_setup.hands.set_result(volume, began_at=NOON, began_lsn="0/1", history_bytes=9)
+    await history_setup.after(3600)
+    assert await history_setup.lineage(volume) == second
+    history_setup.hands.set_result(volume, began_at=None, history_bytes=0)
+    await history_setup.after(3600)
+    lost = await history_setup.lineage(volume)
     assert (lost.began_at, lost.began_lsn, lost.history_bytes) == (None, None, 0)
 
 
 async def restored(bench: Bench) -> tuple[Branch, VolumeId]:
     """Restored half an hour ago to what it was an hour before. What it was till then another branch has."""
     branch = await bench.branch()
-    project = a_project(id=branch.project_id)
-    kept = await add_branch(bench.store, a_branch(project, name="kept", is_default=False, state=BranchState.READY))
+    project = make_project(id=branch.project_id)
+    kept = await add_branch(bench.store, make_branch(project, name="kept", is_default=False, state=BranchState.READY))
     async with bench.store.transaction() as rows:
-        [now] = await rows.lineages.past(branch.id)
-        [before] = await rows.lineages.past(kept.id)
-        ended = replace(before.stretch, until_at=NOON - 1.5 * HOUR, until_lsn="0/500")
-        await rows.lineages.write_past(branch.id, [ended, replace(now.stretch, from_at=NOON - HOUR / 2)])
-        await rows.lineages.begin(kept.volume_id, NOON - 3 * HOUR, "0/1")
-        await rows.lineages.begin(branch.volume_id, NOON - HOUR / 2, "0/500")
+        [now] = await rows.lineages.list_ranges(branch.id)
+        [before] = await rows.lineages.list_ranges(kept.id)
+        ended = replace(before.branch_lineage, until_at=NOON - 1.5 * HOUR, until_lsn="0/500")
+        await rows.lineages.replace_stretches(branch.id, [ended, replace(now.branch_lineage, from_at=NOON - HOUR / 2)])
+        await rows.lineages.set_history_start(kept.volume_id, NOON - 3 * HOUR, "0/1")
+        await rows.lineages.set_history_start(branch.volume_id, NOON - HOUR / 2, "0/500")
     return branch, kept.volume_id
 
 
@@ -189,68 +189,70 @@ async def hold(bench: Bench, branch: Branch, retention: timedelta) -> None:
         await rows.projects.save(replace(project, history_retention_seconds=seconds))
 
 
-async def test_what_a_branch_was_before_a_restore_is_kept_as_far_as_its_window_leads_there(bench: Bench) -> None:
-    branch, old = await restored(bench)
+async def test_what_a_branch_was_before_a_restore_is_kept_as_far_as_its_window_leads_there(
+    history_setup: Bench,
+) -> None:
+    branch, old = await restored(history_setup)
     for volume in (old, branch.volume_id):
-        bench.hands.answer(volume, began_at=NOON - 3 * HOUR, began_lsn="0/1")
-    await hold(bench, branch, HOUR)
-    await bench.task.run()
-    assert dict(bench.hands.asked) == {old: NOON - 1.5 * HOUR, branch.volume_id: NOON - HOUR}
-    async with bench.store.read() as rows:
-        assert len(await rows.lineages.past(branch.id)) == 2
+        history_setup.hands.set_result(volume, began_at=NOON - 3 * HOUR, began_lsn="0/1")
+    await hold(history_setup, branch, HOUR)
+    await history_setup.task.run()
+    assert dict(history_setup.hands.prune_calls) == {old: NOON - 1.5 * HOUR, branch.volume_id: NOON - HOUR}
+    async with history_setup.store.read() as rows:
+        assert len(await rows.lineages.list_ranges(branch.id)) == 2
 
-    await hold(bench, branch, HOUR / 3)
-    await bench.after(0.0)
-    assert bench.hands.asked == []
-    await bench.after(3600)
+    await hold(history_setup, branch, HOUR / 3)
+    await history_setup.after(0.0)
+    assert history_setup.hands.prune_calls == []
+    await history_setup.after(3600)
     later = NOON + HOUR - HOUR / 3
-    assert dict(bench.hands.asked) == {old: later, branch.volume_id: later}
-    async with bench.store.read() as rows:
-        assert [past.lineage.volume_id for past in await rows.lineages.past(branch.id)] == [branch.volume_id]
+    assert dict(history_setup.hands.prune_calls) == {old: later, branch.volume_id: later}
+    async with history_setup.store.read() as rows:
+        assert [past.lineage.volume_id for past in await rows.lineages.list_ranges(branch.id)] == [branch.volume_id]
 
 
-async def test_a_base_that_takes_long_and_one_in_trouble_hold_up_nobody(bench: Bench) -> None:
-    slow, next_in_line, broken, busy = [await bench.branch(active=True) for _ in range(4)]
-    bench.task.every = 0.01
+async def test_a_base_that_takes_long_and_one_in_trouble_hold_up_nobody(history_setup: Bench) -> None:
+    slow, next_in_line, broken, busy = [await history_setup.branch(active=True) for _ in range(4)]
+    history_setup.task.interval = 0.01
     for each in (slow, next_in_line):
-        bench.hands.waits[each.volume_id] = asyncio.Event()
-    bench.hands.refuses[broken.volume_id] = "The disk does not answer."
-    running = asyncio.create_task(bench.task.run())
+        history_setup.hands.base_events[each.volume_id] = asyncio.Event()
+    history_setup.hands.errors[broken.volume_id] = "The disk does not answer."
+    running = asyncio.create_task(history_setup.task.run())
     for position in range(1, 4):
-        await bench.wrote(busy, position)
-        await bench.hands.seen(busy.volume_id, position)
-    assert [volume for volume, _ in bench.hands.asked].count(slow.volume_id) == 1
-    [first] = bench.hands.bases  # one at a time
+        await history_setup.wrote(busy, position)
+        await history_setup.hands.wait_until_called(busy.volume_id, position)
+    assert [volume for volume, _ in history_setup.hands.prune_calls].count(slow.volume_id) == 1
+    [first] = history_setup.hands.base_calls  # one at a time
     assert not running.done()
-    for wait in bench.hands.waits.values():
+    for wait in history_setup.hands.base_events.values():
         wait.set()
     await running
-    assert set(bench.hands.bases) == {slow.volume_id, next_in_line.volume_id}
-    assert bench.hands.bases[0] == first
+    assert set(history_setup.hands.base_calls) == {slow.volume_id, next_in_line.volume_id}
+    assert history_setup.hands.base_calls[0] == first
 
 
 async def test_the_alarm_is_heard_in_the_log_the_figures_and_by_the_doctor(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    history_setup: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr("bough.tasks.history_alarm.logger.warning", lambda event, **f: lines.append((event, f)))
-    well, waits, away = [await bench.branch() for _ in range(3)]
-    fails = await bench.branch(active=True)
-    much = bench.settings.history_alarm_bytes
-    bench.hands.answer(well.volume_id, history_bytes=3, waiting_bytes=much - 1)
-    bench.hands.answer(waits.volume_id, history_bytes=4, waiting_bytes=much)
-    bench.hands.answer(fails.volume_id, trouble="The archive command fails.", waiting_bytes=1)
-    bench.hands.refuses[away.volume_id] = "The disk does not answer."
-    await bench.task.run()
+    well, waits, away = [await history_setup.branch() for _ in range(3)]
+    fails = await history_setup.branch(active=True)
+    much = history_setup.settings.history_alarm_bytes
+    history_setup.hands.set_result(well.volume_id, history_bytes=3, waiting_bytes=much - 1)
+    history_setup.hands.set_result(waits.volume_id, history_bytes=4, waiting_bytes=much)
+    history_setup.hands.set_result(fails.volume_id, trouble="The archive command fails.", waiting_bytes=1)
+    history_setup.hands.errors[away.volume_id] = "The disk does not answer."
+    await history_setup.task.run()
     assert {(event, each["branch_id"], each["project_id"], each["waiting_bytes"]) for event, each in lines} == {
         ("history_falls_behind", waits.id, waits.project_id, much),
         ("history_falls_behind", fails.id, fails.project_id, 1),
         ("history_falls_behind", away.id, away.project_id, 0),
     }
-    assert (bench.figures.history_bytes, bench.figures.waiting_bytes) == (7, 2 * much)
-    notes = {note.volume_id: note for note in history_notes.read(bench.settings)}
+    assert (history_setup.figures.history_bytes, history_setup.figures.waiting_bytes) == (7, 2 * much)
+    notes = {note.volume_id: note for note in history_problems.read(history_setup.settings)}
     assert notes.keys() == {waits.volume_id, fails.volume_id, away.volume_id}
-    assert notes[fails.volume_id] == HistoryNote(
+    assert notes[fails.volume_id] == HistoryProblem(
         volume_id=fails.volume_id,
         project_id=fails.project_id,
         branch_id=fails.id,
@@ -258,36 +260,36 @@ async def test_the_alarm_is_heard_in_the_log_the_figures_and_by_the_doctor(
         trouble="The archive command fails.",
     )
 
-    await bench.wrote(fails, 1)
-    assert await bench.after(5) == [fails.volume_id]
+    await history_setup.wrote(fails, 1)
+    assert await history_setup.after(5) == [fails.volume_id]
     assert len(lines) == 3  # at most one line a minute
-    assert len(await bench.after(keep_history.IN_TROUBLE)) == 3
+    assert len(await history_setup.after(maintain_history.PROBLEM_INTERVAL)) == 3
     assert len(lines) == 6
-    bench.hands.answers.clear()
-    bench.hands.refuses.clear()
-    await bench.after(keep_history.IN_TROUBLE)
-    assert history_notes.read(bench.settings) == []
-    assert not bench.figures.troubles()
+    history_setup.hands.results.clear()
+    history_setup.hands.errors.clear()
+    await history_setup.after(maintain_history.PROBLEM_INTERVAL)
+    assert history_problems.read(history_setup.settings) == []
+    assert not history_setup.figures.with_problems()
 
 
-async def test_a_compute_that_has_wal_to_archive_is_looked_at_again_soon(bench: Bench) -> None:
-    awake, asleep = await bench.branch(active=True), await bench.branch()
+async def test_a_compute_that_has_wal_to_archive_is_looked_at_again_soon(history_setup: Bench) -> None:
+    awake, asleep = await history_setup.branch(active=True), await history_setup.branch()
     for each in (awake, asleep):
-        bench.hands.answer(each.volume_id, waiting_bytes=1)
-    await bench.after(0)
-    assert await bench.after(keep_history.IN_TROUBLE) == [awake.volume_id]
-    assert await bench.after(keep_history.IN_TROUBLE) == [awake.volume_id]
+        history_setup.hands.set_result(each.volume_id, waiting_bytes=1)
+    await history_setup.after(0)
+    assert await history_setup.after(maintain_history.PROBLEM_INTERVAL) == [awake.volume_id]
+    assert await history_setup.after(maintain_history.PROBLEM_INTERVAL) == [awake.volume_id]
 
 
-async def test_one_that_is_gone_is_no_trouble_any_more(bench: Bench) -> None:
-    branch = await bench.branch()
-    bench.hands.answer(branch.volume_id, trouble="It fails.", waiting_bytes=1)
-    await bench.task.run()
-    assert bench.figures.troubles()
-    async with bench.store.transaction() as rows:
+async def test_one_that_is_gone_is_no_trouble_any_more(history_setup: Bench) -> None:
+    branch = await history_setup.branch()
+    history_setup.hands.set_result(branch.volume_id, trouble="It fails.", waiting_bytes=1)
+    await history_setup.task.run()
+    assert history_setup.figures.with_problems()
+    async with history_setup.store.transaction() as rows:
         project = await rows.projects.get(branch.project_id)
         assert project is not None
         await rows.projects.save(replace(project, deleted_at=NOON, recoverable_until=NOON + DAY))
-    await bench.after(3600)
-    assert not bench.figures.troubles()
-    assert history_notes.read(bench.settings) == []
+    await history_setup.after(3600)
+    assert not history_setup.figures.with_problems()
+    assert history_problems.read(history_setup.settings) == []

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.control.figures import Figures
-from bough.control.resting import rest
+from bough.control.platform.measurements import ComputeMeasurements
+from bough.control.platform.shutdown import stop_all_computes
 from bough.domain.branch import Branch
 from bough.domain.operation import OperationAction
-from bough.domain.usage import Usage
+from bough.domain.usage import EndpointUsage
 from bough.engine.port import EngineError
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations import measuring
-from bough.operations.action import Wish
+from bough.operations import usage_measurement
+from bough.operations.action import NewOperation
 from bough.tasks.measure_branches import MeasureBranches
-from world import API, Platform
+from support.platform import API, Platform
 
 BURN = "select count(*) from generate_series(1, 3000000)"
 WRITE = "create table {} as select repeat('x', 1000) from generate_series(1, 3000)"
@@ -24,7 +24,9 @@ WRITTEN = 3_000_000  # bytes at least
 
 
 async def measure(platform: Platform) -> None:
-    await MeasureBranches(platform.store, platform.engine, platform.parts.figures, platform.parts.activity).run()
+    await MeasureBranches(
+        platform.store, platform.engine, platform.services.compute_measurements, platform.services.activity
+    ).run()
 
 
 async def use(platform: Platform, made: dict[str, Any], table: str) -> None:
@@ -32,7 +34,7 @@ async def use(platform: Platform, made: dict[str, Any], table: str) -> None:
     await platform.query(made, WRITE.format(table))
 
 
-async def used(platform: Platform, made: dict[str, Any]) -> tuple[Usage, Branch]:
+async def used(platform: Platform, made: dict[str, Any]) -> tuple[EndpointUsage, Branch]:
     async with platform.store.read() as rows:
         usage = await rows.usage.get(EndpointId(made["endpoints"][0]["id"]))
         branch = await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
@@ -45,11 +47,11 @@ async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
     endpoint = made["endpoints"][0]
     path = f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{verb}"
     assert (await platform.client.post(path)).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
 
 
 async def test_what_a_branch_used_is_measured_while_it_runs(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await measure(platform)
     first, before = await used(platform, made)
     assert before.logical_size is not None
@@ -64,7 +66,7 @@ async def test_what_a_branch_used_is_measured_while_it_runs(platform: Platform) 
 
 
 async def test_another_measure_adds_only_the_difference(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await measure(platform)
     _, before = await used(platform, made)
     await use(platform, made, "one")
@@ -78,74 +80,74 @@ async def test_another_measure_adds_only_the_difference(platform: Platform) -> N
 
 
 async def test_what_is_known_already_is_no_news(platform: Platform) -> None:
-    made = await platform.ready_project()
-    endpoint = await platform.endpoint(made)
-    usage = await measuring.measure(platform.engine, endpoint)
+    made = await platform.create_ready_project()
+    endpoint = await platform.get_endpoint(made)
+    usage = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert usage is not None
     assert usage.wal_position is not None
     async with platform.store.transaction() as rows:
-        assert await measuring.is_news(rows, endpoint, usage)
-        await measuring.note(rows, endpoint, usage)
-        assert not await measuring.is_news(rows, endpoint, usage)
-        assert not await measuring.is_news(rows, endpoint, replace(usage, memory_bytes=1))
+        assert await usage_measurement.has_new_usage(rows, endpoint, usage)
+        await usage_measurement.record_usage(rows, endpoint, usage)
+        assert not await usage_measurement.has_new_usage(rows, endpoint, usage)
+        assert not await usage_measurement.has_new_usage(rows, endpoint, replace(usage, memory_bytes=1))
         for change in (
             {"cpu_seconds": usage.cpu_seconds + 1},
             {"wal_position": usage.wal_position + 1},
             {"logical_bytes": usage.logical_bytes + 1},
         ):
-            assert await measuring.is_news(rows, endpoint, replace(usage, **change))
+            assert await usage_measurement.has_new_usage(rows, endpoint, replace(usage, **change))
 
 
 async def test_a_measure_that_comes_late_changes_nothing(platform: Platform) -> None:
-    made = await platform.ready_project()
-    endpoint = await platform.endpoint(made)
-    early = await measuring.measure(platform.engine, endpoint)
+    made = await platform.create_ready_project()
+    endpoint = await platform.get_endpoint(made)
+    early = await usage_measurement.measure_usage(platform.engine, endpoint)
     await use(platform, made, "one")
     await measure(platform)
     before = await used(platform, made)
     assert early is not None
     async with platform.store.transaction() as rows:
-        await measuring.note(rows, endpoint, early)
+        await usage_measurement.record_usage(rows, endpoint, early)
     assert await used(platform, made) == before
 
 
 async def test_a_measure_of_what_a_branch_was_before_a_restore_tells_nothing_of_it(platform: Platform) -> None:
-    made = await platform.ready_project()
-    endpoint = await platform.endpoint(made)
+    made = await platform.create_ready_project()
+    endpoint = await platform.get_endpoint(made)
     await use(platform, made, "one")
-    late = await measuring.measure(platform.engine, endpoint)
+    late = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert late is not None
     async with platform.store.transaction() as rows:
-        [past] = await rows.lineages.past(endpoint.branch_id)
-        restored = replace(past.stretch, from_at=clock.now())
-        await rows.lineages.write_past(endpoint.branch_id, [past.stretch, restored])
+        [past] = await rows.lineages.list_ranges(endpoint.branch_id)
+        restored = replace(past.branch_lineage, from_at=clock.now())
+        await rows.lineages.replace_stretches(endpoint.branch_id, [past.branch_lineage, restored])
     _, before = await used(platform, made)
     async with platform.store.transaction() as rows:
-        await measuring.note(rows, endpoint, late)
+        await usage_measurement.record_usage(rows, endpoint, late)
     usage, after = await used(platform, made)
     assert after == before
     assert usage.cpu_seconds == pytest.approx(late.cpu_seconds)
 
 
 async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await measure(platform)
     first, before = await used(platform, made)
-    endpoint = await platform.endpoint(made)
-    usage = await measuring.measure(platform.engine, endpoint)
+    endpoint = await platform.get_endpoint(made)
+    usage = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert usage is not None
     behind = replace(usage, cpu_seconds=usage.cpu_seconds + 5, wal_position=None, logical_bytes=1)
     async with platform.store.transaction() as rows:
-        assert await measuring.is_news(rows, endpoint, behind)
-        await measuring.note(rows, endpoint, behind)
-        assert not await measuring.is_news(rows, endpoint, behind)
+        assert await usage_measurement.has_new_usage(rows, endpoint, behind)
+        await usage_measurement.record_usage(rows, endpoint, behind)
+        assert not await usage_measurement.has_new_usage(rows, endpoint, behind)
     second, after = await used(platform, made)
     assert second.cpu_seconds >= first.cpu_seconds + 5
     assert after == before
 
 
 async def test_the_last_of_a_run_is_measured_before_it_stops_and_another_run_adds_to_it(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await measure(platform)
     first, before = await used(platform, made)
     await use(platform, made, "one")
@@ -167,28 +169,28 @@ async def test_the_last_of_a_run_is_measured_before_it_stops_and_another_run_add
 
 
 async def test_all_that_rest_are_measured_before(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await measure(platform)
     first, before = await used(platform, made)
     await use(platform, made, "one")
-    await rest(platform.store, platform.engine)
+    await stop_all_computes(platform.store, platform.engine)
     asleep, after = await used(platform, made)
     assert asleep.cpu_seconds > first.cpu_seconds
     assert after.written_bytes > before.written_bytes + WRITTEN
 
 
 async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     await measure(platform)
     first, before = await used(platform, made)
     await use(platform, made, "one")
     project_id, branch_id = ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"])
-    wish = Wish(OperationAction.DELETE_TIMELINE, project_id, branch_id)
-    async with platform.parts.queue.turn(wish.touch) as rows:
-        await platform.parts.queue.enqueue(rows, [wish], "test")
-    await platform.settle()
+    wish = NewOperation(OperationAction.DELETE_TIMELINE, project_id, branch_id)
+    async with platform.services.queue.locked_transaction(wish.lock) as rows:
+        await platform.services.queue.enqueue(rows, [wish], "test")
+    await platform.run_operations()
     gone, after = await used(platform, made)
-    assert not (await platform.engine.observe()).running
+    assert not (await platform.engine.observe()).running_endpoints
     assert gone.cpu_seconds > first.cpu_seconds
     assert after.written_bytes > before.written_bytes + WRITTEN
     shown = (await platform.client.get(f"{API}/projects/{project_id}")).json()["project"]
@@ -198,8 +200,8 @@ async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) 
 async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    silent, other = await platform.ready_project(), await platform.ready_project()
-    usage_of = platform.engine.usage
+    silent, other = await platform.create_ready_project(), await platform.create_ready_project()
+    usage_of = platform.engine.measure_usage
 
     async def refuse(endpoint_id: EndpointId) -> Any:
         if endpoint_id == silent["endpoints"][0]["id"]:
@@ -209,12 +211,12 @@ async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(
     for each in (silent, other):
         await platform.query(each, BURN)
     monkeypatch.setattr(platform.engine, "usage", refuse)
-    figures = Figures()
-    await MeasureBranches(platform.store, platform.engine, figures, platform.parts.activity).run()
-    assert figures.of(EndpointId(silent["endpoints"][0]["id"])) is None
-    assert figures.of(EndpointId(other["endpoints"][0]["id"])) is not None
+    figures = ComputeMeasurements()
+    await MeasureBranches(platform.store, platform.engine, figures, platform.services.activity).run()
+    assert figures.get(EndpointId(silent["endpoints"][0]["id"])) is None
+    assert figures.get(EndpointId(other["endpoints"][0]["id"])) is not None
     assert (await used(platform, silent))[0].cpu_seconds == 0
     assert (await used(platform, other))[0].cpu_seconds > 0
     await call(platform, silent, "suspend")
-    await rest(platform.store, platform.engine)
-    assert not (await platform.engine.observe()).running
+    await stop_all_computes(platform.store, platform.engine)
+    assert not (await platform.engine.observe()).running_endpoints

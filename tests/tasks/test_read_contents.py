@@ -7,17 +7,17 @@ from typing import cast
 import pytest
 
 from bough import clock
-from bough.control.activity import Activity
+from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import EndpointState
-from bough.engine.port import Contents, Engine, EngineError, Listing
+from bough.engine.port import BranchContents, ContentsQuery, Engine, EngineError
 from bough.ids import EndpointId
-from bough.operations.actions import EVERY
+from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
-from bough.operations.queue import Queue
+from bough.operations.queue import OperationQueue
 from bough.store.sqlite import SqliteStore
 from bough.tasks import read_contents
 from bough.tasks.read_contents import ReadContents
-from stores import a_project, add_project, an_endpoint
+from support.stores import add_project, make_endpoint, make_project
 
 
 class Computes:
@@ -27,11 +27,11 @@ class Computes:
         self.asked: list[EndpointId] = []
         self.mute: set[EndpointId] = set()
 
-    async def contents(self, endpoint: EndpointId, _listing: Listing) -> Contents:
+    async def read_compute_contents(self, endpoint: EndpointId, _listing: ContentsQuery) -> BranchContents:
         self.asked.append(endpoint)
         if endpoint in self.mute:
             raise EngineError("The compute did not take our statements.")
-        return Contents(roles=(), databases=())
+        return BranchContents(roles=(), databases=())
 
     def take(self) -> list[EndpointId]:
         asked, self.asked = self.asked, []
@@ -42,14 +42,14 @@ class World:
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self.computes = Computes()
-        self.activity = Activity(store)
-        queue = Queue(store, Events(), EVERY, 0)
+        self.activity = EndpointActivity(store)
+        queue = OperationQueue(store, Events(), ALL_ACTIONS, 0)
         self.task = ReadContents(store, cast(Engine, self.computes), queue, self.activity)
 
     async def endpoints(self, count: int) -> list[EndpointId]:
-        project = a_project()
+        project = make_project()
         branch, first = await add_project(self.store, project)
-        made = [an_endpoint(branch, state=EndpointState.ACTIVE, pending_state=None) for _ in range(count)]
+        made = [make_endpoint(branch, state=EndpointState.ACTIVE, pending_state=None) for _ in range(count)]
         async with self.store.transaction() as rows:
             for endpoint in made:
                 await rows.endpoints.add(endpoint)
@@ -58,54 +58,56 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def contents_setup(tmp_path: Path) -> AsyncIterator[World]:
     store = SqliteStore(tmp_path / "store.db")
     await store.open()
     yield World(store)
     await store.close()
 
 
-async def test_each_is_read_once_after_its_start_and_then_when_it_was_in_use(world: World) -> None:
-    one, other = await world.endpoints(2)
-    await world.task.run()
-    assert world.computes.take() == [one, other]
-    await world.task.run()
-    assert world.computes.take() == []
-    world.activity.want(one)
-    await world.task.run()
-    assert world.computes.take() == [one]
+async def test_each_is_read_once_after_its_start_and_then_when_it_was_in_use(contents_setup: World) -> None:
+    one, other = await contents_setup.endpoints(2)
+    await contents_setup.task.run()
+    assert contents_setup.computes.take() == [one, other]
+    await contents_setup.task.run()
+    assert contents_setup.computes.take() == []
+    contents_setup.activity.mark_requested(one)
+    await contents_setup.task.run()
+    assert contents_setup.computes.take() == [one]
 
 
-async def test_those_that_sleep_are_not_asked(world: World) -> None:
-    world.activity.unread([EndpointId.new()])
-    await world.task.run()
-    assert world.computes.take() == []
+async def test_those_that_sleep_are_not_asked(contents_setup: World) -> None:
+    contents_setup.activity.mark_unread([EndpointId.new()])
+    await contents_setup.task.run()
+    assert contents_setup.computes.take() == []
 
 
 async def test_many_are_read_a_few_at_a_time_and_none_is_forgotten(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    contents_setup: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_contents, "MOST", 2)
-    everyone = await world.endpoints(5)
+    monkeypatch.setattr(read_contents, "BATCH_SIZE", 2)
+    everyone = await contents_setup.endpoints(5)
     asked: list[EndpointId] = []
     for _ in range(3):
-        world.activity.unread(everyone)
-        await world.task.run()
-        taken = world.computes.take()
+        contents_setup.activity.mark_unread(everyone)
+        await contents_setup.task.run()
+        taken = contents_setup.computes.take()
         assert len(taken) == 2
         asked += taken
     assert set(asked) == set(everyone), "who waits longest comes first"
 
 
-async def test_one_that_does_not_answer_is_asked_again_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    mute, other = await world.endpoints(2)
-    world.computes.mute = {mute}
-    await world.task.run()
-    world.computes.take()
-    world.activity.unread([other])
-    await world.task.run()
-    assert world.computes.take() == [other]
+async def test_one_that_does_not_answer_is_asked_again_later(
+    contents_setup: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mute, other = await contents_setup.endpoints(2)
+    contents_setup.computes.mute = {mute}
+    await contents_setup.task.run()
+    contents_setup.computes.take()
+    contents_setup.activity.mark_unread([other])
+    await contents_setup.task.run()
+    assert contents_setup.computes.take() == [other]
     later = clock.monotonic() + 60
     monkeypatch.setattr(clock, "monotonic", lambda: later)
-    await world.task.run()
-    assert world.computes.take() == [mute]
+    await contents_setup.task.run()
+    assert contents_setup.computes.take() == [mute]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bough import rotation
-from requires import require_root
-from world import short_folder
+from bough import log_rotation
+from support.platform import temporary_folder
+from support.requirements import require_root
 
 LONGEST = 100_000
 
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> Path:
 def small_disk() -> Iterator[Path]:
     """A file system of its own that holds 512 kB."""
     require_root()
-    with short_folder() as folder:
+    with temporary_folder() as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], check=True)
         try:
             yield folder
@@ -44,7 +44,7 @@ def small_disk() -> Iterator[Path]:
 
 def whole(log: Path) -> bytes:
     """Everything that is kept, oldest first."""
-    return b"".join(reversed(list(rotation.backwards([log, *rotation.pieces(log)]))))
+    return b"".join(reversed(list(log_rotation.read_backwards([log, *log_rotation.list_rotated(log)]))))
 
 
 def names(log: Path) -> list[str]:
@@ -52,16 +52,16 @@ def names(log: Path) -> list[str]:
 
 
 def test_a_short_log_and_one_that_is_not_there_are_left_alone(log: Path) -> None:
-    assert not rotation.rotate(log, LONGEST, 4)
+    assert not log_rotation.rotate(log, LONGEST, 4)
     log.write_bytes(b"x" * LONGEST)
-    assert not rotation.rotate(log, LONGEST, 4)
+    assert not log_rotation.rotate(log, LONGEST, 4)
     assert names(log) == [""]
 
 
 def test_the_writer_goes_on_in_the_same_file(log: Path) -> None:
     with log.open("ab", buffering=0) as writer:
         writer.write(b"x" * LONGEST + b" before\n")
-        assert rotation.rotate(log, LONGEST, 4)
+        assert log_rotation.rotate(log, LONGEST, 4)
         writer.write(b"after\n")
     assert log.read_bytes() == b"after\n"
     assert (log.parent / f"{log.name}.1").read_bytes().endswith(b"x before\n")
@@ -71,7 +71,7 @@ def test_the_writer_goes_on_in_the_same_file(log: Path) -> None:
 def test_older_pieces_move_on_packed_and_the_last_is_dropped(log: Path) -> None:
     for word in (b"one", b"two", b"three", b"four", b"five"):
         log.write_bytes(word * LONGEST)
-        rotation.rotate(log, LONGEST * 2, 3)
+        log_rotation.rotate(log, LONGEST * 2, 3)
     log.write_bytes(b"now")
     assert names(log) == ["", ".1", ".2.gz", ".3.gz"]
     assert whole(log) == b"three" * LONGEST + b"four" * LONGEST + b"five" * LONGEST + b"now"
@@ -81,16 +81,16 @@ def test_older_pieces_move_on_packed_and_the_last_is_dropped(log: Path) -> None:
 def test_fewer_are_kept_as_soon_as_fewer_are_wished(log: Path) -> None:
     for _ in range(4):
         log.write_bytes(b"x" * (LONGEST + 1))
-        rotation.rotate(log, LONGEST, 4)
+        log_rotation.rotate(log, LONGEST, 4)
     log.write_bytes(b"x" * (LONGEST + 1))
-    rotation.rotate(log, LONGEST, 1)
+    log_rotation.rotate(log, LONGEST, 1)
     assert names(log) == ["", ".1"]
 
 
 def test_of_one_that_grew_by_many_lengths_the_end_is_kept(log: Path) -> None:
     text = os.urandom(LONGEST * 9)
     log.write_bytes(text)
-    rotation.rotate(log, LONGEST, 4)
+    log_rotation.rotate(log, LONGEST, 4)
     assert names(log) == ["", ".1"]
     assert whole(log) == text[-4 * LONGEST :]
 
@@ -98,12 +98,12 @@ def test_of_one_that_grew_by_many_lengths_the_end_is_kept(log: Path) -> None:
 def test_a_busy_writer_has_no_line_torn_or_doubled(log: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITES_LINES, str(log)]) as writer:
         while writer.poll() is None:
-            rotation.rotate(log, LONGEST, 100)
+            log_rotation.rotate(log, LONGEST, 100)
     lines = whole(log).splitlines()
     numbers = [int(line.removeprefix(b"line ")) for line in lines]
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == 199_999
-    assert len(rotation.pieces(log)) > 1
+    assert len(log_rotation.list_rotated(log)) > 1
 
 
 def test_a_link_is_not_followed(log: Path) -> None:
@@ -111,19 +111,19 @@ def test_a_link_is_not_followed(log: Path) -> None:
     other.write_bytes(b"x" * (LONGEST + 1))
     log.symlink_to(other)
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        rotation.rotate(log, LONGEST, 4)
+        log_rotation.rotate(log, LONGEST, 4)
     assert other.stat().st_size == LONGEST + 1
 
 
 def test_a_pipe_is_not_waited_for(log: Path) -> None:
     os.mkfifo(log)
-    assert not rotation.rotate(log, LONGEST, 4)
+    assert not log_rotation.rotate(log, LONGEST, 4)
 
 
 def test_on_a_full_disk_everything_stays_as_it_was(small_disk: Path) -> None:
     log = small_disk / "full.log"
     log.write_bytes(b"a" * (LONGEST + 1))
-    rotation.rotate(log, LONGEST, 4)
+    log_rotation.rotate(log, LONGEST, 4)
     log.write_bytes(b"b" * (LONGEST + 1))
     (small_disk / "ballast").write_bytes(b"x" * 200_000)
     with pytest.raises(OSError, match="No space left"):
@@ -133,11 +133,11 @@ def test_on_a_full_disk_everything_stays_as_it_was(small_disk: Path) -> None:
     before = whole(log)
     for _ in range(3):
         with pytest.raises(OSError, match="No space left"):
-            rotation.rotate(log, LONGEST, 4)
+            log_rotation.rotate(log, LONGEST, 4)
     assert whole(log) == before
     assert not list(small_disk.glob("*.new"))
     (small_disk / "ballast").unlink()
-    assert rotation.rotate(log, LONGEST, 4)
+    assert log_rotation.rotate(log, LONGEST, 4)
     assert log.read_bytes() == b""
     assert whole(log) == before
 
@@ -147,6 +147,6 @@ def test_removing_a_log_removes_its_pieces(log: Path) -> None:
     neighbour.write_text("stays")
     for _ in range(3):
         log.write_bytes(b"x" * (LONGEST + 1))
-        rotation.rotate(log, LONGEST, 4)
-    rotation.remove(log)
+        log_rotation.rotate(log, LONGEST, 4)
+    log_rotation.remove_log(log)
     assert [path.name for path in log.parent.iterdir()] == [neighbour.name]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.domain.scaling import QUIET_LOOKS
-from bough.engine.port import EngineError, Reading
+from bough.domain.autoscaling import SCALE_DOWN_SAMPLES
+from bough.engine.port import EngineError, LoadSample
 from bough.ids import EndpointId
-from bough.tasks.count_active import CountActive
+from bough.tasks.count_active_time import CountActiveTime
 from bough.tasks.scale_computes import ScaleComputes
-from world import API, Platform
+from support.platform import API, Platform
 
 LIMITS = {"autoscaling_limit_min_cu": 0.25, "autoscaling_limit_max_cu": 2}
 LOOKS = 100  # after which a test gives up
@@ -22,7 +22,7 @@ MOMENT = 0.1  # between two looks
 
 
 async def elastic(platform: Platform, **settings: Any) -> dict[str, Any]:
-    return await platform.ready_project(default_endpoint_settings={**LIMITS, **settings})
+    return await platform.create_ready_project(default_endpoint_settings={**LIMITS, **settings})
 
 
 def endpoint_of(made: dict[str, Any]) -> EndpointId:
@@ -30,7 +30,7 @@ def endpoint_of(made: dict[str, Any]) -> EndpointId:
 
 
 async def size(platform: Platform, made: dict[str, Any]) -> float:
-    return (await platform.engine.observe()).sizes[endpoint_of(made)]
+    return (await platform.engine.observe()).cu_by_endpoint[endpoint_of(made)]
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def looks_until(task: ScaleComputes, platform: Platform, made: dict[str, A
 
 async def test_it_grows_with_work_and_shrinks_without_while_a_client_stays(platform: Platform) -> None:
     made = await elastic(platform)
-    task = ScaleComputes(platform.store, platform.engine, platform.parts.activity)
+    task = ScaleComputes(platform.store, platform.engine, platform.services.activity)
     async with client(platform, made) as steady:
         started = await steady.fetchval("select pg_postmaster_start_time()")
         before = await steady.fetchval("show effective_cache_size")
@@ -73,7 +73,7 @@ async def test_it_grows_with_work_and_shrinks_without_while_a_client_stays(platf
         async with busy(platform, made):
             await looks_until(task, platform, made, {0.5, 0.75, 1, 2})
         grown = await steady.fetchval("show effective_cache_size")
-        assert await looks_until(task, platform, made, {0.25}) >= QUIET_LOOKS
+        assert await looks_until(task, platform, made, {0.25}) >= SCALE_DOWN_SAMPLES
         await transaction.commit()
         assert await steady.fetchval("select count(*) from kept") == 0
         assert (before, grown != before) == ("768MB", True)
@@ -99,18 +99,18 @@ class Readings:
             if not isinstance(cores, EngineError):
                 self._cpu[endpoint] = self._cpu.get(endpoint, 0.0) + cores * seconds
 
-    async def _load(self, endpoint: EndpointId) -> Reading | None:
+    async def _load(self, endpoint: EndpointId) -> LoadSample | None:
         cores = self.cores[endpoint]
         if isinstance(cores, EngineError):
             raise cores
-        sizes = (await self._platform.engine.observe()).sizes
-        return Reading(cu=sizes[endpoint], cpu_seconds=self._cpu.get(endpoint, 0.0), memory_bytes=0)
+        sizes = (await self._platform.engine.observe()).cu_by_endpoint
+        return LoadSample(cu=sizes[endpoint], cpu_seconds=self._cpu.get(endpoint, 0.0), memory_bytes=0)
 
 
 async def look(task: ScaleComputes, readings: Readings, times: int = 1) -> list[str]:
     said = []
     for _ in range(times):
-        readings.passes(task.every)
+        readings.passes(task.interval)
         said.append(await task.run())
     return said
 
@@ -120,27 +120,27 @@ async def test_one_busy_look_is_enough_and_quiet_ones_must_be_many(
 ) -> None:
     made = await elastic(platform)
     task, readings = (
-        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        ScaleComputes(platform.store, platform.engine, platform.services.activity),
         Readings(platform, monkeypatch),
     )
     readings.cores[endpoint_of(made)] = 1.5
     assert await look(task, readings, 2) == ["", "resized 1 computes"]
     assert await size(platform, made) == 2
     readings.cores[endpoint_of(made)] = 0.3
-    assert await look(task, readings, QUIET_LOOKS) == [""] * (QUIET_LOOKS - 1) + ["resized 1 computes"]
+    assert await look(task, readings, SCALE_DOWN_SAMPLES) == [""] * (SCALE_DOWN_SAMPLES - 1) + ["resized 1 computes"]
     assert await size(platform, made) == 0.5
 
 
 async def test_equal_limits_are_not_even_looked_at(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = await platform.ready_project()
+    made = await platform.create_ready_project()
     task, readings = (
-        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        ScaleComputes(platform.store, platform.engine, platform.services.activity),
         Readings(platform, monkeypatch),
     )
     readings.cores = {endpoint_of(made): EngineError("nobody may ask")}
     assert await look(task, readings, 3) == [""] * 3
     assert await size(platform, made) == 0.25
-    assert not task._looks
+    assert not task._samples
 
 
 async def test_one_that_cannot_be_asked_does_not_keep_the_others(
@@ -148,7 +148,7 @@ async def test_one_that_cannot_be_asked_does_not_keep_the_others(
 ) -> None:
     sick, well = await elastic(platform), await elastic(platform)
     task, readings = (
-        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        ScaleComputes(platform.store, platform.engine, platform.services.activity),
         Readings(platform, monkeypatch),
     )
     readings.cores = {endpoint_of(sick): EngineError("it does not answer"), endpoint_of(well): 1.5}
@@ -164,8 +164,8 @@ async def test_a_new_control_begins_with_the_size_it_finds(platform: Platform, m
     readings = Readings(platform, monkeypatch)
     readings.cores[endpoint_of(made)] = 1.3
     await platform.engine.resize(endpoint_of(made), 2)
-    later = ScaleComputes(platform.store, platform.engine, platform.parts.activity)
-    assert await look(later, readings, 2 * QUIET_LOOKS) == [""] * 2 * QUIET_LOOKS
+    later = ScaleComputes(platform.store, platform.engine, platform.services.activity)
+    assert await look(later, readings, 2 * SCALE_DOWN_SAMPLES) == [""] * 2 * SCALE_DOWN_SAMPLES
     assert await size(platform, made) == 2
 
 
@@ -174,18 +174,18 @@ async def test_one_that_sleeps_is_forgotten_and_wakes_small(
 ) -> None:
     made = await elastic(platform)
     task, readings = (
-        ScaleComputes(platform.store, platform.engine, platform.parts.activity),
+        ScaleComputes(platform.store, platform.engine, platform.services.activity),
         Readings(platform, monkeypatch),
     )
     readings.cores[endpoint_of(made)] = 1.5
     await look(task, readings, 2)
     path = f"{API}/projects/{made['project']['id']}/endpoints/{endpoint_of(made)}"
     assert (await platform.client.post(f"{path}/suspend")).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
     await look(task, readings)
-    assert not task._looks
+    assert not task._samples
     assert (await platform.client.post(f"{path}/start")).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
     assert await size(platform, made) == 0.25
 
 
@@ -193,7 +193,7 @@ async def test_time_is_counted_by_the_size_of_the_moment(platform: Platform, mon
     made = await elastic(platform)
     past, now = timedelta(), clock.now
     monkeypatch.setattr(clock, "now", lambda: now() + past)
-    task = CountActive(platform.store, platform.engine)
+    task = CountActiveTime(platform.store, platform.engine)
     await task.run()
 
     async def compute_seconds() -> float:
@@ -213,7 +213,7 @@ async def test_time_is_counted_by_the_size_of_the_moment(platform: Platform, mon
     past += timedelta(seconds=4000)
     path = f"{API}/projects/{made['project']['id']}/endpoints/{endpoint_of(made)}/suspend"
     assert (await platform.client.post(path)).status_code == 200
-    await platform.settle()
+    await platform.run_operations()
     last = await compute_seconds()
     assert [round((last - large) / 1000), round((large - small) / 1000), round((small - before) / 1000)] == [4, 4, 1]
 
@@ -228,7 +228,7 @@ async def change(platform: Platform, made: dict[str, Any], **settings: str) -> N
     path = f"{API}/projects/{made['project']['id']}/endpoints/{endpoint_of(made)}"
     answer = await platform.client.patch(path, json={"endpoint": {"settings": {"pg_settings": settings}}})
     assert answer.status_code == 200, answer.text
-    await platform.settle()
+    await platform.run_operations()
 
 
 async def test_settings_of_a_tenant_survive_sleep_and_a_resize(platform: Platform) -> None:
@@ -237,7 +237,7 @@ async def test_settings_of_a_tenant_survive_sleep_and_a_resize(platform: Platfor
     path = f"{API}/projects/{made['project']['id']}/endpoints/{endpoint_of(made)}"
     for verb in ("suspend", "start"):
         assert (await platform.client.post(f"{path}/{verb}")).status_code == 200
-        await platform.settle()
+        await platform.run_operations()
     await platform.engine.resize(endpoint_of(made), 2)
     assert await platform.query(made, GIVEN) == "21MB 7"
 

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 from bough import clock
 from bough.access.vault import Vault
 from bough.config import Settings
-from bough.control import mail, postman
+from bough.control.platform import mail, smtp
 from bough.store.sqlite import SqliteStore
-from bough.tasks.send_mail import GIVEN_UP_AFTER, SendMail
+from bough.tasks.send_mail import GIVE_UP_AFTER, SendMail
 
 VAULT = Vault(b"k" * 32)
 
@@ -70,12 +70,12 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 async def _post(store: SqliteStore, recipient: str | None, subject: str = "Hello", text: str = "A line.\n") -> None:
     async with store.transaction() as rows:
-        await mail.put(rows, VAULT, recipient, subject, text)
+        await mail.enqueue_mail(rows, VAULT, recipient, subject, text)
 
 
 async def _waiting(store: SqliteStore) -> int:
     async with store.read() as rows:
-        return len(await rows.letters.due(clock.now() + timedelta(days=9), 100))
+        return len(await rows.mail_messages.list_due(clock.now() + timedelta(days=9), 100))
 
 
 async def test_a_mail_arrives_whole_and_only_once(store: SqliteStore) -> None:
@@ -119,7 +119,7 @@ async def test_a_server_that_is_away_for_days_ends_the_trying(
     with capture_logs() as lines:
         await task.run()
         assert await _waiting(store) == 1
-        later = clock.now() + GIVEN_UP_AFTER + timedelta(minutes=1)
+        later = clock.now() + GIVE_UP_AFTER + timedelta(minutes=1)
         monkeypatch.setattr(clock, "now", lambda: later)
         await task.run()
     assert [line["event"] for line in lines] == ["mail_postponed", "mail_given_up"]
@@ -146,25 +146,25 @@ async def test_a_mail_to_nobody_goes_nowhere(store: SqliteStore) -> None:
 async def test_the_store_holds_no_readable_text(store: SqliteStore, tmp_path: Path) -> None:
     await _post(store, "ada@example.com", text="secret link")
     async with store.read() as rows:
-        (letter,) = await rows.letters.due(clock.now(), 10)
+        (letter,) = await rows.mail_messages.list_due(clock.now(), 10)
     assert "secret" not in letter.sealed_text
     assert b"secret link" not in (tmp_path / "store.db-wal").read_bytes()
 
 
 async def test_names_add_no_lines_to_the_head_of_a_mail() -> None:
-    made = postman.message(Settings(), "ada@example.com", "Join evil\r\nBcc: all@example.com\nX: y", "text")
+    made = smtp.build_message(Settings(), "ada@example.com", "Join evil\r\nBcc: all@example.com\nX: y", "text")
     head = made.as_string().partition("\n\n")[0]
     assert "\nBcc" not in head
     assert "\nX:" not in head
     with pytest.raises(ValueError, match=r"newline|linefeed"):
-        postman.message(Settings(), "ada@example.com\r\nBcc: all@example.com", "Hello", "text")
+        smtp.build_message(Settings(), "ada@example.com\r\nBcc: all@example.com", "Hello", "text")
 
 
 async def test_a_password_is_not_told_to_a_server_elsewhere_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
-    monkeypatch.setattr(postman, "_HERE", ())
+    monkeypatch.setattr(smtp, "_HERE", ())
     async with listening(server) as address:
         with pytest.raises(Exception, match="no TLS"):
             settings = Settings(smtp_url=f"smtp://me:secret@{address}")
-            await asyncio.to_thread(postman.deliver, settings, "ada@example.com", "Hello", "text")
+            await asyncio.to_thread(smtp.deliver, settings, "ada@example.com", "Hello", "text")
     assert not any("AUTH" in line for line in server.said)

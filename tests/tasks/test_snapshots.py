@@ -9,31 +9,30 @@ from typing import Any, cast
 
 import pytest
 
-import stores
 from bough import clock
 from bough.config import DEFAULT_PLANS, Settings
 from bough.domain import history
 from bough.domain.branch import Branch, BranchState
-from bough.domain.history import HEAD, Point, Target
-from bough.domain.operation import SOURCE, OperationAction
+from bough.domain.history import HEAD, Point, RecoveryTarget
+from bough.domain.operation import SOURCE_KEY, OperationAction
 from bough.domain.project import Project
-from bough.domain.snapshot import SNAPSHOT, Snapshot
-from bough.domain.snapshot_schedule import Frequency, Item, SnapshotSchedule
+from bough.domain.snapshot import SNAPSHOT_KEY, Snapshot
+from bough.domain.snapshot_schedule import Frequency, ScheduleItem, SnapshotSchedule
 from bough.engine.port import Capabilities, Engine
-from bough.operations.actions import EVERY
+from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
-from bough.operations.queue import Queue
-from bough.store.audit import AuditQuestion
+from bough.operations.queue import OperationQueue
+from bough.store.audit import AuditQuery
 from bough.store.store import Store
 from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.take_snapshots import TakeSnapshots
-from stores import a_project, add_project, an_operation
-from world import PostgresServer
+from support.platform import PostgresServer
+from support.stores import EVERYDAY_BACKENDS, add_project, make_operation, make_project, open_store
 
 FIVE = datetime(2026, 11, 17, 5, tzinfo=UTC)  # a Tuesday
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-DAILY = Item(frequency=Frequency.DAILY, hour=5, retention_seconds=86_400)
-HOURLY = Item(frequency=Frequency.HOURLY, retention_seconds=3600)
+DAILY = ScheduleItem(frequency=Frequency.DAILY, hour=5, retention_seconds=86_400)
+HOURLY = ScheduleItem(frequency=Frequency.HOURLY, retention_seconds=3600)
 
 
 @dataclass
@@ -44,7 +43,13 @@ class Watch:
     refusal: str | None = None
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(installs={}, isolation=False, limits="", driver="plain", refuses_new=self.refusal)
+        return Capabilities(
+            installs={},
+            has_isolation=False,
+            limits_summary="",
+            storage_driver="plain",
+            creation_blocked_reason=self.refusal,
+        )
 
 
 @dataclass
@@ -57,7 +62,7 @@ class Scheduled:
     branch: Branch
 
     def task(self, **settings: Any) -> TakeSnapshots:
-        queue = Queue(self.store, Events(), EVERY, 0.1)
+        queue = OperationQueue(self.store, Events(), ALL_ACTIONS, 0.1)
         return TakeSnapshots(Settings(**settings), self.store, cast(Engine, self.watch), queue)
 
     async def run_at(self, now: datetime, **settings: Any) -> list[Snapshot]:
@@ -68,26 +73,26 @@ class Scheduled:
 
     async def snapshots(self) -> list[Snapshot]:
         async with self.store.read() as rows:
-            return list(reversed(await rows.snapshots.of_project(self.project.id)))
+            return list(reversed(await rows.snapshots.list_in_project(self.project.id)))
 
-    async def targets(self) -> list[Target | None]:
+    async def targets(self) -> list[RecoveryTarget | None]:
         async with self.store.read() as rows:
-            work = await rows.operations.open_of(self.project.id)
+            work = await rows.operations.list_open(self.project.id)
         assert all(each.action is OperationAction.CREATE_BRANCH for each in work)
-        assert all(each.parameters[SOURCE] == self.branch.id for each in work)
-        return [history.read(each.parameters) for each in work]
+        assert all(each.parameters[SOURCE_KEY] == self.branch.id for each in work)
+        return [history.decode_target(each.parameters) for each in work]
 
     async def work_ends(self) -> None:
         async with self.store.transaction() as rows:
-            for each in await rows.operations.open_of(self.project.id):
+            for each in await rows.operations.list_open(self.project.id):
                 await rows.operations.save(replace(each, ended_at=self.watch.now))
 
-    async def schedules(self, *items: Item, next_at: datetime) -> None:
+    async def schedules(self, *items: ScheduleItem, next_at: datetime) -> None:
         schedule = SnapshotSchedule(
             branch_id=self.branch.id, project_id=self.project.id, items=items, next_at=next_at, updated_at=next_at
         )
         async with self.store.transaction() as rows:
-            await rows.snapshot_schedules.put(schedule)
+            await rows.snapshot_schedules.replace(schedule)
 
     async def next_at(self) -> datetime:
         async with self.store.read() as rows:
@@ -96,7 +101,7 @@ class Scheduled:
         return found.next_at
 
 
-@pytest.fixture(params=stores.SQLITE_EVERY_DAY)
+@pytest.fixture(params=EVERYDAY_BACKENDS)
 async def scheduled(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -104,9 +109,9 @@ async def scheduled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Scheduled]:
     watch = Watch()
-    async with stores.opened(request.param, tmp_path, postgres_server) as store:
+    async with open_store(request.param, tmp_path, postgres_server) as store:
         monkeypatch.setattr(clock, "now", lambda: watch.now)
-        project = a_project()
+        project = make_project()
         branch, _ = await add_project(store, project, state=BranchState.READY)
         yield Scheduled(store, watch, project, branch)
 
@@ -117,18 +122,18 @@ async def test_when_its_moment_has_come_one_is_taken_once(scheduled: Scheduled) 
     (made,) = await scheduled.run_at(FIVE + MINUTE)
     assert (made.name, made.is_manual) == ("main daily 2026-11-17 05:00", False)
     assert (made.created_at, made.expires_at) == (FIVE + MINUTE, FIVE + MINUTE + DAY)
-    assert await scheduled.targets() == [Target(volume_id=scheduled.branch.volume_id, point=HEAD)]
+    assert await scheduled.targets() == [RecoveryTarget(volume_id=scheduled.branch.volume_id, point=HEAD)]
     assert await scheduled.next_at() == FIVE + DAY
     await scheduled.work_ends()
     assert len(await scheduled.run_at(FIVE + 2 * MINUTE)) == 1
     assert len(await scheduled.run_at(FIVE + DAY)) == 2
     async with scheduled.store.read() as rows:
-        lines = await rows.audit.page(AuditQuestion(action="take_snapshot"), 10, None)
+        lines = await rows.audit.page(AuditQuery(action="take_snapshot"), 10, None)
     assert [line.details["name"] for line in lines] == ["main daily 2026-11-18 05:00", "main daily 2026-11-17 05:00"]
 
 
 async def test_one_without_an_end_is_kept(scheduled: Scheduled) -> None:
-    await scheduled.schedules(Item(frequency=Frequency.HOURLY), next_at=FIVE)
+    await scheduled.schedules(ScheduleItem(frequency=Frequency.HOURLY), next_at=FIVE)
     (made,) = await scheduled.run_at(FIVE)
     assert made.expires_at is None
 
@@ -144,10 +149,10 @@ async def test_two_controls_take_it_once(scheduled: Scheduled) -> None:
 
 async def test_after_downtime_the_newest_moment_of_each_is_made_up_for(scheduled: Scheduled) -> None:
     """As it was then, as far as its history goes back."""
-    weekly = Item(frequency=Frequency.WEEKLY, hour=5, day=1)
+    weekly = ScheduleItem(frequency=Frequency.WEEKLY, hour=5, day=1)
     await scheduled.schedules(HOURLY, DAILY, weekly, next_at=FIVE - 7 * DAY)
     async with scheduled.store.transaction() as rows:
-        await rows.lineages.begin(scheduled.branch.volume_id, FIVE - HOUR, "0/100")
+        await rows.lineages.set_history_start(scheduled.branch.volume_id, FIVE - HOUR, "0/100")
     made = await scheduled.run_at(FIVE + 30 * MINUTE)
     assert {(each.name, each.at) for each in made} == {
         ("main weekly 2026-11-16 05:00", None),
@@ -164,7 +169,7 @@ async def test_without_history_what_is_there_now_is_taken(scheduled: Scheduled) 
     async with scheduled.store.transaction() as rows:
         await rows.projects.save(replace(scheduled.project, history_retention_seconds=0))
     await scheduled.run_at(FIVE + HOUR)
-    assert await scheduled.targets() == [Target(volume_id=scheduled.branch.volume_id, point=HEAD)]
+    assert await scheduled.targets() == [RecoveryTarget(volume_id=scheduled.branch.volume_id, point=HEAD)]
 
 
 async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Scheduled) -> None:
@@ -173,7 +178,7 @@ async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Schedule
     scheduled.watch.refusal = "The disk is full."
     assert await scheduled.run_at(FIVE) == []
     scheduled.watch.refusal = None
-    busy = an_operation(
+    busy = make_operation(
         scheduled.project.id, branch_id=scheduled.branch.id, action=OperationAction.DELETE_TIMELINE, parameters={}
     )
     async with scheduled.store.transaction() as rows:
@@ -218,7 +223,7 @@ async def test_nothing_is_taken_of_what_is_away(scheduled: Scheduled, state: str
 async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
     await scheduled.schedules(DAILY, next_at=FIVE)
     (made,) = await scheduled.run_at(FIVE)
-    task = ExpireSnapshots(scheduled.store, Queue(scheduled.store, Events(), EVERY, 0.1))
+    task = ExpireSnapshots(scheduled.store, OperationQueue(scheduled.store, Events(), ALL_ACTIONS, 0.1))
     scheduled.watch.now = FIVE + DAY - MINUTE
     assert await task.run() == ""
     scheduled.watch.now = FIVE + DAY
@@ -227,8 +232,8 @@ async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
     assert await task.run() == "deleting 1 snapshots that expired"
     assert await scheduled.snapshots() == []
     async with scheduled.store.read() as rows:
-        (work,) = await rows.operations.open_of(scheduled.project.id)
-        (line,) = await rows.audit.page(AuditQuestion(action="expire_snapshot"), 10, None)
-    assert (work.action, work.parameters[SNAPSHOT]) == (OperationAction.DELETE_TIMELINE, made.id)
+        (work,) = await rows.operations.list_open(scheduled.project.id)
+        (line,) = await rows.audit.page(AuditQuery(action="expire_snapshot"), 10, None)
+    assert (work.action, work.parameters[SNAPSHOT_KEY]) == (OperationAction.DELETE_TIMELINE, made.id)
     assert (line.thing, line.project_id, line.org_id) == (made.id, scheduled.project.id, scheduled.project.org_id)
     assert await task.run() == ""

@@ -10,17 +10,17 @@ import secrets
 import string
 from dataclasses import dataclass
 
-from bough.access.principal import Principal, memberships
+from bough.access.principal import Principal, build_memberships
 from bough.domain.api_key import KeyKind
 from bough.errors import Unauthenticated
-from bough.store.api_keys import Holder
+from bough.store.api_keys import KeyHolder
 from bough.store.store import Rows
 
-NAME = "bough_key_"
+TOKEN_PREFIX = "bough_key_"
 _LETTERS = string.ascii_letters + string.digits
 _PUBLIC_LENGTH = 12
 _SECRET_LENGTH = 43  # 62^43 is over 2^256
-_PREFIX_LENGTH = len(NAME) + _PUBLIC_LENGTH
+_PREFIX_LENGTH = len(TOKEN_PREFIX) + _PUBLIC_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,18 @@ class Keys:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def new(self) -> NewKey:
-        return self.known(NAME + "".join(secrets.choice(_LETTERS) for _ in range(_PUBLIC_LENGTH + _SECRET_LENGTH)))
+    def generate(self) -> NewKey:
+        return self.from_token(
+            TOKEN_PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_PUBLIC_LENGTH + _SECRET_LENGTH))
+        )
 
-    def known(self, token: str) -> NewKey:
+    def from_token(self, token: str) -> NewKey:
         """A token made before, as the store keeps it."""
         return NewKey(token, token[:_PREFIX_LENGTH], self.digest(token))
 
-    async def principal(self, rows: Rows, token: str) -> Principal:
+    async def authenticate(self, rows: Rows, token: str) -> Principal:
         well_formed = token.isascii() and token.isprintable()
-        found = await rows.api_keys.holder(token[:_PREFIX_LENGTH]) if well_formed else None
+        found = await rows.api_keys.get_holder(token[:_PREFIX_LENGTH]) if well_formed else None
         expected = found.key.digest if found else ""
         # The same work whether the key is known or not.
         if not hmac.compare_digest(self.digest(token), expected) or found is None:
@@ -59,13 +61,13 @@ class Keys:
         return hmac.new(self._secret, token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-def _principal(holder: Holder) -> Principal:
+def _principal(holder: KeyHolder) -> Principal:
     key = holder.key
     return Principal(
         kind=key.kind,
         key_id=key.id,
         name=holder.email if key.kind is KeyKind.PERSONAL else key.name,
         user_id=key.user_id,
-        memberships=memberships(holder.reached),
+        memberships=build_memberships(holder.memberships),
         project_id=key.project_id,
     )

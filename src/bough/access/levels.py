@@ -7,75 +7,79 @@ from bough.domain import rights
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import MemberRole
 from bough.domain.project import Project
-from bough.domain.rights import Level, Right
+from bough.domain.rights import AccessLevel, Right
 from bough.ids import OrganizationId, ProjectId
-from bough.store.grants import NOTHING, Granted
-from bough.store.projects import Reached
+from bough.store.grants import NO_GRANT, ProjectGrant
+from bough.store.projects import ProjectScope
 from bough.store.store import Rows
 
 
-async def level(rows: Rows, principal: Principal, project: Project) -> Level:
+async def load_level(rows: Rows, principal: Principal, project: Project) -> AccessLevel:
     """Asks the store only where something may be given to this caller on this project alone."""
-    if _by_itself(principal, project.org_id):
-        return _level(principal, project, NOTHING)
-    return _level(principal, project, await rows.grants.of(principal.user_id, principal.name, project.id))
+    if _ignores_grants(principal, project.org_id):
+        return _compute_level(principal, project, NO_GRANT)
+    return _compute_level(principal, project, await rows.grants.get(principal.user_id, principal.name, project.id))
 
 
-async def levels(rows: Rows, principal: Principal, projects: Iterable[Project]) -> dict[ProjectId, Level]:
-    granted: Mapping[ProjectId, Granted] = {}
+async def load_levels(rows: Rows, principal: Principal, projects: Iterable[Project]) -> dict[ProjectId, AccessLevel]:
+    granted: Mapping[ProjectId, ProjectGrant] = {}
     wanted = list(projects)
-    if not all(_by_itself(principal, project.org_id) for project in wanted):
-        granted = await rows.grants.of_person(principal.user_id, principal.name)
-    return {project.id: _level(principal, project, granted.get(project.id, NOTHING)) for project in wanted}
+    if not all(_ignores_grants(principal, project.org_id) for project in wanted):
+        granted = await rows.grants.get_by_project(principal.user_id, principal.name)
+    return {project.id: _compute_level(principal, project, granted.get(project.id, NO_GRANT)) for project in wanted}
 
 
-def allows(principal: Principal, right: Right, project: Project, has: Level) -> bool:
+def allows(principal: Principal, right: Right, project: Project, level: AccessLevel) -> bool:
     role = principal.role_in(project.org_id)
     if principal.kind is KeyKind.ORGANIZATION:  # as its admins may, over projects
         role = MemberRole.ADMIN
-    return rights.allows(right, has, role)
+    return rights.is_allowed(right, level, role)
 
 
-async def reach(rows: Rows, principal: Principal, among: Collection[Membership], least: Level) -> Reached:
+async def find_reachable_projects(
+    rows: Rows, principal: Principal, memberships: Collection[Membership], min_level: AccessLevel
+) -> ProjectScope:
     """Of these organizations, the projects on which the caller has at least that level."""
     found: dict[OrganizationId, Collection[ProjectId] | None] = {}
     partly: list[Membership] = []
-    for membership in among:
+    for membership in memberships:
         org_id = membership.organization.id
         if principal.kind is KeyKind.PROJECT:
-            found[org_id] = [principal.project_id] if principal.project_id and least <= Level.EDITOR else []
-        elif membership.role is None or rights.USUAL[membership.role] >= least:
+            found[org_id] = [principal.project_id] if principal.project_id and min_level <= AccessLevel.EDITOR else []
+        elif membership.role is None or rights.ROLE_LEVELS[membership.role] >= min_level:
             found[org_id] = None
         else:
             partly.append(membership)
     if partly:
-        granted = await rows.grants.of_person(principal.user_id, principal.name)
+        granted = await rows.grants.get_by_project(principal.user_id, principal.name)
         for membership in partly:
             found[membership.organization.id] = [
                 project_id
                 for project_id, each in granted.items()
-                if rights.level(membership.role, each.role, shared=each.shared) >= least
+                if rights.resolve_level(membership.role, each.role, is_shared=each.is_shared) >= min_level
             ]
     return found
 
 
-async def shared(rows: Rows, principal: Principal) -> Reached:
+async def find_shared_projects(rows: Rows, principal: Principal) -> ProjectScope:
     """Projects that a person reaches by a permission, in organizations that are not theirs."""
     if not principal.is_person:
         return {}
-    granted = await rows.grants.of_person(principal.user_id, principal.name)
-    owners = await rows.projects.owners(project_id for project_id, each in granted.items() if each.shared)
+    granted = await rows.grants.get_by_project(principal.user_id, principal.name)
+    owners = await rows.projects.group_by_organization(
+        project_id for project_id, each in granted.items() if each.is_shared
+    )
     return {org_id: found for org_id, found in owners.items() if org_id not in principal.memberships}
 
 
-def _by_itself(principal: Principal, org_id: OrganizationId) -> bool:
+def _ignores_grants(principal: Principal, org_id: OrganizationId) -> bool:
     """Whether what is given on single projects changes nothing."""
     return not principal.is_person or principal.role_in(org_id) is MemberRole.ADMIN
 
 
-def _level(principal: Principal, project: Project, granted: Granted) -> Level:
+def _compute_level(principal: Principal, project: Project, granted: ProjectGrant) -> AccessLevel:
     if principal.kind is KeyKind.PROJECT:
-        return Level.EDITOR if project.id == principal.project_id else Level.NONE
+        return AccessLevel.EDITOR if project.id == principal.project_id else AccessLevel.NONE
     if principal.kind is KeyKind.ORGANIZATION:
-        return Level.ADMIN if project.org_id in principal.memberships else Level.NONE
-    return rights.level(principal.role_in(project.org_id), granted.role, shared=granted.shared)
+        return AccessLevel.ADMIN if project.org_id in principal.memberships else AccessLevel.NONE
+    return rights.resolve_level(principal.role_in(project.org_id), granted.role, is_shared=granted.is_shared)

@@ -9,50 +9,50 @@ from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
 from bough.domain.organization import Organization
 from bough.domain.project import Project
-from bough.domain.rights import Level, Right
+from bough.domain.rights import AccessLevel, Right
 from bough.errors import Denied, NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.store import Rows
 
 
 async def project(
-    rows: Rows, principal: Principal, project_id: ProjectId, *, to: Right, deleted: bool = False
+    rows: Rows, principal: Principal, project_id: ProjectId, *, right: Right, include_deleted: bool = False
 ) -> Project:
     """A project that lives, or with `deleted` one that can be recovered."""
     found = await rows.projects.get(project_id)
-    if found is None or (found.deleted_at is not None and not deleted):
-        raise NotFound.thing("project")
-    has = await levels.level(rows, principal, found)
-    if has is Level.NONE:
-        raise NotFound.thing("project")
-    if not levels.allows(principal, to, found, has):
-        raise Denied(f"You may not {to} this project. {_way_out(principal)}")
+    if found is None or (found.deleted_at is not None and not include_deleted):
+        raise NotFound.resource("project")
+    has = await levels.load_level(rows, principal, found)
+    if has is AccessLevel.NONE:
+        raise NotFound.resource("project")
+    if not levels.allows(principal, right, found, has):
+        raise Denied(f"You may not {right} this project. {_way_out(principal)}")
     return found
 
 
-async def branch(rows: Rows, held: Project, branch_id: BranchId) -> Branch:
+async def branch(rows: Rows, project: Project, branch_id: BranchId) -> Branch:
     """A branch of a project that is already held."""
-    found = await rows.branches.get(held.id, branch_id)
+    found = await rows.branches.get(project.id, branch_id)
     if found is None or found.deleted_at is not None:
-        raise NotFound.thing("branch")
+        raise NotFound.resource("branch")
     return found
 
 
-async def endpoint(rows: Rows, held: Project, endpoint_id: EndpointId) -> Endpoint:
+async def endpoint(rows: Rows, project: Project, endpoint_id: EndpointId) -> Endpoint:
     """An endpoint of a project that is already held."""
     found = await rows.endpoints.get(endpoint_id)
-    if found is None or found.project_id != held.id:
-        raise NotFound.thing("endpoint")
+    if found is None or found.project_id != project.id:
+        raise NotFound.resource("endpoint")
     return found
 
 
-async def organization_of(rows: Rows, principal: Principal, held: Project) -> Organization:
+async def organization_of(rows: Rows, principal: Principal, project: Project) -> Organization:
     """The organization of a project that is already held; a caller it is shared with is not in it."""
-    if membership := principal.memberships.get(held.org_id):
+    if membership := principal.memberships.get(project.org_id):
         return membership.organization
-    found = await rows.organizations.get(held.org_id)
+    found = await rows.organizations.get(project.org_id)
     if found is None:
-        raise NotFound.thing("organization")
+        raise NotFound.resource("organization")
     return found
 
 

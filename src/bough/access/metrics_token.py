@@ -3,14 +3,14 @@
 import hmac
 import secrets
 
-from bough.access.vault import secret_file
+from bough.access.vault import load_or_create_secret
 from bough.config import Settings
 
 
-def metrics_token(settings: Settings) -> str:
+def load_metrics_token(settings: Settings) -> str:
     """Made at the first call."""
-    return secret_file(settings.keys / "metrics", secrets.token_urlsafe(32).encode()).decode().strip()
+    return load_or_create_secret(settings.keys / "metrics", secrets.token_urlsafe(32).encode()).decode().strip()
 
 
 def is_metrics_token(settings: Settings, token: str) -> bool:
-    return hmac.compare_digest(token.encode("latin-1", "replace"), metrics_token(settings).encode())
+    return hmac.compare_digest(token.encode("latin-1", "replace"), load_metrics_token(settings).encode())

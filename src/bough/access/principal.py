@@ -51,23 +51,23 @@ class Principal:
         membership = self.memberships.get(org_id)
         return membership.role if membership else None
 
-    def organization(self, org_id: OrganizationId, *, to: OrgRight) -> Organization:
+    def organization(self, org_id: OrganizationId, *, right: OrgRight) -> Organization:
         """The organization, for a right; a stranger is told the same as someone who mistyped its id."""
         membership = self.memberships.get(org_id)
         if membership is None:
-            raise NotFound.thing("organization")
-        if not self._may(to, membership):
-            raise Denied(f"You may not {to} this organization. {self._way_out()}")
+            raise NotFound.resource("organization")
+        if not self._may(right, membership):
+            raise Denied(f"You may not {right} this organization. {self._way_out()}")
         return membership.organization
 
-    def home(self) -> Organization:
+    def default_organization(self) -> Organization:
         """Where the caller acts who names no organization: a person's own, or that of the key."""
         reached = sorted(
             (each.organization for each in self.memberships.values()),
             key=lambda each: each.personal_for != self.user_id,
         )
         if not reached:
-            raise NotFound.thing("organization")
+            raise NotFound.resource("organization")
         return reached[0]
 
     def check_is_person(self) -> None:
@@ -75,7 +75,7 @@ class Principal:
         if not self.is_person:
             raise NotFound("not allowed for organization API keys")
 
-    def check_acts_in_person(self) -> None:
+    def require_personal_key(self) -> None:
         """For what only people do."""
         if not self.is_person:
             raise Denied("This takes a personal API key; a key of an organization or a project may not do it.")
@@ -84,8 +84,8 @@ class Principal:
         if self.kind is KeyKind.PROJECT:
             return right is OrgRight.READ
         if membership.role is None:
-            return right in rights.ORGANIZATION_KEY
-        return membership.role in rights.ROLES[right]
+            return right in rights.ORGANIZATION_KEY_RIGHTS
+        return membership.role in rights.ORG_RIGHT_ROLES[right]
 
     def _way_out(self) -> str:
         if self.is_person:
@@ -93,5 +93,5 @@ class Principal:
         return "Use the personal API key of one of its admins."
 
 
-def memberships(reached: Iterable[tuple[Organization, MemberRole | None]]) -> dict[OrganizationId, Membership]:
+def build_memberships(reached: Iterable[tuple[Organization, MemberRole | None]]) -> dict[OrganizationId, Membership]:
     return {organization.id: Membership(organization, role) for organization, role in reached}

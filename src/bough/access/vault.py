@@ -17,13 +17,13 @@ from bough.errors import PreconditionFailed
 _NONCE_BYTES = 12
 
 
-def secret_file(path: Path, make: bytes | None = None) -> bytes:
+def load_or_create_secret(path: Path, initial: bytes | None = None) -> bytes:
     """The secret in `path`; made at the first call, whole or not at all, readable by us alone."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
         pass
-    value = secrets.token_bytes(32) if make is None else make
+    value = secrets.token_bytes(32) if initial is None else initial
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

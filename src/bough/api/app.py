@@ -11,13 +11,13 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 import bough
-from bough.api import documents, errors, health
-from bough.api.edge import Edge
-from bough.api.given import Replay
-from bough.api.ours import audit
-from bough.api.ours import invitations as own_invitations
-from bough.api.ours import organizations as own_organizations
-from bough.api.ours import users as accounts
+from bough.api import documentation, errors, health
+from bough.api.dependencies import IdempotentReplay
+from bough.api.extensions import audit
+from bough.api.extensions import invitations as own_invitations
+from bough.api.extensions import organizations as own_organizations
+from bough.api.extensions import users as accounts
+from bough.api.middleware import RequestMiddleware
 from bough.api.proxies import TrustedProxies
 from bough.api.v2 import (
     api_keys,
@@ -42,7 +42,7 @@ from bough.api.v2 import (
     transfers,
     users,
 )
-from bough.control.parts import Parts
+from bough.control.services import Services
 from bough.errors import PlatformError
 
 PREFIX = "/api/v2"
@@ -75,16 +75,16 @@ _ROUTERS = (
 )
 
 
-def create_app(parts: Parts, guests: Sequence[BaseRoute] = ()) -> ASGIApp:
+def create_app(services: Services, extra_routes: Sequence[BaseRoute] = ()) -> ASGIApp:
     """`guests` are routes of the rooms beside this one: pages, the instant API."""
-    app = bare_app()
-    app.state.parts = parts
-    app.state.guests = guests
-    app.router.routes.extend(guests)
-    return Edge(app, parts.settings.body_limit, TrustedProxies(parts.settings.trusted_proxies))
+    app = create_bare_app()
+    app.state.parts = services
+    app.state.guests = extra_routes
+    app.router.routes.extend(extra_routes)
+    return RequestMiddleware(app, services.settings.body_limit, TrustedProxies(services.settings.trusted_proxies))
 
 
-def bare_app() -> FastAPI:
+def create_bare_app() -> FastAPI:
     """Routes without anything behind them: enough to describe the API."""
     app = FastAPI(
         title="Bough management API",
@@ -94,11 +94,11 @@ def bare_app() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         exception_handlers={
-            PlatformError: errors.platform_error,
-            RequestValidationError: errors.validation_error,
-            HTTPException: errors.http_error,
-            Replay: _replay,
-            Exception: errors.crash,
+            PlatformError: errors.handle_platform_error,
+            RequestValidationError: errors.handle_validation_error,
+            HTTPException: errors.handle_http_error,
+            IdempotentReplay: _replay,
+            Exception: errors.handle_crash,
         },
     )
     described = APIRouter(prefix=PREFIX, responses={"default": {"model": errors.GeneralError, "description": "Error"}})
@@ -106,11 +106,11 @@ def bare_app() -> FastAPI:
         described.include_router(router)
     app.include_router(described)
     app.include_router(health.router, include_in_schema=False)
-    app.include_router(documents.router, include_in_schema=False)
+    app.include_router(documentation.router, include_in_schema=False)
     return app
 
 
 async def _replay(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Replay)
+    assert isinstance(error, IdempotentReplay)
     headers = {"Idempotency-Replayed": "true"}
     return Response(error.body, status_code=error.status, media_type="application/json", headers=headers)

@@ -10,33 +10,35 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from bough.api import history_metrics
-from bough.control.parts import Parts
+from bough.control.services import Services
 from bough.domain.endpoint import Endpoint, EndpointState
-from bough.domain.pooler import PoolNow
+from bough.domain.pooler import PoolStats
 from bough.engine.port import EngineError, Observation
 from bough.ids import EndpointId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ComputeSample:
     observed: Observation | None  # None: the machine did not say
     counts: Mapping[EndpointState, int]
     states: Mapping[EndpointId, str]
 
 
-async def look(given: Parts) -> Picture:
-    observed = await _observed(given)
-    async with given.store.read(slow=True) as rows:
+async def sample_computes(services: Services) -> ComputeSample:
+    observed = await _observed(services)
+    async with services.store.read(slow=True) as rows:
         counts = await rows.endpoints.count_by_state()
-        failed = await rows.endpoints.failed()
-        lively = {each.id: each for each in [*await rows.endpoints.active(), *await rows.endpoints.changing()]}
-    running = observed.running if observed else frozenset(lively)
+        failed = await rows.endpoints.list_failed()
+        lively = {
+            each.id: each for each in [*await rows.endpoints.list_active(), *await rows.endpoints.list_in_transition()]
+        }
+    running = observed.running_endpoints if observed else frozenset(lively)
     states = {each.id: "failed" for each in failed}
     states |= {each.id: _state(each, is_running=each.id in running) for each in lively.values()}
-    return Picture(observed=observed, counts=counts, states=states)
+    return ComputeSample(observed=observed, counts=counts, states=states)
 
 
-async def _observed(given: Parts) -> Observation | None:
+async def _observed(given: Services) -> Observation | None:
     """Figures are wanted most when something is wrong: what the machine cannot say is left out."""
     try:
         return await given.engine.observe()
@@ -50,24 +52,24 @@ def _state(endpoint: Endpoint, *, is_running: bool) -> str:
     return "active" if is_running else "gone"  # it crashed, and will be started again
 
 
-def families(given: Parts, picture: Picture) -> Iterator[Metric]:
+def build_families(services: Services, sample: ComputeSample) -> Iterator[Metric]:
     yield _by_label(
         "bough_computes",
         "Endpoints by state",
         "state",
-        {state: picture.counts.get(state, 0) for state in EndpointState},
+        {state: sample.counts.get(state, 0) for state in EndpointState},
     )
-    yield _states(picture.states)
+    yield _states(sample.states)
     yield _by_label(
         "bough_gateway_connections",
         "Open connections of clients, at each endpoint that has some",
         "endpoint_id",
-        given.activity.connections,
+        services.activity.connections,
     )
-    yield from _pools(given.activity.pools)
-    yield from _vitals(given, picture.observed)
-    yield from _storage(given, picture.observed)
-    yield from history_metrics.families(given.history_figures)
+    yield from _pools(services.activity.pools)
+    yield from _compute_usage(services, sample.observed)
+    yield from _storage(services, sample.observed)
+    yield from history_metrics.build_families(services.history_measurements)
 
 
 def _states(states: Mapping[EndpointId, str]) -> Metric:
@@ -79,7 +81,7 @@ def _states(states: Mapping[EndpointId, str]) -> Metric:
     return family
 
 
-def _pools(pools: Mapping[EndpointId, PoolNow]) -> Iterator[Metric]:
+def _pools(pools: Mapping[EndpointId, PoolStats]) -> Iterator[Metric]:
     clients = GaugeMetricFamily("bough_pool_clients", "Clients of an endpoint's pools", labels=["endpoint_id", "state"])
     servers = GaugeMetricFamily("bough_pool_servers", "Their server connections", labels=["endpoint_id", "state"])
     for endpoint, now in pools.items():
@@ -92,9 +94,9 @@ def _pools(pools: Mapping[EndpointId, PoolNow]) -> Iterator[Metric]:
     yield servers
 
 
-def _vitals(given: Parts, observed: Observation | None) -> Iterator[Metric]:
-    running = observed.running if observed else frozenset()
-    usage = {endpoint: used for endpoint in sorted(running) if (used := given.figures.of(endpoint))}
+def _compute_usage(given: Services, observed: Observation | None) -> Iterator[Metric]:
+    running = observed.running_endpoints if observed else frozenset()
+    usage = {endpoint: used for endpoint in sorted(running) if (used := given.compute_measurements.get(endpoint))}
     yield _by_label(
         "bough_compute_memory_bytes",
         "Memory of all processes of a compute; what they share is counted once",
@@ -111,7 +113,7 @@ def _vitals(given: Parts, observed: Observation | None) -> Iterator[Metric]:
         "bough_compute_size_cu",
         "Size of a compute between its autoscaling limits",
         "endpoint_id",
-        {endpoint: cu for endpoint, cu in (observed.sizes if observed else {}).items() if endpoint in running},
+        {endpoint: cu for endpoint, cu in (observed.cu_by_endpoint if observed else {}).items() if endpoint in running},
     )
     yield _by_label(
         "bough_compute_started_timestamp_seconds",
@@ -133,13 +135,15 @@ def _vitals(given: Parts, observed: Observation | None) -> Iterator[Metric]:
     )
 
 
-def _storage(given: Parts, observed: Observation | None) -> Iterator[Metric]:
-    refuses = given.engine.capabilities().refuses_new is not None
+def _storage(given: Services, observed: Observation | None) -> Iterator[Metric]:
+    refuses = given.engine.capabilities().creation_blocked_reason is not None
     yield GaugeMetricFamily("bough_storage_refuses_new", "1 while nothing new is made for want of storage", refuses)
     if observed is not None:
         yield GaugeMetricFamily("bough_storage_free_bytes", "Free bytes where volumes are kept", observed.free_bytes)
         yield GaugeMetricFamily("bough_storage_total_bytes", "Size of where volumes are kept", observed.total_bytes)
-        yield GaugeMetricFamily("bough_computes_spare", "Computes that wait in the warm pool", len(observed.spare))
+        yield GaugeMetricFamily(
+            "bough_computes_spare", "Computes that wait in the warm pool", len(observed.spare_endpoints)
+        )
 
 
 def _by_label(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:

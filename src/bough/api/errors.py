@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bough.errors import PlatformError
-from bough.http_statuses import STATUS
+from bough.http_statuses import STATUS_BY_KIND
 
 _HTTP_SENTENCES = {
     400: "The body could not be read. Send JSON in UTF-8.",
@@ -20,7 +20,7 @@ _HTTP_SENTENCES = {
     405: "This path does not take this method. The methods are listed at /api/v2/docs.",
 }
 
-CRASHED = "An internal error happened. The log has it under this request id."
+INTERNAL_ERROR_MESSAGE = "An internal error happened. The log has it under this request id."
 
 
 class GeneralError(BaseModel):
@@ -29,7 +29,7 @@ class GeneralError(BaseModel):
     message: str
 
 
-def body(
+def error_response(
     request_id: str, status: int, message: str, code: str = "", retry_after: float | None = None, **details: Any
 ) -> Response:
     headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
@@ -44,30 +44,37 @@ def _request_id(request: Request) -> str:
     return str(request.scope.get("request_id", ""))
 
 
-async def platform_error(request: Request, error: Exception) -> Response:
+async def handle_platform_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PlatformError)
-    return body(_request_id(request), STATUS[error.kind], error.public, error.code, error.retry_after, **error.details)
+    return error_response(
+        _request_id(request),
+        STATUS_BY_KIND[error.kind],
+        error.public_message,
+        error.code,
+        error.retry_after,
+        **error.details,
+    )
 
 
-async def validation_error(request: Request, error: Exception) -> Response:
+async def handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return body(_request_id(request), 400, _sentence(error))
+    return error_response(_request_id(request), 400, _describe_errors(error))
 
 
-async def http_error(request: Request, error: Exception) -> Response:
+async def handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = _HTTP_SENTENCES.get(error.status_code, str(error.detail))
-    response = body(_request_id(request), error.status_code, message)
+    response = error_response(_request_id(request), error.status_code, message)
     response.headers.update(error.headers or {})
     return response
 
 
-async def crash(request: Request, _error: Exception) -> Response:
+async def handle_crash(request: Request, _error: Exception) -> Response:
     """The framework would answer in plain text. It raises the error again, so the edge logs it."""
-    return body(_request_id(request), 500, CRASHED)
+    return error_response(_request_id(request), 500, INTERNAL_ERROR_MESSAGE)
 
 
-def _sentence(error: RequestValidationError) -> str:
+def _describe_errors(error: RequestValidationError) -> str:
     """The first few faults, each with the place it is at."""
     faults = []
     for fault in error.errors()[:3]:

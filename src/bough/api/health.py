@@ -4,9 +4,9 @@ from fastapi import APIRouter, Depends, Response
 
 import bough
 from bough.api import compute_metrics, metrics
-from bough.api.given import PartsGiven, check_reads_metrics
-from bough.api.shapes import View, show
-from bough.control.parts import Parts
+from bough.api.dependencies import ServicesDep, check_metrics_access
+from bough.api.schemas import View, to_response
+from bough.control.services import Services
 from bough.operations import crashes
 
 router = APIRouter(tags=["Health"])
@@ -28,40 +28,40 @@ class Health(View):
 
 
 @router.get("/healthz", response_model=Health)
-async def healthz(given: PartsGiven) -> Response:
+async def healthz(services: ServicesDep) -> Response:
     """Answers 200 when the store answers and the volumes are there."""
-    seen = await given.engine.observe()
-    able = given.engine.capabilities()
+    seen = await services.engine.observe()
+    able = services.engine.capabilities()
     health = Health(
         status="ok",
         version=bough.__version__,
-        computes_running=len(seen.running),
-        driver=able.driver,
-        isolation=able.isolation,
-        limits=able.limits,
-        accepts_new=able.refuses_new is None,
+        computes_running=len(seen.running_endpoints),
+        driver=able.storage_driver,
+        isolation=able.has_isolation,
+        limits=able.limits_summary,
+        accepts_new=able.creation_blocked_reason is None,
         storage_free_bytes=seen.free_bytes,
         storage_total_bytes=seen.total_bytes,
-        **await _counts(given),
+        **await _counts(services),
     )
-    return show(health)
+    return to_response(health)
 
 
-@router.get("/metrics", response_class=Response, dependencies=[Depends(check_reads_metrics)])
-async def prometheus(given: PartsGiven) -> Response:
+@router.get("/metrics", response_class=Response, dependencies=[Depends(check_metrics_access)])
+async def prometheus(services: ServicesDep) -> Response:
     """Counters and gauges in Prometheus's text form."""
-    picture = await compute_metrics.look(given)
-    counts = await _counts(given)
+    picture = await compute_metrics.sample_computes(services)
+    counts = await _counts(services)
     if picture.observed is not None:
-        counts["computes_running"] = len(picture.observed.running)
-    text = metrics.text(counts, compute_metrics.families(given, picture))
+        counts["computes_running"] = len(picture.observed.running_endpoints)
+    text = metrics.render(counts, compute_metrics.build_families(services, picture))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _counts(given: Parts) -> dict[str, int]:
+async def _counts(given: Services) -> dict[str, int]:
     async with given.store.read() as rows:
         return {
             "projects": await rows.projects.count(),
             "operations_open": await rows.operations.count_open(),
-            "operations_set_aside": await rows.operations.count_set_aside(crashes.LIMIT),
+            "operations_set_aside": await rows.operations.count_set_aside(crashes.MAX_CRASHES),
         }

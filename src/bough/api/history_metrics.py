@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from bough.control.history_figures import HistoryFigures
+from bough.control.platform.history_measurements import HistoryMeasurements
 
 
-def families(figures: HistoryFigures) -> Iterator[Metric]:
-    troubles = figures.troubles()
-    yield GaugeMetricFamily("bough_history_bytes", "Archived WAL and bases, on disk", figures.history_bytes)
+def build_families(metrics: HistoryMeasurements) -> Iterator[Metric]:
+    troubles = metrics.with_problems()
+    yield GaugeMetricFamily("bough_history_bytes", "Archived WAL and bases, on disk", metrics.history_bytes)
     yield GaugeMetricFamily(
-        "bough_history_waiting_bytes", "WAL that is to be archived and is not yet", figures.waiting_bytes
+        "bough_history_waiting_bytes", "WAL that is to be archived and is not yet", metrics.waiting_bytes
     )
     yield GaugeMetricFamily("bough_history_troubles", "Histories that fall behind", len(troubles))
     behind = GaugeMetricFamily(

@@ -25,7 +25,7 @@ class _Families:
         return self._families
 
 
-def text(counts: Mapping[str, int], families: Iterable[Metric]) -> bytes:
+def render(counts: Mapping[str, int], families: Iterable[Metric]) -> bytes:
     for thing, count in counts.items():
         _STATE.labels(thing).set(count)
     return generate_latest(REGISTRY) + generate_latest(_Families(families))

@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 
 from bough import openapi
-from bough.api import documents
-from bough.api.app import bare_app
+from bough.api import documentation
+from bough.api.app import create_bare_app
 
 COMMITTED = Path("openapi/v2.json")
 
 
 def main(arguments: list[str]) -> int:
-    return openapi.write(documents.text(bare_app()), COMMITTED, "bough.api.openapi", arguments)
+    return openapi.write_or_check(
+        documentation.render_openapi(create_bare_app()), COMMITTED, "bough.api.openapi", arguments
+    )
 
 
 if __name__ == "__main__":

@@ -7,18 +7,18 @@ import re
 from datetime import UTC, datetime
 
 from bough import ids
-from bough.api.shapes import clean
+from bough.api.schemas import check_text
 from bough.errors import Invalid
-from bough.store.order import Order, OrderedPlace
+from bough.store.order import SortOrder, SortPosition
 
 
-def cursor_of(place: OrderedPlace, order: Order) -> str:
-    value = place.value.isoformat() if isinstance(place.value, datetime) else place.value
-    raw = json.dumps([order.by, order.falls, value, place.id])
+def encode_sort_cursor(position: SortPosition, order: SortOrder) -> str:
+    value = position.value.isoformat() if isinstance(position.value, datetime) else position.value
+    raw = json.dumps([order.by, order.is_descending, value, position.id])
     return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
 
 
-def place_of(cursor: str | None, order: Order) -> OrderedPlace | None:
+def decode_sort_cursor(cursor: str | None, order: SortOrder) -> SortPosition | None:
     if not cursor:
         return None
     try:
@@ -26,9 +26,9 @@ def place_of(cursor: str | None, order: Order) -> OrderedPlace | None:
         by, falls, value, row_id = json.loads(raw)
         if not (isinstance(value, str) and isinstance(row_id, str) and re.fullmatch(ids.PATTERN, row_id)):
             raise ValueError(row_id)
-        if (by, falls) != (order.by, order.falls):
+        if (by, falls) != (order.by, order.is_descending):
             raise Invalid("The cursor belongs to another order: repeat the sort_by and sort_order it was given with.")
         is_moment = order.by.endswith("_at")
-        return OrderedPlace(datetime.fromisoformat(value).astimezone(UTC) if is_moment else clean(value), row_id)
+        return SortPosition(datetime.fromisoformat(value).astimezone(UTC) if is_moment else check_text(value), row_id)
     except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
         raise Invalid("The cursor is not one that this API gave; begin without one.") from None

@@ -12,22 +12,22 @@ _UNSAFE_OR_LINE = re.compile(f"[{_CONTROL}\n\t]")
 _UNSAFE_OR_COLOUR = re.compile(rf"(\x1b\[(?:0|31|32|33)m)|[{_CONTROL}]")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Tabs and ends of lines stay."""
     return _UNSAFE.sub(_visible, text)
 
 
-def escaped_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """All in one line."""
     return _UNSAFE_OR_LINE.sub(_visible, text)
 
 
-def escaped_but_colours(text: str) -> str:
+def escape_keeping_colours(text: str) -> str:
     """For output that we coloured ourselves: the colours that `output` uses stay too."""
     return _UNSAFE_OR_COLOUR.sub(lambda found: found[1] or _visible(found), text)
 
 
-def escaped_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """JSON that means the same; in it no control character can stand but in a text."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

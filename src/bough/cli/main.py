@@ -1,11 +1,12 @@
-"""The `bough` command: a table of commands, each imported only when it is named.
+"""The `bough` command: a table of commands, each imported only when it is used.
 
-Importing the platform takes longer than a person should wait for `bough --help`.
+Importing the whole platform would make `bough --help` slow.
 """
 
 import importlib
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -13,57 +14,64 @@ from typer.core import TyperGroup
 
 from bough import __version__
 from bough.cli import output
-from bough.errors import PlatformError, SettingRefused
+from bough.errors import InvalidSetting, PlatformError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    target: str  # module:function
+    help: str = ""
+
 
 COMMANDS = {
-    "up": "Start the platform.",
-    "down": "Stop the platform and its computes.",
-    "restart": "Restart the platform; its computes keep running.",
-    "status": "Show whether the platform runs, and where.",
-    "doctor": "Check this machine, and say what mends it.",
-    "config": "Show every setting, and where its value comes from.",
-    "psql": "Open psql on a project of the running platform.",
-    "get-db": "Get a Postgres database in one call, without an account.",
-    "logs": "Show the platform's log, or that of one endpoint.",
-    "storage": "Give volumes an image that can clone; show what they take.",
-    "admin": "Make accounts, and read who did what.",
-    "version": "Show the version.",
+    "up": Entry("bough.cli.up:up", "Start the platform."),
+    "down": Entry("bough.cli.down:down", "Stop the platform and its computes."),
+    "restart": Entry("bough.cli.restart:restart", "Restart the platform; its computes keep running."),
+    "status": Entry("bough.cli.status:status", "Show whether the platform runs, and where."),
+    "doctor": Entry("bough.cli.doctor.command:doctor", "Check this machine, and say what mends it."),
+    "config": Entry("bough.cli.config:config", "Show every setting, and where its value comes from."),
+    "psql": Entry("bough.cli.psql:psql", "Open psql on a project of the running platform."),
+    "get-db": Entry("bough.cli.get_db:get_db", "Get a Postgres database in one call, without an account."),
+    "logs": Entry("bough.cli.logs:logs", "Show the platform's log, or that of one endpoint."),
+    "storage": Entry("bough.cli.storage:storage", "Give volumes an image that can clone; show what they take."),
+    "admin": Entry("bough.cli.admin:admin", "Make accounts, and read who did what."),
+    "version": Entry("bough.cli.version:version", "Show the version."),
 }
-STORAGE = {
-    "init": "Make a storage image and move all volumes into it.",
-    "status": "Show what volumes take, and how much is free.",
+HIDDEN_COMMANDS = {  # how `up` runs its own processes; `bough restart` of an earlier version relies on these names
+    "supervise": Entry("bough.cli.supervise:supervise"),
+    "serve": Entry("bough.cli.serve:serve"),
 }
-ADMIN = {
-    "user": "Make accounts, and give people a way back in.",
-    "audit": "Show who did what, when and from where.",
+STORAGE_COMMANDS = {
+    "init": Entry("bough.cli.storage.init:init", "Make a storage image and move all volumes into it."),
+    "status": Entry("bough.cli.storage.status:status", "Show what volumes take, and how much is free."),
 }
-USER = {
-    "create": "Make an account; prints a link that sets its password.",
-    "reset": "End the password of an account; prints a link that sets a new one.",
-    "list": "Show everybody with an account.",
+ADMIN_COMMANDS = {
+    "user": Entry("bough.cli.users:user", "Make accounts, and give people a way back in."),
+    "audit": Entry("bough.cli.audit:audit", "Show who did what, when and from where."),
 }
-ELSEWHERE = {"get-db": "bough.cli.get_db"}  # commands that are no administration
-HIDDEN: tuple[str, ...] = ("supervise", "serve")  # how `up` runs its own processes
-PASSING_ON: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # options that are another program's
+USER_COMMANDS = {
+    "create": Entry("bough.cli.users.create:create", "Make an account; prints a link that sets its password."),
+    "reset": Entry("bough.cli.users.reset:reset", "End the password of an account; prints a link that sets a new one."),
+    "list": Entry("bough.cli.users.list:list_users", "Show everybody with an account."),
+}
+FOREIGN_OPTIONS: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # passed on to another program
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 
-class _Lazy(MutableMapping[str, Any]):
-    """Command name → command. Looking one up imports its module, which is named like it."""
+class _LazyCommands(MutableMapping[str, Any]):
+    """Command name → command. A lookup imports the command's module."""
 
-    def __init__(self, package: str, listed: Mapping[str, str], hidden: Collection[str]) -> None:
-        self._package = package
-        self._listed = listed
-        self._hidden = hidden
+    def __init__(self, entries: Mapping[str, Entry], hidden: Mapping[str, Entry]) -> None:
+        self._listed = entries
+        self._entries = {**entries, **hidden}
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._listed and name not in self._hidden:
-            raise KeyError(name)
+        entry = self._entries[name]
         if name not in self._loaded:
-            path = ELSEWHERE.get(name, f"{self._package}.{name}")
-            function = getattr(importlib.import_module(path), path.rpartition(".")[2])
-            group = GROUPS.get(path)
+            module, _, function_name = entry.target.partition(":")
+            function = getattr(importlib.import_module(module), function_name)
+            group = GROUPS.get(entry.target)
             self._loaded[name] = _command(name, function) if group is None else _group(group, function)
         return self._loaded[name]
 
@@ -82,50 +90,50 @@ class _Lazy(MutableMapping[str, Any]):
 
 def _command(name: str, function: Callable[..., None]) -> Any:
     alone = typer.Typer(**PLAIN)
-    alone.command(name, context_settings=PASSING_ON.get(name))(function)
+    alone.command(name, context_settings=FOREIGN_OPTIONS.get(name))(function)
     return typer.main.get_command(alone)
 
 
 def _group(group: type[TyperGroup], function: Callable[..., None]) -> Any:
-    """The function's docstring is the help of the group; it does nothing."""
+    """The function's docstring is the help of the group; the function does nothing."""
     alone = typer.Typer(cls=group, no_args_is_help=True, **PLAIN)
     alone.callback()(function)
     return typer.main.get_command(alone)
 
 
 class _Group(TyperGroup):
-    package = "bough.cli.admin"
-    listed = COMMANDS
-    hidden_commands = HIDDEN
+    entries: Mapping[str, Entry] = COMMANDS
+    hidden_entries: Mapping[str, Entry] = HIDDEN_COMMANDS
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Lazy(self.package, self.listed, self.hidden_commands)
+        self.commands = _LazyCommands(self.entries, self.hidden_entries)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(self.listed.items()))
+            formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
 
 
 class _StorageGroup(_Group):
-    package = "bough.cli.admin.storage"
-    listed = STORAGE
-    hidden_commands = ()
+    entries = STORAGE_COMMANDS
+    hidden_entries: Mapping[str, Entry] = {}
 
 
 class _AdminGroup(_Group):
-    package = "bough.cli.admin.admin"
-    listed = ADMIN
-    hidden_commands = ()
+    entries = ADMIN_COMMANDS
+    hidden_entries: Mapping[str, Entry] = {}
 
 
 class _UserGroup(_Group):
-    package = "bough.cli.admin.admin.user"
-    listed = USER
-    hidden_commands = ()
+    entries = USER_COMMANDS
+    hidden_entries: Mapping[str, Entry] = {}
 
 
-GROUPS: dict[str, type[TyperGroup]] = {group.package: group for group in (_StorageGroup, _AdminGroup, _UserGroup)}
+GROUPS: dict[str, type[TyperGroup]] = {
+    COMMANDS["storage"].target: _StorageGroup,
+    COMMANDS["admin"].target: _AdminGroup,
+    ADMIN_COMMANDS["user"].target: _UserGroup,
+}
 
 app = typer.Typer(
     cls=_Group,
@@ -137,7 +145,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        output.say(f"bough {__version__}")
+        output.print_text(f"bough {__version__}")
         raise typer.Exit
 
 
@@ -156,11 +164,11 @@ def bough(
 def main() -> None:
     try:
         app(prog_name="bough")
-    except SettingRefused as error:
-        output.fail(error.public)
+    except InvalidSetting as error:
+        output.print_error(error.public_message)
         sys.exit(2)
     except PlatformError as error:
-        output.fail(error.public)
+        output.print_error(error.public_message)
         sys.exit(1)
 
 

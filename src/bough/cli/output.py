@@ -22,49 +22,49 @@ from bough.cli import escapes
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "error": "red", "running": "green"}
 
 
-def say(text: str = "") -> None:
-    typer.echo(escapes.escaped_but_colours(text))
+def print_text(text: str = "") -> None:
+    typer.echo(escapes.escape_keeping_colours(text))
 
 
-def note(text: str) -> None:
-    typer.echo(escapes.escaped_but_colours(text), err=True)
+def print_note(text: str) -> None:
+    typer.echo(escapes.escape_keeping_colours(text), err=True)
 
 
-def fail(sentence: str) -> None:
-    typer.echo(f"bough: {escapes.escaped(sentence)}", err=True)
+def print_error(sentence: str) -> None:
+    typer.echo(f"bough: {escapes.escape(sentence)}", err=True)
 
 
-def show_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """One line, so that a script may read it with one `read`."""
-    show_json_line(json.dumps(value, default=str))
+    print_json_line(json.dumps(value, default=str))
 
 
-def show_json_line(line: str) -> None:
-    typer.echo(escapes.escaped_json(line))
+def print_json_line(line: str) -> None:
+    typer.echo(escapes.escape_json(line))
 
 
-def paint(word: str, text: str | None = None) -> str:
+def colorize(word: str, text: str | None = None) -> str:
     """The text in the word's colour; terminals only, `echo` strips it elsewhere."""
-    return typer.style(escapes.escaped(word if text is None else text), fg=COLOURS.get(word))
+    return typer.style(escapes.escape(word if text is None else text), fg=COLOURS.get(word))
 
 
-def table(rows: Sequence[Sequence[str]]) -> None:
+def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns. The last one is wrapped to a terminal's width and left whole in a pipe."""
     rows = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     for row in rows:
         *first, last = row
         head = "".join(
-            f"{paint(cell)}{' ' * (width - len(cell) + 2)}" for cell, width in zip(first, widths, strict=False)
+            f"{colorize(cell)}{' ' * (width - len(cell) + 2)}" for cell, width in zip(first, widths, strict=False)
         )
         indent = sum(width + 2 for width in widths[:-1])
         for number, line in enumerate(_wrapped(last, indent)):
-            say((head if number == 0 else " " * indent) + line)
+            print_text((head if number == 0 else " " * indent) + line)
 
 
 def _one_line(cell: str) -> str:
     """A name with an end of line in it would look like another row."""
-    return escapes.escaped_but_colours(cell).replace("\n", "\\n")
+    return escapes.escape_keeping_colours(cell).replace("\n", "\\n")
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
@@ -74,7 +74,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def program() -> str:
+def program_name() -> str:
     """How this user can type our name: `bough` when it is on the PATH, else the path they used."""
     ours = Path(sys.executable).with_name("bough")
     found = shutil.which("bough")
@@ -84,7 +84,7 @@ def program() -> str:
     return str(ours.relative_to(here)) if ours.is_relative_to(here) else str(ours)
 
 
-def our_command(words: str, home: Path) -> str:
+def format_command(arguments: str, home: Path) -> str:
     """A line to type for this home: the home is named when it is not the one we would take anyway."""
     usual = Path("/var/lib/bough") if os.geteuid() == 0 else Path.cwd() / ".bough"
-    return f"{program()} {words}" + ("" if home == usual else f" --home {home}")
+    return f"{program_name()} {arguments}" + ("" if home == usual else f" --home {home}")

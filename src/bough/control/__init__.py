@@ -1,1 +1,1 @@
-"""Decisions. Check rules, write the wish, enqueue the work; never touch the machine."""
+"""Decisions: check rules, write rows, enqueue operations. Never acts on the machine."""

@@ -5,10 +5,10 @@ from typing import Any
 PROVISIONER = "local"
 CREATION_SOURCE = "api"
 
-HISTORY_SECONDS = 86_400
+HISTORY_RETENTION_SECONDS = 86_400
 MIN_CU = 0.25
 MAX_CU = 0.25
-SUSPEND_TIMEOUT = 0
+SUSPEND_TIMEOUT_SECONDS = 0
 
 PROJECT_SETTINGS: dict[str, Any] = {
     "allowed_ips": {"ips": [], "protected_branches_only": False},

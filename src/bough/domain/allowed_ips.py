@@ -9,7 +9,7 @@ from typing import Any
 _Address = IPv4Address | IPv6Address
 
 
-def check(text: str) -> str:
+def check_entry(text: str) -> str:
     """One address, a network in CIDR form, or a range `first-last`; a ValueError says what it should be."""
     try:
         list(_networks_of(text))
@@ -18,7 +18,7 @@ def check(text: str) -> str:
     return text
 
 
-def networks(settings: Mapping[str, Any], *, branch_is_protected: bool) -> tuple[str, ...] | None:
+def parse_networks(settings: Mapping[str, Any], *, branch_is_protected: bool) -> tuple[str, ...] | None:
     """Networks in CIDR form out of a project's settings; None: from everywhere."""
     allowed = settings.get("allowed_ips") or {}
     entries = allowed.get("ips") or ()

@@ -15,7 +15,7 @@ class ActorKind(StrEnum):
     ORGANIZATION_KEY = "organization_key"
     PROJECT_KEY = "project_key"
     PLATFORM = "platform"  # nobody: a rule, or the clock
-    NOBODY = "nobody"  # somebody who has not shown who they are
+    ANONYMOUS = "nobody"  # somebody who has not shown who they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ PLATFORM = Actor(kind=ActorKind.PLATFORM, name="platform")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditLine:
+class AuditEntry:
     id: int
     at: datetime
     actor_kind: ActorKind

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from bough.domain.allowance import Fullness
-from bough.errors import Invalid, RuleBroken
+from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId, LineageId, ProjectId, SnapshotId, UserId, VolumeId
 
 DEFAULT_NAME = "main"
-LONGEST_LIFE = timedelta(days=30)  # of a branch that expires
+MAX_LIFETIME = timedelta(days=30)  # of a branch that expires
 PARENT_DATA = "parent-data"
 SCHEMA_ONLY = "schema-only"
 
@@ -26,7 +26,7 @@ class BranchState(StrEnum):
     ARCHIVED = "archived"  # nobody used it for long; its volume is put away, and made again on use
 
 
-MOVES: dict[BranchState, set[BranchState]] = {
+TRANSITIONS: dict[BranchState, set[BranchState]] = {
     BranchState.INIT: {BranchState.READY},
     BranchState.READY: {BranchState.ARCHIVED},
     BranchState.ARCHIVED: {BranchState.READY},
@@ -65,7 +65,7 @@ class Branch:
     replaced_by: BranchId | None = None  # who took its place
     written_bytes: int = 0  # WAL that was written since it was made, as far as it was measured
     wal_position: int | None = None  # where that was measured last
-    fullness: Fullness = Fullness.ROOM
+    fullness: Fullness = Fullness.BELOW_LIMIT
     stored_bytes: int | None = None  # that count towards its limit; known when there is no room
 
 
@@ -91,7 +91,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineageStretch:
+class BranchLineage:
     """A part of a branch's history: one lineage, from one point until another (or until now)."""
 
     branch_id: BranchId
@@ -103,47 +103,47 @@ class LineageStretch:
     until_at: datetime | None = None  # the last commit in it, when it has ended
 
 
-def moved(branch: Branch, to: BranchState, now: datetime) -> Branch:
+def transition_branch(branch: Branch, to: BranchState, now: datetime) -> Branch:
     if branch.state == to:
         return branch
-    if to not in MOVES[branch.state]:
+    if to not in TRANSITIONS[branch.state]:
         raise ValueError(f"branch {branch.id} cannot move from {branch.state} to {to}")
     return replace(branch, state=to, state_changed_at=now, updated_at=now)
 
 
-def expiring(branch: Branch, at: datetime | None, now: datetime) -> Branch:
+def set_expiration(branch: Branch, at: datetime | None, now: datetime) -> Branch:
     """The branch with an end, or without one."""
     if at is None:
         return replace(branch, expires_at=None, ttl_seconds=None)
     if at <= now:
         raise Invalid(f"expires_at ({at.isoformat()}) is in the past; give a moment in the next 30 days.")
-    if at > now + LONGEST_LIFE:
+    if at > now + MAX_LIFETIME:
         raise Invalid(f"expires_at ({at.isoformat()}) is more than 30 days away; a branch expires within 30 days.")
     return replace(branch, expires_at=at.astimezone(UTC), ttl_seconds=round((at - now).total_seconds()))
 
 
-def check_may_expire(branch: Branch, *, has_children: bool) -> None:
+def check_can_expire(branch: Branch, *, has_children: bool) -> None:
     """Whatever must not be deleted cannot be told to delete itself."""
     if branch.expires_at is None:
         return
-    if reason := _kept_because(branch, has_children=has_children):
-        raise RuleBroken(f"The branch {branch.name!r} cannot have expires_at: {reason}")
+    if reason := _deletion_obstacle(branch, has_children=has_children):
+        raise RuleViolation(f"The branch {branch.name!r} cannot have expires_at: {reason}")
 
 
 def check_deletable(branch: Branch, *, has_children: bool) -> None:
-    if reason := _kept_because(branch, has_children=has_children):
-        raise RuleBroken(f"The branch {branch.name!r} cannot be deleted: {reason}")
+    if reason := _deletion_obstacle(branch, has_children=has_children):
+        raise RuleViolation(f"The branch {branch.name!r} cannot be deleted: {reason}")
 
 
-def check_may_have_children(branch: Branch) -> None:
+def check_can_have_children(branch: Branch) -> None:
     if branch.expires_at is not None:
-        raise RuleBroken(
+        raise RuleViolation(
             f"The branch {branch.name!r} expires at {branch.expires_at.isoformat()}, so no branch can be made of it. "
             "Clear its expires_at first."
         )
 
 
-def _kept_because(branch: Branch, *, has_children: bool) -> str | None:
+def _deletion_obstacle(branch: Branch, *, has_children: bool) -> str | None:
     if branch.is_protected:
         return "it is protected. Unprotect it first."
     if branch.is_default:

@@ -3,7 +3,7 @@
 from urllib.parse import quote
 
 
-def connection_uri(*, role: str, password: str, host: str, database: str) -> str:
+def build_connection_uri(*, role: str, password: str, host: str, database: str) -> str:
     who = f"{_quoted(role)}:{_quoted(password)}"
     return f"postgresql://{who}@{host}/{_quoted(database)}?channel_binding=require&sslmode=require"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from bough.domain.names import check_identifier
+from bough.domain.identifiers import check_identifier
 from bough.ids import BranchId
 
 DEFAULT_NAME = "neondb"
@@ -21,7 +21,7 @@ class Database:
     is_wished: bool = False  # Postgres has not been told of it yet
 
 
-def new(branch_id: BranchId, name: str, owner: str, now: datetime, *, is_wished: bool = False) -> Database:
+def new_database(branch_id: BranchId, name: str, owner: str, now: datetime, *, is_wished: bool = False) -> Database:
     """Without an id, which the store gives."""
     return Database(
         id=0, branch_id=branch_id, name=name, owner_name=owner, created_at=now, updated_at=now, is_wished=is_wished

@@ -20,7 +20,7 @@ class EndpointState(StrEnum):
     IDLE = "idle"  # stopped; wakes on connect
 
 
-MOVES = {
+TRANSITIONS = {
     EndpointState.INIT: {EndpointState.ACTIVE, EndpointState.IDLE},
     EndpointState.ACTIVE: {EndpointState.IDLE},
     EndpointState.IDLE: {EndpointState.ACTIVE},
@@ -59,21 +59,21 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hosts:
+class EndpointHosts:
     """Where clients connect: the port is part of a host when it is not Postgres's own."""
 
     domain: str
     port: int
 
-    def proxy(self, region_id: str) -> str:
+    def proxy_host(self, region_id: str) -> str:
         cloud, place = region_id.split("-", 1)
         return f"{place}.{cloud}.{self.domain}{self._suffix}"
 
-    def direct(self, endpoint: EndpointId, region_id: str) -> str:
-        return f"{endpoint}.{self.proxy(region_id)}"
+    def direct_host(self, endpoint: EndpointId, region_id: str) -> str:
+        return f"{endpoint}.{self.proxy_host(region_id)}"
 
-    def pooled(self, endpoint: EndpointId, region_id: str) -> str:
-        return f"{endpoint}-pooler.{self.proxy(region_id)}"
+    def pooled_host(self, endpoint: EndpointId, region_id: str) -> str:
+        return f"{endpoint}-pooler.{self.proxy_host(region_id)}"
 
     @property
     def _suffix(self) -> str:
@@ -85,17 +85,17 @@ def max_connections(cu: float) -> int:
     return min(4000, max(100, int(cu * 450)))
 
 
-def wishing(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
+def request_state(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
     """The endpoint on its way to a state; nothing pends when it is already there."""
     pending = None if endpoint.state == to else to
     return replace(endpoint, pending_state=pending, updated_at=now)
 
 
-def moved(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
+def transition_endpoint(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
     """The endpoint arrived: `started_at` and `suspended_at` follow the state."""
     if endpoint.state == to:
         return replace(endpoint, pending_state=None)
-    if to not in MOVES[endpoint.state]:
+    if to not in TRANSITIONS[endpoint.state]:
         raise ValueError(f"endpoint {endpoint.id} cannot move from {endpoint.state} to {to}")
     arrived = replace(endpoint, state=to, pending_state=None, updated_at=now)
     if to is EndpointState.ACTIVE:
@@ -103,8 +103,8 @@ def moved(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
     return replace(arrived, suspended_at=now)
 
 
-def stopped(endpoint: Endpoint, now: datetime) -> Endpoint:
+def reset_after_failed_start(endpoint: Endpoint, now: datetime) -> Endpoint:
     """After a start that failed: one that never ran stays new, one that ran sleeps."""
     if endpoint.state is EndpointState.ACTIVE:
-        return moved(endpoint, EndpointState.IDLE, now)
+        return transition_endpoint(endpoint, EndpointState.IDLE, now)
     return replace(endpoint, pending_state=None)

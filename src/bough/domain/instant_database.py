@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from bough.errors import NotFound, Taken
+from bough.errors import Conflict, NotFound
 from bough.ids import OrganizationId, ProjectId, UserId
 
 UNCLAIMED_ORGANIZATION = OrganizationId("org-unclaimed-databases")  # made by a migration; it has no members
 REGION = "aws-us-east-2"
 PG_VERSION = 17
-CLAIM_TIME = timedelta(minutes=15)  # from the start of a claim to its end
-LONGEST_REF = 200
+CLAIM_DURATION = timedelta(minutes=15)  # from the start of a claim to its end
+MAX_REF_LENGTH = 200
 
 
 class InstantStatus(StrEnum):
@@ -49,29 +49,29 @@ class InstantDatabase:
         """A claim that was begun in time may be ended."""
         return self.status(now) is InstantStatus.UNCLAIMED and now >= self.expires_at
 
-    def is_claimed_by_another(self, user_id: UserId, now: datetime) -> bool:
+    def is_being_claimed_by_another(self, user_id: UserId, now: datetime) -> bool:
         return self.status(now) is InstantStatus.CLAIMING and self.claiming_by != user_id
 
 
-def claim_begun(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
+def begin_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
     """Whoever begins again has the whole time again, but for what a claim takes after the expiration."""
     _check_claimable(database, user_id, now)
-    until = min(now, database.expires_at) + CLAIM_TIME
+    until = min(now, database.expires_at) + CLAIM_DURATION
     return replace(database, claiming_by=user_id, claiming_until=until, updated_at=now)
 
 
-def claim_cancelled(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
+def cancel_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
     """Nothing changes for somebody who was not claiming it."""
     if database.status(now) is not InstantStatus.CLAIMING or database.claiming_by != user_id:
         return database
     return replace(database, claiming_by=None, claiming_until=None, updated_at=now)
 
 
-def claim_completed(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
+def complete_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
     """Only within the time of a claim that the same person began."""
     _check_claimable(database, user_id, now)
     if database.status(now) is not InstantStatus.CLAIMING:
-        raise Taken("The time for this claim is over, so nothing was changed. Begin it again.")
+        raise Conflict("The time for this claim is over, so nothing was changed. Begin it again.")
     return replace(database, claiming_by=None, claiming_until=None, claimed_by=user_id, claimed_at=now, updated_at=now)
 
 
@@ -79,8 +79,8 @@ def _check_claimable(database: InstantDatabase, user_id: UserId, now: datetime) 
     if database.is_expired(now):
         raise NotFound("This database was not claimed in time, so it is deleted. Create another.")
     if database.status(now) is InstantStatus.CLAIMED:
-        raise Taken("This database was claimed already.")
-    if database.is_claimed_by_another(user_id, now):
-        raise Taken(
+        raise Conflict("This database was claimed already.")
+    if database.is_being_claimed_by_another(user_id, now):
+        raise Conflict(
             "Somebody else is claiming this database right now. If they do not finish, try again in 15 minutes."
         )

@@ -7,22 +7,22 @@ from bough.errors import Invalid
 _FORM = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
-def number(text: str) -> int:
+def to_int(text: str) -> int:
     """In bytes from the beginning."""
     high, low = text.split("/")
     return (int(high, 16) << 32) + int(low, 16)
 
 
-def text(position: int) -> str:
+def to_text(position: int) -> str:
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
-def is_lsn(given: str) -> bool:
-    return _FORM.fullmatch(given) is not None
+def is_lsn(value: str) -> bool:
+    return _FORM.fullmatch(value) is not None
 
 
-def parse(given: str, name: str) -> str:
+def parse_lsn(value: str, parameter_name: str) -> str:
     """What a caller wrote as `name`, in the one way that Postgres writes it."""
-    if not is_lsn(given):
-        raise Invalid(f"{name} is {given[:40]!r}: write a position in the WAL as 0/1A2B3C4D.")
-    return text(number(given))
+    if not is_lsn(value):
+        raise Invalid(f"{parameter_name} is {value[:40]!r}: write a position in the WAL as 0/1A2B3C4D.")
+    return to_text(to_int(value))

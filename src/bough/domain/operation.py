@@ -37,40 +37,42 @@ class OperationStatus(StrEnum):
     SKIPPED = "skipped"  # there was nothing to do
 
 
-ENDED = frozenset(
+TERMINAL_STATUSES = frozenset(
     {OperationStatus.FINISHED, OperationStatus.FAILED, OperationStatus.CANCELLED, OperationStatus.SKIPPED}
 )
 
 
-class Reach(StrEnum):
+class LockLevel(StrEnum):
     """How far an action's hands go."""
 
     ENDPOINT = "endpoint"
-    BESIDE = "beside"  # the branch goes on as it is, and its endpoints come and go; only nobody else may replace it
+    REPLACEMENT = (
+        "beside"  # the branch goes on as it is, and its endpoints come and go; only nobody else may replace it
+    )
     BRANCH = "branch"  # the branch's volume, and so every endpoint on it
     PROJECT = "project"
 
 
-REACH = {
-    OperationAction.CREATE_TIMELINE: Reach.BRANCH,
-    OperationAction.CREATE_BRANCH: Reach.BRANCH,
-    OperationAction.START_COMPUTE: Reach.ENDPOINT,
-    OperationAction.SUSPEND_COMPUTE: Reach.ENDPOINT,
-    OperationAction.APPLY_CONFIG: Reach.ENDPOINT,
-    OperationAction.DELETE_TIMELINE: Reach.BRANCH,
-    OperationAction.APPLY_STORAGE_CONFIG: Reach.BESIDE,
-    OperationAction.TIMELINE_ARCHIVE: Reach.BRANCH,
-    OperationAction.TIMELINE_UNARCHIVE: Reach.BRANCH,
+LOCK_LEVELS = {
+    OperationAction.CREATE_TIMELINE: LockLevel.BRANCH,
+    OperationAction.CREATE_BRANCH: LockLevel.BRANCH,
+    OperationAction.START_COMPUTE: LockLevel.ENDPOINT,
+    OperationAction.SUSPEND_COMPUTE: LockLevel.ENDPOINT,
+    OperationAction.APPLY_CONFIG: LockLevel.ENDPOINT,
+    OperationAction.DELETE_TIMELINE: LockLevel.BRANCH,
+    OperationAction.APPLY_STORAGE_CONFIG: LockLevel.REPLACEMENT,
+    OperationAction.TIMELINE_ARCHIVE: LockLevel.BRANCH,
+    OperationAction.TIMELINE_UNARCHIVE: LockLevel.BRANCH,
 }
 
-MAKES_BRANCH = frozenset({OperationAction.CREATE_TIMELINE, OperationAction.CREATE_BRANCH})
+CREATES_BRANCH = frozenset({OperationAction.CREATE_TIMELINE, OperationAction.CREATE_BRANCH})
 
-CHANGE = "change"  # the parameter of a change to a branch's roles or databases
-SOURCE = "source_id"  # the parameter that names the branch or snapshot whose data is copied
-VARIANT = "variant"  # the parameter that tells apart what goes by the name of one action; see `Variant`
-ALSO = "also_id"  # the parameter that names another branch, or a snapshot, which is changed with the first
-PREPARING = "prepare"  # the step in which a restore makes what it will switch to
-RESUMES = "resumes"  # the parameter of a start that follows a restore, of an endpoint which serves until then
+CHANGE_KEY = "change"  # the parameter of a change to a branch's roles or databases
+SOURCE_KEY = "source_id"  # the parameter that names the branch or snapshot whose data is copied
+VARIANT_KEY = "variant"  # the parameter that tells apart what goes by the name of one action; see `Variant`
+ALSO_LOCKED_KEY = "also_id"  # the parameter that names another branch, or a snapshot, which is changed with the first
+PREPARE_STEP = "prepare"  # the step in which a restore makes what it will switch to
+RESUMES_KEY = "resumes"  # the parameter of a start that follows a restore, of an endpoint which serves until then
 
 
 class Variant(StrEnum):
@@ -108,24 +110,26 @@ class Operation:
     crashes: int = 0  # times that control died while the present step ran
 
     @property
-    def ended(self) -> bool:
-        return self.status in ENDED
+    def has_ended(self) -> bool:
+        return self.status in TERMINAL_STATUSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touch:
+class LockScope:
     """What a piece of work lays hands on; two touches conflict or do not."""
 
-    reach: Reach
+    level: LockLevel
     project_id: ProjectId
     branch_id: BranchId | None = None
     endpoint_id: EndpointId | None = None
     source_id: BranchId | SnapshotId | None = None  # what is only copied
-    also_id: BranchId | SnapshotId | None = None  # what is changed or made with the first, and nobody else's meanwhile
-    makes_branch: bool = False
+    also_locked_id: BranchId | SnapshotId | None = (
+        None  # what is changed or made with the first, and nobody else's meanwhile
+    )
+    creates_branch: bool = False
 
 
-class Work(Protocol):
+class OperationRequest(Protocol):
     """What is done or asked for, on what."""
 
     @property
@@ -140,57 +144,59 @@ class Work(Protocol):
     def parameters(self) -> Mapping[str, Any]: ...
 
 
-def touch_of(work: Work) -> Touch:
+def lock_of(work: OperationRequest) -> LockScope:
     """A change to roles or databases is the whole branch's matter, whoever serves it. A restore leaves the branch to
     its users while it prepares, and takes it for itself when it switches; then it has copied what it needed. What is
     to be started after it is in nobody's way before.
     """
-    if RESUMES in work.parameters and getattr(work, "status", None) is OperationStatus.SCHEDULING:
-        return Touch(reach=Reach.ENDPOINT, project_id=work.project_id)
-    reach = Reach.BRANCH if CHANGE in work.parameters else REACH[work.action]
-    variant = work.parameters.get(VARIANT)
+    if RESUMES_KEY in work.parameters and getattr(work, "status", None) is OperationStatus.SCHEDULING:
+        return LockScope(level=LockLevel.ENDPOINT, project_id=work.project_id)
+    reach = LockLevel.BRANCH if CHANGE_KEY in work.parameters else LOCK_LEVELS[work.action]
+    variant = work.parameters.get(VARIANT_KEY)
     step = getattr(work, "step", None)
-    if variant == Variant.RESTORE and step == PREPARING:
-        reach = Reach.BESIDE
-    has_copied = variant == Variant.RESTORE and step not in (None, PREPARING)
-    return Touch(
-        reach=reach,
+    if variant == Variant.RESTORE and step == PREPARE_STEP:
+        reach = LockLevel.REPLACEMENT
+    has_copied = variant == Variant.RESTORE and step not in (None, PREPARE_STEP)
+    return LockScope(
+        level=reach,
         project_id=work.project_id,
         branch_id=work.branch_id,
         endpoint_id=work.endpoint_id,
-        source_id=None if has_copied else work.parameters.get(SOURCE),
-        also_id=work.parameters.get(ALSO),
-        makes_branch=work.action in MAKES_BRANCH and variant is None,
+        source_id=None if has_copied else work.parameters.get(SOURCE_KEY),
+        also_locked_id=work.parameters.get(ALSO_LOCKED_KEY),
+        creates_branch=work.action in CREATES_BRANCH and variant is None,
     )
 
 
-def conflict(one: Touch, other: Touch) -> bool:
+def locks_conflict(one: LockScope, other: LockScope) -> bool:
     if one.project_id != other.project_id:
         return False
-    if Reach.PROJECT in (one.reach, other.reach):
+    if LockLevel.PROJECT in (one.level, other.level):
         return True
-    if _excludes(one, other, _shared(one, other)):
+    if _excludes(one, other, _shared_ids(one, other)):
         return True
-    if _disturbs(one, other) or _disturbs(other, one):
+    if _changes_source(one, other) or _changes_source(other, one):
         return True
     return one.endpoint_id is not None and one.endpoint_id == other.endpoint_id
 
 
-def _shared(one: Touch, other: Touch) -> set[BranchId | SnapshotId | None]:
+def _shared_ids(one: LockScope, other: LockScope) -> set[BranchId | SnapshotId | None]:
     """The branches that both are about."""
-    return {one.branch_id, one.also_id} & {other.branch_id, other.also_id} - {None}
+    return {one.branch_id, one.also_locked_id} & {other.branch_id, other.also_locked_id} - {None}
 
 
-def _excludes(one: Touch, other: Touch, shared: set[BranchId | SnapshotId | None]) -> bool:
+def _excludes(one: LockScope, other: LockScope, shared: set[BranchId | SnapshotId | None]) -> bool:
     if not shared:
         return False
-    reaches = (one.reach, other.reach)
-    both_beside = reaches == (Reach.BESIDE, Reach.BESIDE)
-    return both_beside or Reach.BRANCH in reaches or bool(shared & {one.also_id, other.also_id})
+    reaches = (one.level, other.level)
+    both_beside = reaches == (LockLevel.REPLACEMENT, LockLevel.REPLACEMENT)
+    return both_beside or LockLevel.BRANCH in reaches or bool(shared & {one.also_locked_id, other.also_locked_id})
 
 
-def _disturbs(reader: Touch, other: Touch) -> bool:
+def _changes_source(reader: LockScope, other: LockScope) -> bool:
     """Whether the other changes what is being copied. Its making does not: the copy is put in line behind it."""
-    if reader.source_id is None or other.makes_branch:
+    if reader.source_id is None or other.creates_branch:
         return False
-    return reader.source_id == other.also_id or (reader.source_id == other.branch_id and other.reach is Reach.BRANCH)
+    return reader.source_id == other.also_locked_id or (
+        reader.source_id == other.branch_id and other.level is LockLevel.BRANCH
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from bough.errors import RuleBroken
+from bough.errors import RuleViolation
 from bough.ids import MemberId, OrganizationId, UserId
 
 
@@ -39,9 +39,9 @@ class Member:
     joined_at: datetime
 
 
-def check_takes_members(organization: Organization) -> None:
+def check_accepts_members(organization: Organization) -> None:
     if organization.personal_for is not None:
-        raise RuleBroken(
+        raise RuleViolation(
             "This is a personal organization, which has one member. Create an organization for a team, "
             "or share single projects."
         )
@@ -50,4 +50,4 @@ def check_takes_members(organization: Organization) -> None:
 def check_admin_remains(leaving: Member, admins: int) -> None:
     """Before a member leaves, or stops being an admin."""
     if leaving.role is MemberRole.ADMIN and admins <= 1:
-        raise RuleBroken("This is the last admin of the organization. Make another member an admin first.")
+        raise RuleViolation("This is the last admin of the organization. Make another member an admin first.")

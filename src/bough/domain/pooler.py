@@ -11,10 +11,10 @@ from typing import Any
 
 from bough.errors import Invalid
 
-SETTINGS = "pgbouncer_settings"  # where they are in the settings of an endpoint
-MODE = "transaction"
-LONGEST = 2_147_483_647  # seconds
-MOST = 10_000
+SETTINGS_KEY = "pgbouncer_settings"  # where they are in the settings of an endpoint
+POOL_MODE = "transaction"
+MAX_SECONDS = 2_147_483_647  # seconds
+MAX_COUNT = 10_000
 
 _WHOLE = re.compile(r"[0-9]{1,10}")
 _DECIMAL = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
@@ -37,7 +37,7 @@ class PoolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolNow:
+class PoolStats:
     """Who is at an endpoint's pools at a moment."""
 
     clients_active: int = 0
@@ -46,8 +46,8 @@ class PoolNow:
     servers_active: int = 0
     servers_idle: int = 0
 
-    def __add__(self, other: "PoolNow") -> "PoolNow":
-        return PoolNow(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+    def __add__(self, other: "PoolStats") -> "PoolStats":
+        return PoolStats(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,13 @@ class _Setting:
 
 
 def _count(field: str) -> _Setting:
-    use = f"a whole number from 1 to {MOST}"
-    return _Setting(field=field, form=_WHOLE, number=int, least=1, most=MOST, use=use)
+    use = f"a whole number from 1 to {MAX_COUNT}"
+    return _Setting(field=field, form=_WHOLE, number=int, least=1, most=MAX_COUNT, use=use)
 
 
 def _seconds(field: str) -> _Setting:
-    use = f"seconds, such as 30 or 0.5, up to {LONGEST}; 0 for no limit"
-    return _Setting(field=field, form=_DECIMAL, number=float, least=0, most=LONGEST, use=use)
+    use = f"seconds, such as 30 or 0.5, up to {MAX_SECONDS}; 0 for no limit"
+    return _Setting(field=field, form=_DECIMAL, number=float, least=0, most=MAX_SECONDS, use=use)
 
 
 _NUMBERS = {
@@ -84,41 +84,43 @@ _NUMBERS = {
     "server_lifetime": replace(
         _seconds("lifetime_seconds"),
         least=_SHORTEST,
-        use=f"seconds above 0, up to {LONGEST}; PgBouncer's 0, a server connection for every use, is not offered",
+        use=f"seconds above 0, up to {MAX_SECONDS}; PgBouncer's 0, a server connection for every use, is not offered",
     ),
     "idle_transaction_timeout": _seconds("idle_transaction_seconds"),
     "client_idle_timeout": _seconds("client_idle_seconds"),
     "max_prepared_statements": replace(
-        _count("statements"), use=f"a whole number from 1 to {MOST}; prepared statements cannot be switched off"
+        _count("statements"), use=f"a whole number from 1 to {MAX_COUNT}; prepared statements cannot be switched off"
     ),
 }
-HONOURED = ("pool_mode", *_NUMBERS)
+SUPPORTED_SETTINGS = ("pool_mode", *_NUMBERS)
 
 
-def check(given: Mapping[str, str]) -> None:
+def check_settings(settings: Mapping[str, str]) -> None:
     """A setting that is not honoured, or not so, is refused with what is."""
-    for name, text in given.items():
+    for name, text in settings.items():
         if name == "pool_mode":
-            check_mode(f"{SETTINGS}.pool_mode", text)
+            check_pool_mode(f"{SETTINGS_KEY}.pool_mode", text)
         elif name not in _NUMBERS:
             raise Invalid(
-                f"{SETTINGS} has {name[:63]!r}, which is not honoured here. These are: {', '.join(HONOURED)}."
+                f"{SETTINGS_KEY} has {name[:63]!r}, which is not honoured here. These are: "
+                f"{', '.join(SUPPORTED_SETTINGS)}."
             )
         elif _NUMBERS[name].read(text) is None:
-            raise Invalid(f"{SETTINGS}.{name} is {text[:63]!r}: use {_NUMBERS[name].use}.")
+            raise Invalid(f"{SETTINGS_KEY}.{name} is {text[:63]!r}: use {_NUMBERS[name].use}.")
 
 
-def check_mode(name: str, mode: str) -> None:
-    if mode != MODE:
+def check_pool_mode(name: str, mode: str) -> None:
+    if mode != POOL_MODE:
         raise Invalid(
-            f"{name} is {mode[:63]!r}: only {MODE} is possible here. The host without -pooler gives a client a session "
+            f"{name} is {mode[:63]!r}: only {POOL_MODE} is possible here. The host without -pooler gives a "
+            "client a session "
             "of its own, while pooler_enabled is false."
         )
 
 
-def pool_settings(settings: Mapping[str, Any], max_connections: int, *, direct_host_too: bool) -> PoolSettings:
+def parse_pool_settings(settings: Mapping[str, Any], max_connections: int, *, direct_host_too: bool) -> PoolSettings:
     """Out of an endpoint's settings. A tenth of its connections is left for those who are not pooled."""
-    said: Mapping[str, str] = settings.get(SETTINGS) or {}
+    said: Mapping[str, str] = settings.get(SETTINGS_KEY) or {}
     read: dict[str, Any] = {
         setting.field: value
         for name, setting in _NUMBERS.items()

@@ -8,11 +8,11 @@ from typing import Any
 from bough.errors import Invalid, NotFound
 from bough.ids import OrganizationId, ProjectId, UserId
 
-MAX_HISTORY_SECONDS = 2_592_000
+MAX_HISTORY_RETENTION_SECONDS = 2_592_000
 SUSPEND_DEFAULT = 0  # the platform's default
 SUSPEND_NEVER = -1
-SUSPEND_SHORTEST = 60
-SUSPEND_LONGEST = 604_800
+MIN_SUSPEND_SECONDS = 60
+MAX_SUSPEND_SECONDS = 604_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class Project:
     purged_at: datetime | None = None
 
     @property
-    def logical_replication(self) -> bool:
+    def has_logical_replication(self) -> bool:
         return bool(self.settings.get("enable_logical_replication"))
 
     def is_recoverable(self, now: datetime) -> bool:
         return self.deleted_at is not None and self.recoverable_until is not None and now < self.recoverable_until
 
 
-def recovery_window(now: datetime, seconds: int) -> datetime:
+def recovery_deadline(now: datetime, seconds: int) -> datetime:
     return now + timedelta(seconds=seconds)
 
 
@@ -52,7 +52,7 @@ def check_recoverable(project: Project, now: datetime) -> None:
     if project.deleted_at is None:
         raise Invalid("The project is not deleted, so there is nothing to recover.")
     if not project.is_recoverable(now):
-        raise NotFound.thing("project")
+        raise NotFound.resource("project")
 
 
 def check_autoscaling(minimum: float, maximum: float, largest: float) -> None:
@@ -63,11 +63,11 @@ def check_autoscaling(minimum: float, maximum: float, largest: float) -> None:
 
 
 def check_suspend_timeout(seconds: int) -> None:
-    if seconds in (SUSPEND_DEFAULT, SUSPEND_NEVER) or SUSPEND_SHORTEST <= seconds <= SUSPEND_LONGEST:
+    if seconds in (SUSPEND_DEFAULT, SUSPEND_NEVER) or MIN_SUSPEND_SECONDS <= seconds <= MAX_SUSPEND_SECONDS:
         return
     raise Invalid(
         f"suspend_timeout_seconds is {seconds}: use 0 for the default, -1 for never, "
-        f"or {SUSPEND_SHORTEST} to {SUSPEND_LONGEST}."
+        f"or {MIN_SUSPEND_SECONDS} to {MAX_SUSPEND_SECONDS}."
     )
 
 

@@ -4,36 +4,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bough.domain.history import Past
+from bough.domain.history import LineageRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RetainedRange:
     """A stretch that can be gone back to, and from which moment of its lineage on."""
 
-    past: Past
+    lineage_range: LineageRange
     since: datetime
 
 
-def wanted(pasts: Sequence[Past], opens_at: datetime) -> list[Wanted]:
+def select_retained(ranges: Sequence[LineageRange], earliest_at: datetime) -> list[RetainedRange]:
     """Of a branch whose window opens then, in the order they were lived.
 
     A moment that a restore took away leads to the end of the stretch before it, however long ago that was; so a
     stretch is let go only when the window opens after the next one began.
     """
-    found: list[Wanted] = []
-    for past in reversed(pasts):
-        found.append(Wanted(past=past, since=_since(past, opens_at)))
-        if past.begins_at is not None and past.begins_at <= opens_at:
+    found: list[RetainedRange] = []
+    for past in reversed(ranges):
+        found.append(RetainedRange(lineage_range=past, since=_since(past, earliest_at)))
+        if past.starts_at is not None and past.starts_at <= earliest_at:
             break
     return found[::-1]
 
 
-def unwanted(pasts: Sequence[Past], opens_at: datetime) -> list[Past]:
+def select_expired(ranges: Sequence[LineageRange], earliest_at: datetime) -> list[LineageRange]:
     """The rest. What the branch is now is never among it."""
-    return list(pasts[: len(pasts) - len(wanted(pasts, opens_at))])
+    return list(ranges[: len(ranges) - len(select_retained(ranges, earliest_at))])
 
 
-def _since(past: Past, opens_at: datetime) -> datetime:
-    until = past.stretch.until_at
+def _since(past: LineageRange, opens_at: datetime) -> datetime:
+    until = past.branch_lineage.until_at
     return opens_at if until is None else min(opens_at, until)

@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from bough.domain.organization import MemberRole
 
 
-class Level(IntEnum):
+class AccessLevel(IntEnum):
     """How much of one project somebody has."""
 
     NONE = 0
@@ -26,8 +26,8 @@ class ProjectRole(StrEnum):
     ADMIN = "admin"
 
     @property
-    def level(self) -> Level:
-        return Level[self.name]
+    def level(self) -> AccessLevel:
+        return AccessLevel[self.name]
 
 
 class Right(StrEnum):
@@ -53,53 +53,53 @@ class OrgRight(StrEnum):
     MANAGE = "manage"
 
 
-LEAST: Mapping[Right, Level] = {
-    Right.READ: Level.VIEWER,
-    Right.CONNECT: Level.EDITOR,
-    Right.WRITE: Level.EDITOR,
-    Right.SHARE: Level.ADMIN,
-    Right.DELETE: Level.ADMIN,
+REQUIRED_LEVELS: Mapping[Right, AccessLevel] = {
+    Right.READ: AccessLevel.VIEWER,
+    Right.CONNECT: AccessLevel.EDITOR,
+    Right.WRITE: AccessLevel.EDITOR,
+    Right.SHARE: AccessLevel.ADMIN,
+    Right.DELETE: AccessLevel.ADMIN,
 }
 
-USUAL: Mapping[MemberRole, Level] = {
-    MemberRole.ADMIN: Level.ADMIN,
-    MemberRole.MEMBER: Level.EDITOR,
-    MemberRole.EDITOR: Level.EDITOR,
-    MemberRole.VIEWER: Level.VIEWER,
-    MemberRole.COLLABORATOR: Level.NONE,
+ROLE_LEVELS: Mapping[MemberRole, AccessLevel] = {
+    MemberRole.ADMIN: AccessLevel.ADMIN,
+    MemberRole.MEMBER: AccessLevel.EDITOR,
+    MemberRole.EDITOR: AccessLevel.EDITOR,
+    MemberRole.VIEWER: AccessLevel.VIEWER,
+    MemberRole.COLLABORATOR: AccessLevel.NONE,
 }
 
-_EVERYBODY = frozenset(MemberRole)
-_INSIDE = _EVERYBODY - {MemberRole.COLLABORATOR}
+_ALL_ROLES = frozenset(MemberRole)
+_ORGANIZATION_WIDE_ROLES = _ALL_ROLES - {MemberRole.COLLABORATOR}
 _ADMINS = frozenset({MemberRole.ADMIN})
 
-ROLES: Mapping[OrgRight, frozenset[MemberRole]] = {
-    OrgRight.READ: _EVERYBODY,
-    OrgRight.SEE_MEMBERS: _INSIDE,
+ORG_RIGHT_ROLES: Mapping[OrgRight, frozenset[MemberRole]] = {
+    OrgRight.READ: _ALL_ROLES,
+    OrgRight.SEE_MEMBERS: _ORGANIZATION_WIDE_ROLES,
     OrgRight.CREATE_PROJECTS: _ADMINS | {MemberRole.MEMBER},
     OrgRight.MAKE_PROJECT_KEYS: _ADMINS | {MemberRole.MEMBER, MemberRole.EDITOR},
     OrgRight.AUDIT: _ADMINS,
     OrgRight.MANAGE: _ADMINS,
 }
-ORGANIZATION_KEY = frozenset(OrgRight) - {OrgRight.MANAGE}  # people are managed by people
+ORGANIZATION_KEY_RIGHTS = frozenset(OrgRight) - {OrgRight.MANAGE}  # people are managed by people
 
-SHARED = Level.EDITOR  # what a permission by e-mail gives
+SHARED_LEVEL = AccessLevel.EDITOR  # what a permission by e-mail gives
 
 
-def level(role: MemberRole | None, given: ProjectRole | None, *, shared: bool) -> Level:
+def resolve_level(role: MemberRole | None, project_role: ProjectRole | None, *, is_shared: bool) -> AccessLevel:
     """Of a person: their role in the project's organization, what they were given on it, whether it is shared."""
     if role is MemberRole.ADMIN:
-        return Level.ADMIN
-    inside = Level.NONE if role is None else given.level if given else USUAL[role]
-    return max(inside, SHARED) if shared else inside
+        return AccessLevel.ADMIN
+    inside = AccessLevel.NONE if role is None else project_role.level if project_role else ROLE_LEVELS[role]
+    return max(inside, SHARED_LEVEL) if is_shared else inside
 
 
-def allows(right: Right, has: Level, role: MemberRole | None) -> bool:
+def is_allowed(right: Right, level: AccessLevel, role: MemberRole | None) -> bool:
     """Whether somebody of this level may; `role` is their role in the project's organization."""
-    if has < Level.VIEWER:
+    if level < AccessLevel.VIEWER:
         return False
     if right is Right.SEE_PEOPLE:
-        return has is Level.ADMIN or role in _INSIDE
+        return level is AccessLevel.ADMIN or role in _ORGANIZATION_WIDE_ROLES
     if right is Right.TRANSFER:  # what belongs to an organization leaves it by its admins only
         return role is MemberRole.ADMIN
-    return has >= LEAST[right]
+    return level >= REQUIRED_LEVELS[right]

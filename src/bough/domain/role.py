@@ -5,7 +5,7 @@ import string
 from dataclasses import dataclass
 from datetime import datetime
 
-from bough.domain.names import check_identifier
+from bough.domain.identifiers import check_identifier
 from bough.ids import BranchId
 
 DEFAULT_NAME = "neondb_owner"

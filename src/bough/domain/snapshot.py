@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from bough.domain.branch import Branch
-from bough.errors import Invalid, RuleBroken
+from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId, ProjectId, SnapshotId, VolumeId
 
-SNAPSHOT = "snapshot_id"  # the parameter of work that makes, removes or copies one
+SNAPSHOT_KEY = "snapshot_id"  # the parameter of work that makes, removes or copies one
 
 
 class SnapshotState(StrEnum):
@@ -40,7 +40,9 @@ class Snapshot:
 
 def check_is_root(branch: Branch, what: str) -> None:
     if branch.parent_id is not None:
-        raise RuleBroken(f"{what} only a root branch can have, and {branch.name!r} has a parent. Use its root branch.")
+        raise RuleViolation(
+            f"{what} only a root branch can have, and {branch.name!r} has a parent. Use its root branch."
+        )
 
 
 def check_expiry(at: datetime | None, now: datetime) -> datetime | None:
@@ -54,18 +56,18 @@ def check_expiry(at: datetime | None, now: datetime) -> datetime | None:
         raise Invalid("expires_at is after the year 9999; leave it out for a snapshot that never expires.") from None
 
 
-def usual_name(branch_name: str, at: datetime) -> str:
+def default_name(branch_name: str, at: datetime) -> str:
     """Of one that its maker did not name."""
     return f"{branch_name} {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def free_name(wanted: str, taken: Collection[str]) -> str:
+def make_unique_name(preferred_name: str, existing_names: Collection[str]) -> str:
     """The name, with a number behind it when it is taken."""
-    names = (wanted, *(f"{wanted} ({number})" for number in range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+    names = (preferred_name, *(f"{preferred_name} ({number})" for number in range(2, len(existing_names) + 3)))
+    return next(name for name in names if name not in existing_names)
 
 
-def old_name(branch_name: str, taken: Collection[str]) -> str:
+def make_replaced_name(branch_name: str, existing_names: Collection[str]) -> str:
     """What a branch is called after another took its place and its name."""
-    names = (f"{branch_name} (old)", *(f"{branch_name} (old {number})" for number in range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+    names = (f"{branch_name} (old)", *(f"{branch_name} (old {number})" for number in range(2, len(existing_names) + 3)))
+    return next(name for name in names if name not in existing_names)

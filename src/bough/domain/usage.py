@@ -7,7 +7,7 @@ from bough.ids import EndpointId, ProjectId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class EndpointUsage:
     endpoint_id: EndpointId
     project_id: ProjectId
     bytes_in: int = 0  # from clients
@@ -22,10 +22,10 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class EndpointTraffic:
     """What one endpoint's clients did since the report before."""
 
     endpoint_id: EndpointId
     bytes_in: int
     bytes_out: int
-    opened: int
+    connections_opened: int

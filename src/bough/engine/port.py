@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from bough.domain import lsn
-from bough.domain.change import Change
+from bough.domain.catalog_change import CatalogChange
 from bough.engine.spec import BranchSpec, ComputeSpec
-from bough.errors import Kind, PlatformError
+from bough.errors import ErrorKind, PlatformError
 from bough.ids import EndpointId, ProjectId, VolumeId
 
 
@@ -22,10 +22,10 @@ class Capabilities:
     """What this engine can do; cheap to ask again."""
 
     installs: Mapping[int, str]  # Postgres major version → the install a new project gets
-    isolation: bool  # every project runs under a user of its own
-    limits: str  # what keeps a compute within its size: a sentence
-    driver: str  # how volumes are cloned
-    refuses_new: str | None = None  # why nothing new is made now, in a sentence
+    has_isolation: bool  # every project runs under a user of its own
+    limits_summary: str  # what keeps a compute within its size: a sentence
+    storage_driver: str  # how volumes are cloned
+    creation_blocked_reason: str | None = None  # why nothing new is made now, in a sentence
 
 
 class Readiness(StrEnum):
@@ -34,7 +34,7 @@ class Readiness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ComputeAddress:
     """Where a compute listens, in libpq's terms: a host that begins with `/` is a socket folder."""
 
     host: str
@@ -42,7 +42,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class ComputeUsage:
     logical_bytes: int  # the tenant's databases
     memory_bytes: int  # of all processes of the compute; what they share is counted once
     cpu_seconds: float  # that they took since it was started, those that ended too
@@ -54,23 +54,23 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
-    bytes: int  # all that the tenant can fill
-    temp_file_bytes: int | None  # what a process may have of temporary files; None: files were counted, roughly
+class StorageUsage:
+    used_bytes: int  # all that the tenant can fill
+    temp_file_limit_bytes: int | None  # what a process may have of temporary files; None: files were counted, roughly
     is_busy: bool = True  # something is under way that may write
 
 
-class Following(StrEnum):
+class ReplicaState(StrEnum):
     """How a running read replica stands to the compute that writes its branch."""
 
-    FOLLOWS = "follows"  # it is told what is written, or there is nothing that it lacks
-    WAITS = "waits"  # it is not told at the moment; what it lacks is kept for it
+    FOLLOWING = "follows"  # it is told what is written, or there is nothing that it lacks
+    WAITING = "waits"  # it is not told at the moment; what it lacks is kept for it
     BEHIND = "behind"  # it stands still, or nobody runs who could tell it what it lacks; a restart helps
     LOST = "lost"  # what it lacks is gone: it needs another copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LoadSample:
     """What a running compute takes of the machine, cheap to ask for."""
 
     cu: float | None  # its size; None: it is as large as it may be
@@ -79,7 +79,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleNow:
+class ObservedRole:
     """A role as Postgres has it now."""
 
     name: str
@@ -89,40 +89,40 @@ class RoleNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseNow:
+class ObservedDatabase:
     name: str
     owner: str
 
 
-MOST_LISTED = 2000  # roles of a branch that are ever told, and databases
+MAX_LISTED = 2000  # roles of a branch that are ever told, and databases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class ContentsQuery:
     """Of how many roles and databases one is told: first of those that are known, then of the oldest."""
 
-    roles: int = MOST_LISTED
-    databases: int = MOST_LISTED
+    max_roles: int = MAX_LISTED
+    max_databases: int = MAX_LISTED
     known_roles: tuple[str, ...] = ()
     known_databases: tuple[str, ...] = ()
 
 
-ALL_LISTED = Listing()
+DEFAULT_CONTENTS_QUERY = ContentsQuery()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class BranchContents:
     """What is in a branch, but for what is ours and Postgres's own."""
 
-    roles: tuple[RoleNow, ...]
-    databases: tuple[DatabaseNow, ...]
+    roles: tuple[ObservedRole, ...]
+    databases: tuple[ObservedDatabase, ...]
     unlisted_roles: int = 0  # that there are besides
     unlisted_databases: int = 0
 
-    def fits(self, listing: Listing) -> bool:
+    def is_complete_for(self, query: ContentsQuery) -> bool:
         """Whether these are all, and no more than are wanted."""
         is_all = not self.unlisted_roles and not self.unlisted_databases
-        return is_all and len(self.roles) <= listing.roles and len(self.databases) <= listing.databases
+        return is_all and len(self.roles) <= query.max_roles and len(self.databases) <= query.max_databases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,16 +131,16 @@ class Origin:
 
     lsn: str | None = None
     at: datetime | None = None
-    subscribes: bool = False  # it has subscriptions, which are the parent's
+    has_subscriptions: bool = False  # it has subscriptions, which are the parent's
 
     @property
     def position(self) -> int | None:
         """The LSN as a number of bytes."""
-        return None if self.lsn is None else lsn.number(self.lsn)
+        return None if self.lsn is None else lsn.to_int(self.lsn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class HistoryStatus:
     """How the history of a volume stands."""
 
     began_at: datetime | None  # since when one can go back to it; None: not at all so far
@@ -148,30 +148,30 @@ class Kept:
     history_bytes: int  # on disk: archived WAL, and what bases alone hold
     waiting_bytes: int  # of WAL that is to be archived and is not yet
     trouble: str | None = None  # why it falls behind, in a sentence
-    base_is_due: bool = False  # one that was not to be taken now
+    is_base_due: bool = False  # one that was not to be taken now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    running: frozenset[EndpointId]  # computes that live now
-    spare: frozenset[EndpointId]  # computes that live and wait for a project
+    running_endpoints: frozenset[EndpointId]  # computes that live now
+    spare_endpoints: frozenset[EndpointId]  # computes that live and wait for a project
     volumes: frozenset[VolumeId]  # volumes that exist whole
     free_bytes: int  # where volumes are kept
     total_bytes: int
-    sizes: Mapping[EndpointId, float] = field(default_factory=dict)  # of computes in CU, where it is known
+    cu_by_endpoint: Mapping[EndpointId, float] = field(default_factory=dict)  # of computes in CU, where it is known
 
 
 class EngineError(PlatformError):
     """The machine refused; the sentence may be shown, `transient` says whether to try again."""
 
-    kind = Kind.UNAVAILABLE
+    kind = ErrorKind.UNAVAILABLE
 
     def __init__(self, public: str, *, transient: bool = True) -> None:
         super().__init__(public)
         self.transient = transient
 
 
-class StoodOn(EngineError):
+class VolumeHasDependents(EngineError):
     """The volume cannot go, because the history of another needs it still; that passes."""
 
 
@@ -185,10 +185,12 @@ class Engine(Protocol):
         The parent goes on serving meanwhile. The origin is the same however often it is asked for.
         """
 
-    async def look_into(self, spec: BranchSpec, listing: Listing = ALL_LISTED) -> Contents:
+    async def read_branch_contents(
+        self, spec: BranchSpec, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
+    ) -> BranchContents:
         """Roles and databases of a branch, by the compute that serves it or by one of its own for that moment."""
 
-    async def change(self, spec: BranchSpec, change: Change) -> None:
+    async def apply_change(self, spec: BranchSpec, change: CatalogChange) -> None:
         """The change is made in the branch, by the compute that serves it or by one of its own for that moment.
 
         A compute that stands refuses it.
@@ -209,22 +211,22 @@ class Engine(Protocol):
         Refused with StoodOn while another volume's history needs it.
         """
 
-    async def written_until(self, volume: VolumeId) -> str | None:
+    async def read_wal_end(self, volume: VolumeId) -> str | None:
         """Where the volume's WAL ends now, as an LSN; None: nobody knows, as of a compute that was killed.
 
         A look, quick enough for a request.
         """
 
-    async def keep_history(self, volume: VolumeId, since: datetime, *, bases: bool = True) -> Kept:
+    async def apply_retention(self, volume: VolumeId, since: datetime, *, take_bases: bool = True) -> HistoryStatus:
         """One can go back to every moment of the volume since then, or since its history began, and what only serves
         moments before is gone, unless another volume's history stands on it. Takes a base when one is due, which may
         take long, unless it is told not to.
         """
 
-    async def ensure_begun(self, project: ProjectId, volume: VolumeId) -> Kept:
+    async def ensure_history_started(self, project: ProjectId, volume: VolumeId) -> HistoryStatus:
         """The history of the volume begins with what it holds now, and not before. No compute may serve it."""
 
-    async def retire(self, project: ProjectId, volume: VolumeId) -> None:
+    async def retire_volume(self, project: ProjectId, volume: VolumeId) -> None:
         """The volume is gone, and its history is not: every commit in it can still be gone back to."""
 
     async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
@@ -233,25 +235,27 @@ class Engine(Protocol):
     async def ensure_unpacked(self, project: ProjectId, volume: VolumeId) -> None:
         """A compute can serve the volume."""
 
-    async def size(self, volume: VolumeId) -> int | None:
+    async def measure_volume(self, volume: VolumeId) -> int | None:
         """Bytes on disk that no other volume shares; None when it does not exist."""
 
-    async def address(self, endpoint: EndpointId) -> Address | None:
+    async def find_address(self, endpoint: EndpointId) -> ComputeAddress | None:
         """Where the endpoint's compute listens, or None when it does not accept connections."""
 
-    async def usage(self, endpoint: EndpointId) -> Usage | None:
+    async def measure_usage(self, endpoint: EndpointId) -> ComputeUsage | None:
         """What a running endpoint's databases hold and its compute has used; None when it does not run."""
 
-    async def cpu_seconds(self) -> Mapping[EndpointId, float]:
+    async def read_cpu_seconds(self) -> Mapping[EndpointId, float]:
         """The processor time of every running compute since it was started: one look for all, without a session."""
 
-    async def stored(self, endpoint: EndpointId) -> Storage | None:
+    async def measure_storage(self, endpoint: EndpointId) -> StorageUsage | None:
         """What the tenant of a running endpoint stores above an empty Postgres; None when it does not run."""
 
-    async def following(self, endpoint: EndpointId) -> Following | None:
+    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         """How a read replica stands; None when it does not run, or is none."""
 
-    async def contents(self, endpoint: EndpointId, listing: Listing = ALL_LISTED) -> Contents | None:
+    async def read_compute_contents(
+        self, endpoint: EndpointId, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
+    ) -> BranchContents | None:
         """Roles and databases as they are now; None when the endpoint does not run."""
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
@@ -260,7 +264,7 @@ class Engine(Protocol):
         A client that only holds a connection does not count, nor does what Postgres does by itself.
         """
 
-    async def load(self, endpoint: EndpointId) -> Reading | None:
+    async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
         """What the endpoint's compute takes now; None when it does not accept connections."""
 
     async def resize(self, endpoint: EndpointId, cu: float) -> None:

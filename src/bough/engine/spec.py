@@ -7,7 +7,7 @@ from bough.domain.allowance import Fullness
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointType, max_connections
-from bough.domain.history import HEAD, Point, Target
+from bough.domain.history import HEAD, Point, RecoveryTarget
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
@@ -41,7 +41,7 @@ class DatabaseSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
+class PrimarySpec:
     """Whom a read replica follows."""
 
     volume_id: VolumeId  # its branch's
@@ -55,33 +55,33 @@ class ComputeSpec:
     endpoint_id: EndpointId
     volume_id: VolumeId
     install: str
-    cu: float  # its share of the machine, at most
+    max_cu: float  # its share of the machine, at most
     min_cu: float | None = None  # from which on it is resized; None: it is not
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
     databases: tuple[DatabaseSpec, ...]  # those that Postgres is to be told of
-    storage_bytes: int | None = None  # what its plan lets the branch store; None: nothing follows from a plan
-    stands: bool = False  # nothing can be written in it, whatever its clients set
-    follows: Follow | None = None  # of a read replica, whose volume is made when it is missing or of no use
-    replicas: tuple[VolumeId, ...] = ()  # the volumes of those that follow it
+    storage_limit_bytes: int | None = None  # what its plan lets the branch store; None: nothing follows from a plan
+    is_read_only: bool = False  # nothing can be written in it, whatever its clients set
+    primary: PrimarySpec | None = None  # of a read replica, whose volume is made when it is missing or of no use
+    replica_volumes: tuple[VolumeId, ...] = ()  # the volumes of those that follow it
 
     @property
-    def wished_roles(self) -> dict[str, str]:
+    def target_verifiers(self) -> dict[str, str]:
         """Name → verifier of those that Postgres is told of."""
         return {role.name: role.verifier for role in self.roles if role.verifier is not None}
 
     @property
-    def replicates_logically(self) -> bool:
+    def has_logical_replication(self) -> bool:
         return self.settings.get("wal_level") == _LOGICAL
 
     @property
-    def least_cu(self) -> float:
+    def effective_min_cu(self) -> float:
         """The size it starts with."""
-        return self.cu if self.min_cu is None else self.min_cu
+        return self.max_cu if self.min_cu is None else self.min_cu
 
 
-def branch_spec(
-    project: Project, branch: Branch, endpoint: Endpoint | None = None, target: Target | None = None
+def build_branch_spec(
+    project: Project, branch: Branch, endpoint: Endpoint | None = None, target: RecoveryTarget | None = None
 ) -> BranchSpec:
     """`endpoint` is the one whose compute starts as soon as the branch is made; `target` what it begins with."""
     settings = endpoint and _settings(project, endpoint)
@@ -95,78 +95,80 @@ def branch_spec(
     )
 
 
-def compute_spec(
+def build_compute_spec(
     project: Project,
     branch: Branch,
     endpoint: Endpoint,
     roles: Iterable[Role],
     databases: Iterable[Database],
     *,
-    siblings: Iterable[Endpoint] = (),
+    branch_endpoints: Iterable[Endpoint] = (),
 ) -> ComputeSpec:
     """`siblings` are the endpoints of the branch."""
-    beside = [each for each in siblings if each.id != endpoint.id]
+    beside = [each for each in branch_endpoints if each.id != endpoint.id]
     spec = ComputeSpec(
         project_id=project.id,
         branch_id=branch.id,
         endpoint_id=endpoint.id,
         volume_id=branch.volume_id,
         install=project.install,
-        cu=endpoint.max_cu,
+        max_cu=endpoint.max_cu,
         min_cu=endpoint.min_cu,
         settings={**_settings(project, endpoint), **_read_only(branch)},
-        stands=branch.fullness is Fullness.OVERFULL,
+        is_read_only=branch.fullness is Fullness.OVERFULL,
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_wished else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_wished),
     )
     if endpoint.volume_id is None:
-        return replace(spec, replicas=tuple(each.volume_id for each in beside if each.volume_id is not None))
+        return replace(spec, replica_volumes=tuple(each.volume_id for each in beside if each.volume_id is not None))
     writer = next((each for each in beside if each.type is EndpointType.READ_WRITE), None)
     if writer is None:
-        return _following(spec, endpoint.volume_id, None, {})
-    return _following(spec, endpoint.volume_id, writer.id, _settings(project, writer))
+        return _build_replica_spec(spec, endpoint.volume_id, None, {})
+    return _build_replica_spec(spec, endpoint.volume_id, writer.id, _settings(project, writer))
 
 
-def _following(
+def _build_replica_spec(
     spec: ComputeSpec, volume_id: VolumeId, writer: EndpointId | None, least: Mapping[str, str]
 ) -> ComputeSpec:
     """It is told of nothing: what is in the branch comes with the WAL. Its limits are not below those it follows."""
     return replace(
         spec,
         volume_id=volume_id,
-        settings=replication.raised(spec.settings, least),
+        settings=replication.raise_to_minimums(spec.settings, least),
         roles=tuple(replace(role, verifier=None) for role in spec.roles),
         databases=(),
-        stands=False,
-        follows=Follow(volume_id=spec.volume_id, endpoint_id=writer),
+        is_read_only=False,
+        primary=PrimarySpec(volume_id=spec.volume_id, endpoint_id=writer),
     )
 
 
 def _read_only(branch: Branch) -> dict[str, str]:
     """Of a branch that is full. Who deletes something asks for a transaction that may write."""
-    return {} if branch.fullness is Fullness.ROOM else {"default_transaction_read_only": "on"}
+    return {} if branch.fullness is Fullness.BELOW_LIMIT else {"default_transaction_read_only": "on"}
 
 
 def _settings(project: Project, endpoint: Endpoint) -> dict[str, str]:
-    given = tenant_settings.accepted(endpoint.settings.get(tenant_settings.SETTINGS), project.pg_version)
-    return compute_settings(endpoint.max_cu, logical_replication=project.logical_replication, given=given)
+    given = tenant_settings.filter_accepted(endpoint.settings.get(tenant_settings.SETTINGS_KEY), project.pg_version)
+    return build_compute_settings(endpoint.max_cu, logical_replication=project.has_logical_replication, requested=given)
 
 
-def compute_settings(cu: float, *, logical_replication: bool, given: Mapping[str, str] | None = None) -> dict[str, str]:
+def build_compute_settings(
+    max_cu: float, *, logical_replication: bool, requested: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Settings that depend on rows and stay while a compute runs, whatever its size: `cu` is the largest.
 
     What a tenant has `given` is under them, and over those of `size_settings` and of `postgres/conf.py`, which
     every compute has. Buffers are small: the page cache of the machine does the rest.
     """
     return {
-        **(given or {}),
-        "shared_buffers": f"{max(16, int(cu * 64))}MB",
-        "max_connections": str(max_connections(cu)),
+        **(requested or {}),
+        "shared_buffers": f"{max(16, int(max_cu * 64))}MB",
+        "max_connections": str(max_connections(max_cu)),
         "wal_level": _LOGICAL if logical_replication else "replica",
     }
 
 
-def size_settings(cu: float) -> dict[str, str]:
+def build_size_settings(cu: float) -> dict[str, str]:
     """Settings that follow the size of the moment, by a reload. One CU stands for 4 GiB of memory."""
     return {
         "effective_cache_size": f"{max(256, int(cu * 3072))}MB",

@@ -12,18 +12,18 @@ from typing import Any
 
 from bough import log
 from bough.errors import PlatformError
-from bough.gateway.plane import Away, Plane, PoolUse, Report, Used
-from bough.gateway.remembering import Remembering
+from bough.gateway.cache import ControlCache
+from bough.gateway.control_plane import ActivityReport, ControlPlane, ControlUnavailable, EndpointReport, PoolReport
 from bough.ids import EndpointId
 
-EVERY = 1.0  # seconds
-HINT = "hint"  # what control says, and waits for
-_EVEN_WHEN_QUIET = 10  # beats
+REPORT_INTERVAL_SECONDS = 1.0  # seconds
+HINT_REQUEST = "hint"  # what control says, and waits for
+_IDLE_REPORT_INTERVALS = 10  # beats
 
-logger = log.get(room="gateway")
+logger = log.get_logger(component="gateway")
 
 
-class Tally:
+class TrafficCounters:
     __slots__ = ("bytes_in", "bytes_out", "connections", "opened", "read_only_hint")
 
     def __init__(self) -> None:
@@ -33,9 +33,9 @@ class Tally:
         self.connections = 0
         self.read_only_hint = b""  # for clients who cannot write, connected before or after; empty: there is room
 
-    def taken(self, endpoint: EndpointId, pool: PoolUse | None) -> Used:
+    def take_activity(self, endpoint: EndpointId, pool: PoolReport | None) -> EndpointReport:
         """What there is since the last time; counting begins anew."""
-        used = Used(
+        used = EndpointReport(
             endpoint=endpoint,
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
@@ -48,21 +48,21 @@ class Tally:
         return used
 
 
-class Activity:
-    def __init__(self, plane: Plane, remembering: Remembering) -> None:
-        self._plane = plane
-        self._remembering = remembering
-        self._tallies: dict[EndpointId, Tally] = {}
+class ActivityReporter:
+    def __init__(self, control_plane: ControlPlane, cache: ControlCache) -> None:
+        self._plane = control_plane
+        self._remembering = cache
+        self._tallies: dict[EndpointId, TrafficCounters] = {}
         self._worker = str(uuid.uuid4())
         self._sequence = 0
-        self._unheard: Report | None = None
-        self._telling = asyncio.Lock()
-        self._pools: dict[EndpointId, PoolUse] = {}  # as they were told
-        self.pool_use: Callable[[EndpointId], PoolUse | None] = lambda _: None
+        self._unacknowledged: ActivityReport | None = None
+        self._report_lock = asyncio.Lock()
+        self._pools: dict[EndpointId, PoolReport] = {}  # as they were told
+        self.get_pool_stats: Callable[[EndpointId], PoolReport | None] = lambda _: None
 
     @contextmanager
-    def connection(self, endpoint: EndpointId, hint: str | None = None) -> Iterator[Tally]:
-        tally = self._tallies.setdefault(endpoint, Tally())
+    def track_connection(self, endpoint: EndpointId, hint: str | None = None) -> Iterator[TrafficCounters]:
+        tally = self._tallies.setdefault(endpoint, TrafficCounters())
         tally.read_only_hint = _encoded(hint)
         tally.opened += 1
         tally.connections += 1
@@ -71,46 +71,48 @@ class Activity:
         finally:
             tally.connections -= 1
 
-    async def from_control(self, body: Any) -> bool:
+    async def handle_hints(self, body: Any) -> bool:
         """Hints by endpoint; what was remembered of these endpoints has older ones."""
         for name, hint in body.items():
             if tally := self._tallies.get(EndpointId(name)):
                 tally.read_only_hint = _encoded(hint)
-        self._remembering.drop(EndpointId(name) for name in body)
+        self._remembering.invalidate(EndpointId(name) for name in body)
         return True
 
     @property
     def connections(self) -> int:
         return sum(tally.connections for tally in self._tallies.values())
 
-    async def keep_reporting(self) -> None:
+    async def run(self) -> None:
         """Until cancelled."""
         beat = 0
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(REPORT_INTERVAL_SECONDS)
             beat += 1
-            await self.report(even_when_quiet=beat % _EVEN_WHEN_QUIET == 0)
+            await self.report(include_idle=beat % _IDLE_REPORT_INTERVALS == 0)
 
-    async def report(self, *, even_when_quiet: bool = False) -> None:
-        async with self._telling:
-            if self._unheard is None:
-                self._unheard = self._next(even_when_quiet)
-            if self._unheard is not None:
-                await self._tell(self._unheard)
+    async def report(self, *, include_idle: bool = False) -> None:
+        async with self._report_lock:
+            if self._unacknowledged is None:
+                self._unacknowledged = self._next(include_idle)
+            if self._unacknowledged is not None:
+                await self._send(self._unacknowledged)
 
-    async def _tell(self, report: Report) -> None:
+    async def _send(self, report: ActivityReport) -> None:
         try:
             changed = await self._plane.report(report)
-        except Away:
+        except ControlUnavailable:
             return  # it is told again at the next beat
         except PlatformError as error:
-            logger.error("report_refused", error=error.public)
+            logger.error("report_refused", error=error.public_message)
             return
-        self._unheard = None
-        self._remembering.drop(changed)
+        self._unacknowledged = None
+        self._remembering.invalidate(changed)
 
-    def _next(self, even_when_quiet: bool) -> Report | None:
-        used = [tally.taken(endpoint, self.pool_use(endpoint)) for endpoint, tally in self._tallies.items()]
+    def _next(self, even_when_quiet: bool) -> ActivityReport | None:
+        used = [
+            tally.take_activity(endpoint, self.get_pool_stats(endpoint)) for endpoint, tally in self._tallies.items()
+        ]
         pools = {each.endpoint: each.pool for each in used if each.pool is not None}
         changed = {endpoint for endpoint, use in pools.items() if use != self._pools.get(endpoint)}
         self._pools = pools
@@ -126,7 +128,7 @@ class Activity:
         if not told and not even_when_quiet:
             return None
         self._sequence += 1
-        return Report(worker=self._worker, sequence=self._sequence, endpoints=told)
+        return ActivityReport(worker=self._worker, sequence=self._sequence, endpoints=told)
 
 
 def _encoded(hint: str | None) -> bytes:

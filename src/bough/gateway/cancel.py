@@ -13,89 +13,89 @@ from dataclasses import dataclass
 from typing import Any
 
 from bough.errors import PlatformError
-from bough.gateway.backend import Backend, NotNow, dialled
-from bough.gateway.channel import Lost
-from bough.gateway.line import Ended
-from bough.gateway.siblings import MOST, Siblings
+from bough.gateway.backend import Backend, ComputeNotReady, open_stream
+from bough.gateway.channel import ConnectionLost
+from bough.gateway.peers import MAX_WORKERS, WorkerPeers
+from bough.gateway.stream import StreamEnded
 from bough.gateway.wire import messages
 from bough.gateway.wire.startup import CancelRequest
 
-QUESTION = "cancel"
+CANCEL_REQUEST = "cancel"
 _OWN_BITS = 24  # of the process id; the worker's number is above them, and the sign is never set
 _SHORT_KEY, _LONG_KEY = 4, 32  # of protocol 3.0, and from 3.2 on
 _SECONDS = 5.0
 
-Cancel = Callable[[], Awaitable[None]]
+CancelCallback = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    process: int
-    key: bytes
+class CancelKey:
+    process_id: int
+    secret_key: bytes
 
-    def encoded(self) -> bytes:
-        return messages.backend_key(self.process, self.key)
+    def encode(self) -> bytes:
+        return messages.encode_backend_key_data(self.process_id, self.secret_key)
 
 
-class Cancels:
-    def __init__(self, siblings: Siblings) -> None:
-        self._siblings = siblings
+class CancelKeys:
+    def __init__(self, peers: WorkerPeers) -> None:
+        self._siblings = peers
         self._counter = itertools.count(secrets.randbelow(1 << _OWN_BITS))
-        self._cancels: dict[int, tuple[bytes, Cancel]] = {}
+        self._cancels: dict[int, tuple[bytes, CancelCallback]] = {}
 
     @contextmanager
-    def ticket(self, fire: Cancel, minor: int) -> Iterator[Ticket]:
+    def register(self, callback: CancelCallback, minor: int) -> Iterator[CancelKey]:
         """For as long as the connection lasts; `fire` cancels what it does then."""
-        process = self._free_process()
+        process = self._new_process_id()
         key = secrets.token_bytes(_LONG_KEY if minor >= 2 else _SHORT_KEY)
-        self._cancels[process] = key, fire
+        self._cancels[process] = key, callback
         try:
-            yield Ticket(process, key)
+            yield CancelKey(process, key)
         finally:
             del self._cancels[process]
 
     async def route(self, request: CancelRequest) -> None:
         """A client never hears what became of it, as with Postgres."""
-        number = request.process >> _OWN_BITS
+        number = request.process_id >> _OWN_BITS
         if number == self._siblings.number:
-            await self._fire(request)
-        elif number < MOST:
-            await self._siblings.ask(number, QUESTION, [request.process, request.key.hex()])
+            await self._cancel(request)
+        elif number < MAX_WORKERS:
+            await self._siblings.request(number, CANCEL_REQUEST, [request.process_id, request.secret_key.hex()])
 
-    async def from_sibling(self, body: Any) -> bool:
+    async def handle_peer_request(self, body: Any) -> bool:
         process, key = body
-        await self._fire(CancelRequest(int(process), bytes.fromhex(key)))
+        await self._cancel(CancelRequest(int(process), bytes.fromhex(key)))
         return True
 
-    def _free_process(self) -> int:
+    def _new_process_id(self) -> int:
         while True:
             own = next(self._counter) % (1 << _OWN_BITS)
             process = self._siblings.number << _OWN_BITS | own
             if process and process not in self._cancels:
                 return process
 
-    async def _fire(self, request: CancelRequest) -> None:
-        key, fire = self._cancels.get(request.process, (b"", None))
-        if fire is not None and hmac.compare_digest(key, request.key):
+    async def _cancel(self, request: CancelRequest) -> None:
+        key, fire = self._cancels.get(request.process_id, (b"", None))
+        if fire is not None and hmac.compare_digest(key, request.secret_key):
             await fire()
 
 
-_firing: set[asyncio.Task[None]] = set()
+_cancel_tasks: set[asyncio.Task[None]] = set()
 
 
-def soon(backend: Backend) -> None:
+def schedule_cancel(backend: Backend) -> None:
     """Cancel what nobody waits for any longer."""
-    task = asyncio.create_task(send(backend))
-    _firing.add(task)
-    task.add_done_callback(_firing.discard)
+    task = asyncio.create_task(send_cancel(backend))
+    _cancel_tasks.add(task)
+    task.add_done_callback(_cancel_tasks.discard)
 
 
-async def send(backend: Backend) -> None:
+async def send_cancel(backend: Backend) -> None:
     """Comes back when Postgres has sent its signal."""
-    with suppress(NotNow, PlatformError, Ended, Lost, TimeoutError):
-        async with asyncio.timeout(_SECONDS), dialled(backend.address) as line:
+    with suppress(ComputeNotReady, PlatformError, StreamEnded, ConnectionLost, TimeoutError):
+        async with asyncio.timeout(_SECONDS), open_stream(backend.address) as line:
             try:
-                await line.send(messages.cancel(backend.process, backend.key))
-                await line.exactly(1)  # never comes: Postgres closes when the signal is sent
+                await line.send(messages.encode_cancel_request(backend.process_id, backend.cancel_key))
+                await line.read_exactly(1)  # never comes: Postgres closes when the signal is sent
             finally:
                 line.channel.close()

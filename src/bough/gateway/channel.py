@@ -13,26 +13,26 @@ from typing import Any, Protocol
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The other end is gone without a word."""
 
 
 class Channel(Protocol):
     fd: int
 
-    def receive(self, room: memoryview) -> int | None:
+    def receive(self, buffer: memoryview) -> int | None:
         """How many bytes came, 0 at their end, None when there are none now."""
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
         """How many bytes went, perhaps none; what did not go comes again, unchanged."""
 
-    def finish(self) -> None:
+    def shutdown_write(self) -> None:
         """Nothing more will be sent; bytes may still come."""
 
     def close(self) -> None: ...
 
 
-def is_gone(fd: int) -> bool:
+def is_disconnected(fd: int) -> bool:
     """Whether the other end is lost, seen without reading."""
     poll = select.poll()
     poll.register(fd, select.POLLHUP | select.POLLERR)
@@ -46,13 +46,13 @@ class PlainChannel:
         self.socket = sock
         self.fd = sock.fileno()
 
-    def receive(self, room: memoryview) -> int | None:
+    def receive(self, buffer: memoryview) -> int | None:
         try:
-            return self.socket.recv_into(room)
+            return self.socket.recv_into(buffer)
         except BlockingIOError:
             return None
         except OSError as error:
-            raise Lost from error
+            raise ConnectionLost from error
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
         try:
@@ -60,9 +60,9 @@ class PlainChannel:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise Lost from error
+            raise ConnectionLost from error
 
-    def finish(self) -> None:
+    def shutdown_write(self) -> None:
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
@@ -80,15 +80,15 @@ class TlsChannel:
         tls: Any = sock._sslobj  # type: ignore[attr-defined]
         self._read, self._write = tls.read, tls.write
 
-    def receive(self, room: memoryview) -> int | None:
+    def receive(self, buffer: memoryview) -> int | None:
         """At most one record, which is 16 KiB. An end that TLS does not announce is a loss, not an end."""
         try:
-            count: int = self._read(len(room), room)
+            count: int = self._read(len(buffer), buffer)
             return count
         except _NOT_NOW:
             return None
         except (OSError, ValueError) as error:  # SSLError is the first, a closed socket the second
-            raise Lost from error
+            raise ConnectionLost from error
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
         """A record a call goes out; so as many calls as it takes."""
@@ -101,10 +101,10 @@ class TlsChannel:
         except _NOT_NOW:
             pass
         except (OSError, ValueError) as error:
-            raise Lost from error
+            raise ConnectionLost from error
         return sent
 
-    def finish(self) -> None:
+    def shutdown_write(self) -> None:
         with suppress(OSError, ValueError):
             self.socket.unwrap()
         with suppress(OSError):

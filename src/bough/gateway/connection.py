@@ -8,112 +8,121 @@ from typing import NamedTuple
 
 from bough import log
 from bough.errors import PlatformError
-from bough.gateway import cancel, door, routing
-from bough.gateway.activity import Activity, Tally
-from bough.gateway.backend import Backends, RefusedByPostgres
-from bough.gateway.cancel import Cancels
-from bough.gateway.channel import Lost, PlainChannel, TlsChannel
-from bough.gateway.door import Visitor
-from bough.gateway.errors import BACKEND_DIED, NO_WAKE, NOT_FOR_COMPUTES, TOO_SLOW, Refused, trouble_of
-from bough.gateway.limits import Limits
-from bough.gateway.line import Ended, Line
-from bough.gateway.login import Entered, Login
-from bough.gateway.newcomers import Newcomers
-from bough.gateway.peer import Peer, Peers
-from bough.gateway.pooling.client import Client
+from bough.gateway import cancel, handshake, routing
+from bough.gateway.activity import ActivityReporter, TrafficCounters
+from bough.gateway.backend import BackendConnector, RejectedByPostgres
+from bough.gateway.cache import ControlCache
+from bough.gateway.cancel import CancelKeys
+from bough.gateway.channel import ConnectionLost, PlainChannel, TlsChannel
+from bough.gateway.client_origin import ClientOrigin, ClientOrigins
+from bough.gateway.errors import (
+    BACKEND_DIED,
+    LOCAL_SOCKET_DENIED,
+    LOGIN_TIMEOUT,
+    WAKE_TIMEOUT,
+    ConnectionRejected,
+    to_error_response,
+)
+from bough.gateway.handshake import ClientConnection
+from bough.gateway.limits import LoginLimits
+from bough.gateway.login import Authenticator, LoginResult
+from bough.gateway.pending_logins import PendingLogins
+from bough.gateway.pooling.client import PooledClient
 from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.pools import Pools
-from bough.gateway.relay import Hooks, Relay
-from bough.gateway.remembering import Remembering
+from bough.gateway.relay import Relay, RelayCallbacks
 from bough.gateway.replication_relay import ReplicationRelay
-from bough.gateway.sessions import Session, Sessions
-from bough.gateway.tls import Certificates
+from bough.gateway.sessions import GatewaySession, SessionRegistry
+from bough.gateway.stream import Stream, StreamEnded
+from bough.gateway.tls import CertificateReloader
 from bough.gateway.wire import messages
-from bough.gateway.wire.malformed import Malformed
-from bough.gateway.wire.messages import Trouble
-from bough.gateway.wire.replication import NO_PHYSICAL, Kind
-from bough.gateway.wire.startup import CancelRequest, Startup
+from bough.gateway.wire.messages import ErrorResponse
+from bough.gateway.wire.protocol_error import ProtocolError
+from bough.gateway.wire.replication import PHYSICAL_REPLICATION_UNSUPPORTED, ReplicationMode
+from bough.gateway.wire.startup import CancelRequest, StartupMessage
 from bough.ids import EndpointId
 
-LOGIN_SECONDS = 30.0
-WAKE_SECONDS = 90.0
+LOGIN_TIMEOUT_SECONDS = 30.0
+WAKE_TIMEOUT_SECONDS = 90.0
 _SAY_SECONDS = 5.0
 
-logger = log.get(room="gateway")
+logger = log.get_logger(component="gateway")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rooms:
+class GatewayServices:
     """What a connection passes through."""
 
     domain: str
-    certificates: Certificates
-    limits: Limits
-    remembering: Remembering
-    login: Login
-    backends: Backends
-    cancels: Cancels
-    activity: Activity
+    certificates: CertificateReloader
+    limits: LoginLimits
+    cache: ControlCache
+    authenticator: Authenticator
+    connector: BackendConnector
+    cancel_keys: CancelKeys
+    activity: ActivityReporter
     pools: Pools
-    sessions: Sessions
-    newcomers: Newcomers = field(default_factory=Newcomers)
-    peers: Peers = field(default_factory=lambda: Peers(None))
+    sessions: SessionRegistry
+    pending_logins: PendingLogins = field(default_factory=PendingLogins)
+    origins: ClientOrigins = field(default_factory=lambda: ClientOrigins(None))
 
 
-class Guest(NamedTuple):
+class AuthenticatedClient(NamedTuple):
     """A visitor that was let in."""
 
-    visitor: Visitor
-    minor: int  # of the protocol
-    tally: Tally
+    connection: ClientConnection
+    protocol_minor: int  # of the protocol
+    counters: TrafficCounters
 
-    async def greet(self, greeting: bytes) -> None:
-        self.tally.bytes_out += len(greeting)
-        await self.visitor.line.send(greeting)
+    async def send_greeting(self, greeting: bytes) -> None:
+        self.counters.bytes_out += len(greeting)
+        await self.connection.stream.send(greeting)
 
 
-async def serve(rooms: Rooms, sock: socket.socket, peer: Peer) -> None:
+async def serve(services: GatewayServices, sock: socket.socket, origin: ClientOrigin) -> None:
     """Until the connection is over; whatever goes wrong is told to the client and to nobody else."""
-    visitor = Visitor(Line(PlainChannel(sock)), is_local=peer.is_local)
+    visitor = ClientConnection(Stream(PlainChannel(sock)), is_local=origin.is_local)
     try:
-        trouble = await _served(rooms, visitor, peer)
+        trouble = await _serve_client(services, visitor, origin)
         if trouble is not None:
-            await _tell(visitor, trouble)
-    except (Lost, Ended):
+            await _send_error(visitor, trouble)
+    except (ConnectionLost, StreamEnded):
         pass  # there is nobody to tell
     except Exception as error:  # one client's trouble is not the others'
         logger.error("connection_failed", exc_info=error)
     finally:
-        visitor.line.channel.close()
+        visitor.stream.channel.close()
 
 
-async def _served(rooms: Rooms, visitor: Visitor, peer: Peer) -> bytes | None:
+async def _serve_client(rooms: GatewayServices, visitor: ClientConnection, peer: ClientOrigin) -> bytes | None:
     """What the client shall be told in the end; None when there is nothing to tell."""
     try:
-        entered = await _entered(rooms, visitor, peer)
+        entered = await _authenticate(rooms, visitor, peer)
         if entered is not None:
             startup, target, (endpoint, pool, hint) = entered
-            with rooms.activity.connection(endpoint, hint) as tally:
-                guest = Guest(visitor, startup.agreed_minor, tally)
+            with rooms.activity.track_connection(endpoint, hint) as tally:
+                guest = AuthenticatedClient(visitor, startup.agreed_minor, tally)
                 if pool is None:
-                    await _through(rooms, guest, endpoint, target)
+                    await _serve_direct(rooms, guest, endpoint, target)
                 else:
-                    found = rooms.pools.enter(endpoint, target, pool)
-                    await _pooled(rooms, guest, endpoint, found, startup.application_name)
-    except Refused as refused:
-        return refused.trouble.encoded()
-    except RefusedByPostgres as refused:
-        return refused.message.encoded()
-    except Malformed as malformed:
-        return Trouble(code=malformed.code, message=str(malformed)).encoded()
+                    found = rooms.pools.get_or_create(endpoint, target, pool)
+                    await _serve_pooled(rooms, guest, endpoint, found, startup.application_name)
+    except ConnectionRejected as refused:
+        return refused.error.encode()
+    except RejectedByPostgres as refused:
+        return refused.message.encode()
+    except ProtocolError as malformed:
+        return ErrorResponse(sqlstate=malformed.sqlstate, message=str(malformed)).encode()
     except PlatformError as error:
-        return trouble_of(error).encoded()
+        return to_error_response(error).encode()
     return None
 
 
-async def _entered(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup, routing.Target, Entered] | None:
+async def _authenticate(
+    rooms: GatewayServices, visitor: ClientConnection, peer: ClientOrigin
+) -> tuple[StartupMessage, routing.ConnectionTarget, LoginResult] | None:
     """Who it is and where they want to go, proven; None when they only came to cancel."""
-    timeout = asyncio.timeout(LOGIN_SECONDS)
+    timeout = asyncio.timeout(LOGIN_TIMEOUT_SECONDS)
 
     def drop() -> None:
         if not timeout.expired():
@@ -121,80 +130,90 @@ async def _entered(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup,
 
     try:
         async with timeout:
-            with rooms.newcomers.present(peer.key, drop):
-                return await _logged_in(rooms, visitor, peer)
+            with rooms.pending_logins.register(peer.limit_key, drop):
+                return await _handshake_and_log_in(rooms, visitor, peer)
     except TimeoutError:
-        raise Refused(TOO_SLOW) from None
+        raise ConnectionRejected(LOGIN_TIMEOUT) from None
 
 
-async def _logged_in(rooms: Rooms, visitor: Visitor, peer: Peer) -> tuple[Startup, routing.Target, Entered] | None:
-    packet = await door.enter(visitor, rooms.certificates)
+async def _handshake_and_log_in(
+    rooms: GatewayServices, visitor: ClientConnection, peer: ClientOrigin
+) -> tuple[StartupMessage, routing.ConnectionTarget, LoginResult] | None:
+    packet = await handshake.perform_handshake(visitor, rooms.certificates)
     if peer.is_local and peer.is_compute:
-        raise Refused(NOT_FOR_COMPUTES)
+        raise ConnectionRejected(LOCAL_SOCKET_DENIED)
     if isinstance(packet, CancelRequest):
-        await rooms.cancels.route(packet)
+        await rooms.cancel_keys.route(packet)
         return None
     if packet.needs_negotiation:
-        await visitor.line.send(messages.negotiate_version(packet.extensions, minor=packet.agreed_minor))
-    target = routing.target(visitor.called, rooms.domain, packet.parameters)
-    entered = await rooms.login.prove(visitor, target, peer)
-    if target.replication is Kind.PHYSICAL:
-        raise Refused(NO_PHYSICAL)
+        await visitor.stream.send(
+            messages.encode_negotiate_protocol_version(packet.extensions, minor=packet.agreed_minor)
+        )
+    target = routing.resolve_target(visitor.server_name, rooms.domain, packet.parameters)
+    entered = await rooms.authenticator.authenticate(visitor, target, peer)
+    if target.replication_mode is ReplicationMode.PHYSICAL:
+        raise ConnectionRejected(PHYSICAL_REPLICATION_UNSUPPORTED)
     return packet, target, entered
 
 
-async def _through(rooms: Rooms, guest: Guest, endpoint: EndpointId, target: routing.Target) -> None:
+async def _serve_direct(
+    rooms: GatewayServices, guest: AuthenticatedClient, endpoint: EndpointId, target: routing.ConnectionTarget
+) -> None:
     """A session of the compute's own."""
     try:
-        async with asyncio.timeout(WAKE_SECONDS):
-            opened = await rooms.backends.open(endpoint, target)
+        async with asyncio.timeout(WAKE_TIMEOUT_SECONDS):
+            opened = await rooms.connector.connect(endpoint, target)
     except TimeoutError:
-        raise Refused(NO_WAKE) from None
-    greeting, backend = (opened.before_key, opened.after_key), opened.without_greeting()
+        raise ConnectionRejected(WAKE_TIMEOUT) from None
+    greeting, backend = (opened.greeting_before_key, opened.greeting_after_key), opened.without_greeting()
     del opened
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    hooks = Hooks(
-        cancel=lambda: cancel.soon(backend),
-        ended=lambda: over.set_result(None),
-        last_words=BACKEND_DIED.encoded(),
+    hooks = RelayCallbacks(
+        on_abandoned=lambda: cancel.schedule_cancel(backend),
+        on_end=lambda: over.set_result(None),
+        backend_died_error=BACKEND_DIED.encode(),
     )
     try:
-        with rooms.cancels.ticket(partial(cancel.send, backend), guest.minor) as ticket:
-            await guest.greet(ticket.encoded().join(greeting))
+        with rooms.cancel_keys.register(partial(cancel.send_cancel, backend), guest.protocol_minor) as ticket:
+            await guest.send_greeting(ticket.encode().join(greeting))
             del greeting
-            relay = ReplicationRelay if target.replication is Kind.LOGICAL else Relay
-            session = relay(guest.visitor.line.channel, backend.channel, guest.tally, hooks)
-            await _until_over(rooms, session, endpoint, over)
+            relay = ReplicationRelay if target.replication_mode is ReplicationMode.LOGICAL else Relay
+            session = relay(guest.connection.stream.channel, backend.channel, guest.counters, hooks)
+            await _run_session(rooms, session, endpoint, over)
     finally:
         backend.channel.close()
 
 
-async def _pooled(rooms: Rooms, guest: Guest, endpoint: EndpointId, pool: Pool, name: bytes) -> None:
+async def _serve_pooled(
+    rooms: GatewayServices, guest: AuthenticatedClient, endpoint: EndpointId, pool: Pool, name: bytes
+) -> None:
     """A session of the gateway's, which has a compute's for each transaction."""
-    await pool.greet()
+    await pool.wait_for_greeting()
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    client = Client(guest.visitor.line.channel, pool, name, guest.tally, lambda: over.set_result(None))
-    pool.enter(client)
+    client = PooledClient(guest.connection.stream.channel, pool, name, guest.counters, lambda: over.set_result(None))
+    pool.add_client(client)
     try:
-        with rooms.cancels.ticket(client.cancel, guest.minor) as ticket:
-            await guest.greet(client.greeting(ticket.encoded()))
-            await _until_over(rooms, client, endpoint, over)
+        with rooms.cancel_keys.register(client.cancel, guest.protocol_minor) as ticket:
+            await guest.send_greeting(client.encode_greeting(ticket.encode()))
+            await _run_session(rooms, client, endpoint, over)
     finally:
-        pool.left(client)
+        pool.remove_client(client)
 
 
-async def _until_over(rooms: Rooms, session: Session, endpoint: EndpointId, over: "asyncio.Future[None]") -> None:
-    with rooms.sessions.present(endpoint, session):
+async def _run_session(
+    rooms: GatewayServices, session: GatewaySession, endpoint: EndpointId, over: "asyncio.Future[None]"
+) -> None:
+    with rooms.sessions.register(endpoint, session):
         session.start()
         await over
 
 
-async def _tell(visitor: Visitor, trouble: bytes) -> None:
-    if isinstance(visitor.line.channel, TlsChannel) and not visitor.is_encrypted:
+async def _send_error(visitor: ClientConnection, trouble: bytes) -> None:
+    if isinstance(visitor.stream.channel, TlsChannel) and not visitor.is_encrypted:
         return  # TLS takes no words before its handshake is over, and would be asked again and again
     try:
         async with asyncio.timeout(_SAY_SECONDS):
-            await visitor.line.send(trouble)
-            visitor.line.channel.finish()
+            await visitor.stream.send(trouble)
+            visitor.stream.channel.shutdown_write()
     except TimeoutError:
         return

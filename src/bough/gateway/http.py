@@ -14,21 +14,21 @@ import httptools
 _IDLE = 16  # connections that are kept when nobody asks
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     body: Any
 
 
-class Gone(Exception):
+class ConnectionFailed(Exception):
     """Nobody listens there, or the connection ended before its answer."""
 
 
-class Asker:
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+class UnixHttpClient:
+    def __init__(self, socket_path: Path) -> None:
+        self._socket = socket_path
         self._idle: list[_Connection] = []
 
-    async def ask(self, path: str, body: Any, timeout: float) -> Answer:
+    async def post(self, path: str, body: Any, timeout: float) -> HttpResponse:
         """A connection that was kept may have been closed meanwhile: then another is tried, once."""
         data = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nhost: control\r\ncontent-type: application/json\r\ncontent-length: {len(data)}"
@@ -38,11 +38,11 @@ class Asker:
                 if self._idle:
                     try:
                         return await self._on(self._idle.pop(), question)
-                    except Gone:
+                    except ConnectionFailed:
                         self._close()
                 return await self._on(await self._connected(), question)
         except TimeoutError:
-            raise Gone("no answer in time") from None
+            raise ConnectionFailed("no answer in time") from None
 
     async def close(self) -> None:
         self._close()
@@ -57,12 +57,12 @@ class Asker:
         try:
             _, connection = await loop.create_unix_connection(_Connection, str(self._socket))
         except OSError as error:
-            raise Gone(str(error)) from error
+            raise ConnectionFailed(str(error)) from error
         return connection
 
-    async def _on(self, connection: "_Connection", question: bytes) -> Answer:
+    async def _on(self, connection: "_Connection", question: bytes) -> HttpResponse:
         try:
-            answer = await connection.ask(question)
+            answer = await connection.send(question)
         except BaseException:
             connection.close()
             raise
@@ -78,17 +78,17 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._waiting: asyncio.Future[Answer] | None = None
+        self._waiting: asyncio.Future[HttpResponse] | None = None
         self._parser: Any = None
         self._pieces: list[bytes] = []
         self.is_open = False
 
-    def ask(self, question: bytes) -> "asyncio.Future[Answer]":
+    def send(self, question: bytes) -> "asyncio.Future[HttpResponse]":
         self._waiting = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
         self._pieces = []
         if self._transport is None or not self.is_open:
-            self._waiting.set_exception(Gone("closed"))
+            self._waiting.set_exception(ConnectionFailed("closed"))
         else:
             self._transport.write(question)
         return self._waiting
@@ -121,16 +121,16 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self.is_open = self.is_open and self._parser.should_keep_alive()
-        self._tell(lambda: Answer(self._parser.get_status_code(), json.loads(b"".join(self._pieces))))
+        self._set_result(lambda: HttpResponse(self._parser.get_status_code(), json.loads(b"".join(self._pieces))))
 
-    def _tell(self, answer: Callable[[], Answer]) -> None:
+    def _set_result(self, answer: Callable[[], HttpResponse]) -> None:
         if self._waiting is None or self._waiting.done():
             return
         try:
             self._waiting.set_result(answer())
         except ValueError as error:
-            self._waiting.set_exception(Gone(f"not an answer: {error}"))
+            self._waiting.set_exception(ConnectionFailed(f"not an answer: {error}"))
 
     def _fail(self, why: str) -> None:
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(Gone(why))
+            self._waiting.set_exception(ConnectionFailed(why))

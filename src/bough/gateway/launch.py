@@ -14,7 +14,7 @@ import signal
 import sys
 import traceback
 
-from bough.gateway.__main__ import arguments, serve
+from bough.gateway.__main__ import parse_arguments, serve
 
 OPEN_FILES = 524_288  # two a connection; a lower limit of the machine holds
 
@@ -26,7 +26,7 @@ _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 def main() -> None:
     """The first argument is the user, empty for who we are; the others are those of `bough.gateway`."""
     user = sys.argv.pop(1)
-    given = arguments()
+    given = parse_arguments()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)  # until they are listened to they end us, as they should
     os.umask(0o077)
     _set_limits()

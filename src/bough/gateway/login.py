@@ -9,20 +9,20 @@ from typing import NamedTuple
 from bough import clock, log
 from bough.errors import Denied, Invalid
 from bough.gateway.auth import password
-from bough.gateway.auth.scram import Exchange, Verifier, WrongPassword
-from bough.gateway.door import Visitor
-from bough.gateway.errors import closed, wrong_password
-from bough.gateway.limits import Attempt, Limits
-from bough.gateway.password_checks import PasswordChecks
-from bough.gateway.peer import Peer
-from bough.gateway.plane import Access, PoolSettings
-from bough.gateway.remembering import Remembering
-from bough.gateway.routing import Target, endpoint_called
+from bough.gateway.auth.scram import ScramExchange, ScramVerifier, WrongPassword
+from bough.gateway.cache import ControlCache
+from bough.gateway.client_origin import ClientOrigin
+from bough.gateway.control_plane import Access, PoolSettings
+from bough.gateway.errors import endpoint_closed_error, wrong_password_error
+from bough.gateway.handshake import ClientConnection
+from bough.gateway.limits import LoginAttempt, LoginLimits
+from bough.gateway.password_checks import PasswordVerifier
+from bough.gateway.routing import ConnectionTarget, parse_endpoint_name
 from bough.gateway.wire import messages
-from bough.gateway.wire.malformed import Malformed
+from bough.gateway.wire.protocol_error import ProtocolError
 from bough.ids import EndpointId
 
-logger = log.get(room="gateway")
+logger = log.get_logger(component="gateway")
 
 LOOPBACK = "127.0.0.1"
 _LONGEST = 10_000  # bytes of one message
@@ -33,95 +33,99 @@ NO_ENDPOINT = (
 )
 
 
-class Entered(NamedTuple):
+class LoginResult(NamedTuple):
     endpoint: EndpointId
-    pool: PoolSettings | None  # None: a compute's own session
+    pool_settings: PoolSettings | None  # None: a compute's own session
     read_only_hint: str | None  # for whoever cannot write
 
 
-class Login:
-    def __init__(self, remembering: Remembering, limits: Limits) -> None:
-        self._remembering = remembering
+class Authenticator:
+    def __init__(self, cache: ControlCache, limits: LoginLimits) -> None:
+        self._remembering = cache
         self._limits = limits
-        self._checks = PasswordChecks()
+        self._checks = PasswordVerifier()
 
-    async def prove(self, visitor: Visitor, target: Target, peer: Peer) -> Entered:
+    async def authenticate(
+        self, client: ClientConnection, target: ConnectionTarget, origin: ClientOrigin
+    ) -> LoginResult:
         """Where the client may enter; raises when it may not."""
-        endpoint, pooled, typed = target.endpoint, target.pooled, ""
+        endpoint, pooled, typed = target.endpoint, target.is_pooled, ""
         if endpoint is None:
-            endpoint, pooled, typed = await self._asked_for_password(visitor)
-        attempt = Attempt(self._limits, peer.key, endpoint)
-        access = await self._remembering.access(endpoint, target.role)
+            endpoint, pooled, typed = await self._asked_for_password(client)
+        attempt = LoginAttempt(self._limits, origin.limit_key, endpoint)
+        access = await self._remembering.get_access(endpoint, target.role)
         try:
             if target.endpoint is None:
                 await self._compare(endpoint, typed, access, attempt)
             else:
-                await _exchange(visitor, access, attempt)
+                await _exchange(client, access, attempt)
         except WrongPassword:
-            logger.info("login_refused", endpoint=endpoint, role=target.role, address=peer.address)
-            self._remembering.drop_access(endpoint, target.role)
-            raise wrong_password(target.role) from None
+            logger.info("login_refused", endpoint=endpoint, role=target.role, address=origin.address)
+            self._remembering.invalidate_access(endpoint, target.role)
+            raise wrong_password_error(target.role) from None
         finally:
-            attempt.end()
-        attempt.passed()
-        _check_network(access, peer)
-        if access.closed is not None:
-            raise closed(access.closed)
-        pool = access.pool if pooled or access.pool.direct_host_too else None
-        return Entered(endpoint, pool, access.read_only_hint)
+            attempt.close()
+        attempt.record_success()
+        _check_network(access, origin)
+        if access.blocked_reason is not None:
+            raise endpoint_closed_error(access.blocked_reason)
+        pool = access.pool_settings if pooled or access.pool_settings.direct_host_too else None
+        return LoginResult(endpoint, pool, access.read_only_hint)
 
-    async def _asked_for_password(self, visitor: Visitor) -> tuple[EndpointId, bool, str]:
-        await visitor.line.send(messages.ASK_PASSWORD)
-        found = password.cut(messages.password(await _answer(visitor)))
+    async def _asked_for_password(self, visitor: ClientConnection) -> tuple[EndpointId, bool, str]:
+        await visitor.stream.send(messages.AUTHENTICATION_CLEARTEXT_PASSWORD)
+        found = password.split_endpoint_password(messages.parse_password(await _answer(visitor)))
         if found is None:
             raise Invalid(NO_ENDPOINT)
-        return *endpoint_called(found[0]), found[1]
+        return *parse_endpoint_name(found[0]), found[1]
 
-    async def _compare(self, endpoint: EndpointId, typed: str, access: Access, attempt: Attempt) -> None:
+    async def _compare(self, endpoint: EndpointId, typed: str, access: Access, attempt: LoginAttempt) -> None:
         """The same proof, computed here instead of by the client."""
-        fits = await self._checks.fits(endpoint, typed, _verifier(access), attempt)
-        if not fits or not _may_fit(access):
+        fits = await self._checks.verify(endpoint, typed, _verifier(access), attempt)
+        if not fits or not _can_log_in(access):
             raise WrongPassword
 
 
-async def _exchange(visitor: Visitor, access: Access, attempt: Attempt) -> None:
-    exchange = Exchange(_verifier(access), visitor.binding, is_known=_may_fit(access))
-    attempt.begin()
-    await visitor.line.send(messages.ask_sasl(exchange.mechanisms))
-    mechanism, first = messages.sasl_initial(await _answer(visitor))
-    await visitor.line.send(messages.sasl_continue(exchange.first(mechanism, first)))
+async def _exchange(visitor: ClientConnection, access: Access, attempt: LoginAttempt) -> None:
+    exchange = ScramExchange(_verifier(access), visitor.channel_binding, is_known=_can_log_in(access))
+    attempt.mark_challenged()
+    await visitor.stream.send(messages.encode_authentication_sasl(exchange.mechanisms))
+    mechanism, first = messages.parse_sasl_initial_response(await _answer(visitor))
+    await visitor.stream.send(
+        messages.encode_authentication_sasl_continue(exchange.handle_client_first(mechanism, first))
+    )
     proof = await _answer(visitor)
-    attempt.judge()  # nothing is awaited between this and the judgement
-    await visitor.line.send(messages.sasl_final(exchange.final(proof)))
+    attempt.count()  # nothing is awaited between this and the judgement
+    await visitor.stream.send(messages.encode_authentication_sasl_final(exchange.handle_client_final(proof)))
 
 
-async def _answer(visitor: Visitor) -> bytes:
-    message = await visitor.line.message(_LONGEST)
-    if message.type != messages.PASSWORD:
-        raise Malformed("the client answers the question for its password with something else")
+async def _answer(visitor: ClientConnection) -> bytes:
+    message = await visitor.stream.read_message(_LONGEST)
+    if message.type != messages.PASSWORD_MESSAGE:
+        raise ProtocolError("the client answers the question for its password with something else")
     return message.body
 
 
-def _verifier(access: Access) -> Verifier:
-    if access.refusal is not None:
-        raise Denied(access.refusal)
-    verifier = Verifier.parse(access.verifier)
+def _verifier(access: Access) -> ScramVerifier:
+    if access.rejection is not None:
+        raise Denied(access.rejection)
+    verifier = ScramVerifier.parse(access.verifier)
     if verifier is None:
         raise Denied("The password of this role is not stored as SCRAM-SHA-256; set it again.")
     return verifier
 
 
-def _may_fit(access: Access) -> bool:
+def _can_log_in(access: Access) -> bool:
     """A password that is over fits no longer, and cannot be told from a wrong one."""
     return access.is_known and (access.valid_until is None or access.valid_until > clock.now())
 
 
-def _check_network(access: Access, peer: Peer) -> None:
+def _check_network(access: Access, peer: ClientOrigin) -> None:
     """A client of the local socket counts as one that came from this machine's loopback address."""
-    if access.networks is None:
+    if access.allowed_networks is None:
         return
     address = peer.address or LOOPBACK
-    if any(ip_address(address) in network for network in access.networks):
+    if any(ip_address(address) in network for network in access.allowed_networks):
         return
     refusal = f"The address {address} is not among those that the project allows (allowed_ips)."
     if peer.is_local:

@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 
 from bough import clock
 from bough.gateway.auth import password
-from bough.gateway.auth.scram import Verifier
-from bough.gateway.limits import Attempt
+from bough.gateway.auth.scram import ScramVerifier
+from bough.gateway.limits import LoginAttempt
 from bough.ids import EndpointId
 
 THREADS = 2
-SHARE = 0.25  # of one thread, for one endpoint
+ENDPOINT_THREAD_SHARE = 0.25  # of one thread, for one endpoint
 
 
-class _Turn:
+class _EndpointSlot:
     """Who may use a thread for an endpoint, and how long the endpoint pauses after it."""
 
     __slots__ = ("lock", "pause", "users")
@@ -30,23 +30,25 @@ class _Turn:
         self.pause = 0.0
 
 
-class PasswordChecks:
+class PasswordVerifier:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="password")
-        self._turns: dict[EndpointId, _Turn] = {}
+        self._slots: dict[EndpointId, _EndpointSlot] = {}
 
-    async def fits(self, endpoint: EndpointId, typed: str, verifier: Verifier, attempt: Attempt) -> bool:
+    async def verify(
+        self, endpoint: EndpointId, clear_text: str, verifier: ScramVerifier, attempt: LoginAttempt
+    ) -> bool:
         password.check_iterations(verifier)
         loop = asyncio.get_running_loop()
-        async with self._turn(endpoint) as turn:
-            attempt.judge()
-            fits, seconds = await loop.run_in_executor(self._threads, _timed, typed, verifier)
-            turn.pause = seconds * (1 / SHARE - 1)
+        async with self._acquire_slot(endpoint) as turn:
+            attempt.count()
+            fits, seconds = await loop.run_in_executor(self._threads, _timed, clear_text, verifier)
+            turn.pause = seconds * (1 / ENDPOINT_THREAD_SHARE - 1)
             return fits
 
     @asynccontextmanager
-    async def _turn(self, endpoint: EndpointId) -> AsyncIterator[_Turn]:
-        turn = self._turns.setdefault(endpoint, _Turn())
+    async def _acquire_slot(self, endpoint: EndpointId) -> AsyncIterator[_EndpointSlot]:
+        turn = self._slots.setdefault(endpoint, _EndpointSlot())
         turn.users += 1
         try:
             await turn.lock.acquire()
@@ -58,16 +60,16 @@ class PasswordChecks:
         finally:
             asyncio.get_running_loop().call_later(turn.pause, self._release, endpoint, turn)
 
-    def _release(self, endpoint: EndpointId, turn: _Turn) -> None:
+    def _release(self, endpoint: EndpointId, turn: _EndpointSlot) -> None:
         turn.lock.release()
         self._leave(endpoint, turn)
 
-    def _leave(self, endpoint: EndpointId, turn: _Turn) -> None:
+    def _leave(self, endpoint: EndpointId, turn: _EndpointSlot) -> None:
         turn.users -= 1
         if not turn.users:
-            del self._turns[endpoint]
+            del self._slots[endpoint]
 
 
-def _timed(typed: str, verifier: Verifier) -> tuple[bool, float]:
+def _timed(typed: str, verifier: ScramVerifier) -> tuple[bool, float]:
     began = clock.monotonic()
-    return password.fits(typed, verifier), clock.monotonic() - began
+    return password.verify_password(typed, verifier), clock.monotonic() - began

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from bough.errors import Invalid
 from bough.gateway.wire import replication
-from bough.gateway.wire.client_options import CLIENT_OPTIONS
+from bough.gateway.wire.libpq_options import LIBPQ_OPTIONS
 from bough.ids import EndpointId
 
 _ENDPOINT = "ep-"
-_TAKEN = CLIENT_OPTIONS | {"user", "database", "options"}  # meant for us, or for the client itself
+_TAKEN = LIBPQ_OPTIONS | {"user", "database", "options"}  # meant for us, or for the client itself
 _POOLED = "-pooler"
 _NAME_BYTES = 63  # Postgres cuts longer names there
 _WORD = re.compile(r"(?:\\.|[^\\ \t\n\v\f\r])+", re.DOTALL)  # as Postgres splits its options
@@ -19,19 +19,19 @@ _NAMED = re.compile(r"(?:--|-c)?(?:endpoint|project)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ConnectionTarget:
     role: str
     database: str
     parameters: Mapping[str, str]  # what else Postgres is told
     endpoint: EndpointId | None  # None: the password will say
-    pooled: bool
+    is_pooled: bool
 
     @property
-    def replication(self) -> replication.Kind:
-        return replication.kind_of(self.parameters.get("replication", ""))
+    def replication_mode(self) -> replication.ReplicationMode:
+        return replication.parse_replication_mode(self.parameters.get("replication", ""))
 
 
-def target(host: str | None, domain: str, parameters: Mapping[str, str]) -> Target:
+def resolve_target(host: str | None, domain: str, parameters: Mapping[str, str]) -> ConnectionTarget:
     role = _name(parameters.get("user", ""))
     if not role:
         raise Invalid("The startup packet names no user.")
@@ -39,17 +39,17 @@ def target(host: str | None, domain: str, parameters: Mapping[str, str]) -> Targ
     rest = {name: value for name, value in parameters.items() if name not in _TAKEN}
     if options:
         rest["options"] = options
-    named = endpoint_called(option) if option is not None else None
-    called = _of_host(host, domain) if host else None
+    named = parse_endpoint_name(option) if option is not None else None
+    called = _parse_host(host, domain) if host else None
     if named and called and named[0] != called[0]:
         raise Invalid(f"The host names the endpoint {called[0]} and the options name {named[0]}.")
     endpoint, pooled = called or named or (None, False)
-    return Target(
+    return ConnectionTarget(
         role=role,
         database=_name(parameters.get("database", "")) or role,
         parameters=rest,
         endpoint=endpoint,
-        pooled=pooled,
+        is_pooled=pooled,
     )
 
 
@@ -60,15 +60,15 @@ def _name(text: str) -> str:
         raise Invalid("The names of the user and of the database must be UTF-8.") from None
 
 
-def _of_host(host: str, domain: str) -> tuple[EndpointId, bool] | None:
+def _parse_host(host: str, domain: str) -> tuple[EndpointId, bool] | None:
     """`ep-….<region>.<cloud>.<domain>`; None for the door itself, an address or another's name."""
     label, _, rest = host.lower().removesuffix(".").partition(".")
     if not label.startswith(_ENDPOINT) or not f".{rest}".endswith(f".{domain.lower()}"):
         return None
-    return endpoint_called(label)
+    return parse_endpoint_name(label)
 
 
-def endpoint_called(name: str) -> tuple[EndpointId, bool]:
+def parse_endpoint_name(name: str) -> tuple[EndpointId, bool]:
     """Which endpoint, and whether it is the pooled one."""
     return EndpointId.parse(name.removesuffix(_POOLED)), name.endswith(_POOLED)
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from bough.gateway.remembering import Remembering
-from bough.gateway.wire.messages import Trouble
+from bough.gateway.cache import ControlCache
+from bough.gateway.wire.messages import ErrorResponse
 from bough.ids import EndpointId
 
-END = "end"  # what control says, and waits for
+END_REQUEST = "end"  # what control says, and waits for
 
 
-class Session(Protocol):
+class GatewaySession(Protocol):
     """A client past the door, until it ends."""
 
     @property
@@ -21,17 +21,17 @@ class Session(Protocol):
 
     def start(self) -> None: ...
 
-    def stop(self, words: bytes) -> None:
+    def stop(self, error: bytes) -> None:
         """End it from our side, with these words if it can be told now."""
 
 
-class Sessions:
-    def __init__(self, remembering: Remembering) -> None:
-        self._remembering = remembering
-        self._of: defaultdict[EndpointId, set[Session]] = defaultdict(set)
+class SessionRegistry:
+    def __init__(self, cache: ControlCache) -> None:
+        self._remembering = cache
+        self._of: defaultdict[EndpointId, set[GatewaySession]] = defaultdict(set)
 
     @contextmanager
-    def present(self, endpoint: EndpointId, session: Session) -> Iterator[None]:
+    def register(self, endpoint: EndpointId, session: GatewaySession) -> Iterator[None]:
         here = self._of[endpoint]
         here.add(session)
         try:
@@ -41,18 +41,18 @@ class Sessions:
             if not here and self._of.get(endpoint) is here:
                 del self._of[endpoint]
 
-    def stop_all(self, words: bytes) -> None:
+    def stop_all(self, error: bytes) -> None:
         for session in [each for here in self._of.values() for each in here]:
-            session.stop(words)
+            session.stop(error)
 
-    async def from_control(self, body: Any) -> bool:
+    async def handle_end(self, body: Any) -> bool:
         """Their compute will end, and with it all of its sessions: who waits for nothing is told why.
 
         Whoever is in the middle of something hears it from Postgres.
         """
-        words = Trouble(code="57P01", message=str(body["why"]), hint="Connect again.").encoded()
+        words = ErrorResponse(sqlstate="57P01", message=str(body["why"]), hint="Connect again.").encode()
         endpoints = [EndpointId(name) for name in body["endpoints"]]
-        self._remembering.drop(endpoints)
+        self._remembering.invalidate(endpoints)
         for session in [each for endpoint in endpoints for each in self._of.get(endpoint, ())]:
             if session.is_idle:
                 session.stop(words)

@@ -4,17 +4,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from bough.errors import SettingRefused
+from bough.errors import InvalidSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
     listen_fds: tuple[int, ...]  # listeners for TLS
-    door_fd: int | None  # the local socket, shared by all workers
+    local_socket_fd: int | None  # the local socket, shared by all workers
     domain: str
-    plane: Path  # control's socket
+    control_socket: Path  # control's socket
     folder: Path  # where workers find one another
-    tls: Path  # certificate and key
+    certificate_path: Path  # certificate and key
     project_uids: tuple[int, int] | None = None  # of computes; None: they run under our own
     log_level: str = "info"
 
@@ -24,13 +24,13 @@ class WorkerSettings:
             given = json.loads(text)
             return cls(
                 listen_fds=tuple(int(fd) for fd in given["listen_fds"]),
-                door_fd=given["door_fd"],
+                local_socket_fd=given["door_fd"],
                 domain=given["domain"],
-                plane=Path(given["plane"]),
+                control_socket=Path(given["plane"]),
                 folder=Path(given["folder"]),
-                tls=Path(given["tls"]),
+                certificate_path=Path(given["tls"]),
                 project_uids=tuple(given["project_uids"]) if given.get("project_uids") else None,
                 log_level=given["log_level"],
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise SettingRefused(f"The gateway's settings cannot be read: {error!r}.") from error
+            raise InvalidSetting(f"The gateway's settings cannot be read: {error!r}.") from error

@@ -16,17 +16,17 @@ COMMITTED = Path("openapi/v1.json")
 
 @cache
 def text() -> str:
-    document = openapi.described(
+    document = openapi.build_document(
         routes.router.routes,
         title="Bough instant databases",
         version=bough.__version__,
         description="A Postgres in one call, without an account. Whoever wants to keep it claims it.",
     )
-    return openapi.text(document)
+    return openapi.render_json(document)
 
 
 def main(arguments: list[str]) -> int:
-    return openapi.write(text(), COMMITTED, "bough.instant.openapi", arguments)
+    return openapi.write_or_check(text(), COMMITTED, "bough.instant.openapi", arguments)
 
 
 if __name__ == "__main__":

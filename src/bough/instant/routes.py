@@ -5,17 +5,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic_core import to_json
 
-from bough.control.instant_creation import InstantCreation, NewInstantDatabase
-from bough.control.instant_databases import InstantDatabases, ShownInstantDatabase
-from bough.control.parts import Parts
-from bough.control.prepared_databases import nobodys_desk
-from bough.control.recording import Record
+from bough.control.audit import AuditRecord
+from bough.control.instant.creation import InstantCreation, NewInstantDatabase
+from bough.control.instant.databases import InstantDatabaseDetails, InstantDatabases
+from bough.control.instant.prepared import create_unclaimed_context
+from bough.control.services import Services
 from bough.domain.audit import Actor, ActorKind
-from bough.errors import Invalid, NotFound, Taken
+from bough.errors import Conflict, Invalid, NotFound
 from bough.ids import InstantId
-from bough.instant import shapes
-from bough.instant.refusals import ErrorView, NoSuchDatabase, RefusingRoute
-from bough.instant.shapes import DatabaseCreate, DatabaseSettings, DatabaseView
+from bough.instant import schemas
+from bough.instant.errors import ErrorView, InstantApiRoute, NoSuchDatabase
+from bough.instant.schemas import DatabaseSettings, DatabaseView, InstantDatabaseCreate
 
 PREFIX = "/api/v1"
 
@@ -25,18 +25,18 @@ def _errors(**described: str) -> dict[int | str, dict[str, Any]]:
 
 
 _RATE = "Ours: too many requests or new databases, from this address or altogether; `Retry-After` says when."
-_NO_ROOM = "Ours: the installation has no room for another database, or makes none."
+_NO_CAPACITY = "Ours: the installation has no room for another database, or makes none."
 _ON_CREATE = _errors(
     _400="`Missing referrer`, with a `hint`; a referrer that cannot be written down.",
     _403="Ours: this installation makes none.",
     _413="Ours: the body is too large.",
     _429=_RATE,
     _500="`Failed to create the database.`: the body is not JSON, or a parameter has a wrong type.",
-    _503=_NO_ROOM,
+    _503=_NO_CAPACITY,
 )
-_ON_LOOK = _errors(_400="`Database not found`: an unknown, expired or malformed id.", _429=_RATE)
+_ON_GET = _errors(_400="`Database not found`: an unknown, expired or malformed id.", _429=_RATE)
 
-router = APIRouter(prefix=PREFIX, route_class=RefusingRoute, tags=["Instant database"])
+router = APIRouter(prefix=PREFIX, route_class=InstantApiRoute, tags=["Instant database"])
 
 
 def _documented(model: type[DatabaseSettings]) -> dict[str, Any]:
@@ -50,13 +50,15 @@ def _documented(model: type[DatabaseSettings]) -> dict[str, Any]:
     status_code=201,
     response_model=DatabaseView,
     responses=_ON_CREATE,
-    openapi_extra=_documented(DatabaseCreate),
+    openapi_extra=_documented(InstantDatabaseCreate),
 )
 async def create_database(request: Request) -> Response:
     """Create a database. Its connection string works when the answer is there."""
-    _take(request)
-    asked = shapes.create(await request.body())
-    wish = NewInstantDatabase(ref=shapes.referrer(asked.ref), logical_replication=asked.enable_logical_replication)
+    _check_rate_limit(request)
+    asked = schemas.parse_create(await request.body())
+    wish = NewInstantDatabase(
+        ref=schemas.check_referrer(asked.ref), logical_replication=asked.enable_logical_replication
+    )
     return _show(await _creation(request).create(wish), 201)
 
 
@@ -71,24 +73,24 @@ async def create_named_database(
     request: Request, database_id: str, referrer: Annotated[str | None, Query()] = None
 ) -> Response:
     """Create a database with a UUID of your own, which must be a secret and never used before."""
-    _take(request)
-    asked = shapes.settings(await request.body())
+    _check_rate_limit(request)
+    asked = schemas.parse_settings(await request.body())
     wish = NewInstantDatabase(
-        ref=shapes.referrer(referrer), logical_replication=asked.enable_logical_replication, id=_id(database_id)
+        ref=schemas.check_referrer(referrer), logical_replication=asked.enable_logical_replication, id=_id(database_id)
     )
     try:
         created = await _creation(request).create(wish)
-    except Taken:
+    except Conflict:
         raise NoSuchDatabase from None
     return _show(created, 201)
 
 
-@router.get("/database/{database_id}", response_model=DatabaseView, responses=_ON_LOOK)
+@router.get("/database/{database_id}", response_model=DatabaseView, responses=_ON_GET)
 async def get_database(request: Request, database_id: str) -> Response:
     """Look at a database."""
-    _take(request)
+    _check_rate_limit(request)
     try:
-        desk = await nobodys_desk(_parts(request), _record(request))
+        desk = await create_unclaimed_context(_services(request), _audit_record(request))
         return _show(await InstantDatabases(desk).get(_id(database_id)), 200)
     except NotFound:
         raise NoSuchDatabase from None
@@ -101,24 +103,24 @@ def _id(text: str) -> InstantId:
         raise NoSuchDatabase from None
 
 
-def _take(request: Request) -> None:
+def _check_rate_limit(request: Request) -> None:
     """Callers without an account count by their address."""
-    _parts(request).limiter.take_address(_address(request))
+    _services(request).rate_limiter.take_address(_address(request))
 
 
 def _creation(request: Request) -> InstantCreation:
-    return InstantCreation(_parts(request), _record(request))
+    return InstantCreation(_services(request), _audit_record(request))
 
 
-def _record(request: Request) -> Record:
+def _audit_record(request: Request) -> AuditRecord:
     """What the audit says of a creation."""
-    nobody = Actor(kind=ActorKind.NOBODY, name="")
+    nobody = Actor(kind=ActorKind.ANONYMOUS, name="")
     address, request_id = _address(request), request.scope["request_id"]
-    return Record(nobody, "create_instant_database", address=address, request_id=request_id)
+    return AuditRecord(nobody, "create_instant_database", address=address, request_id=request_id)
 
 
-def _parts(request: Request) -> Parts:
-    found: Parts = request.app.state.parts
+def _services(request: Request) -> Services:
+    found: Services = request.app.state.parts
     return found
 
 
@@ -126,8 +128,8 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _show(shown: ShownInstantDatabase, status: int) -> Response:
-    return Response(to_json(DatabaseView.show(shown)), status, media_type="application/json", headers=_NOT_KEPT)
+def _show(shown: InstantDatabaseDetails, status: int) -> Response:
+    return Response(to_json(DatabaseView.of(shown)), status, media_type="application/json", headers=_NO_STORE)
 
 
-_NOT_KEPT = {"Cache-Control": "no-store"}
+_NO_STORE = {"Cache-Control": "no-store"}

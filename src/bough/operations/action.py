@@ -8,13 +8,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
-from bough.domain.operation import VARIANT, Operation, OperationAction, Touch, Variant, Work, touch_of
+from bough.domain.operation import (
+    VARIANT_KEY,
+    LockScope,
+    Operation,
+    OperationAction,
+    OperationRequest,
+    Variant,
+    lock_of,
+)
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations.context import Context
+from bough.operations.context import ActionContext
 from bough.operations.outcome import Outcome
 
-Body = Callable[[Any, Context], Awaitable[Outcome]]
-_B = TypeVar("_B", bound=Body)
+StepMethod = Callable[[Any, ActionContext], Awaitable[Outcome]]
+_B = TypeVar("_B", bound=StepMethod)
 
 
 @overload
@@ -32,7 +40,7 @@ def step(body: Any = None, *, undo: str | None = None) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NewOperation:
     """Work to be enqueued: which action, on what."""
 
     action: OperationAction
@@ -42,8 +50,8 @@ class Wish:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def touch(self) -> Touch:
-        return touch_of(self)
+    def lock(self) -> LockScope:
+        return lock_of(self)
 
 
 class Action:
@@ -51,7 +59,7 @@ class Action:
 
     action: ClassVar[OperationAction]
     variant: ClassVar[Variant | None] = None  # of several with the same name
-    forward_only: ClassVar[bool] = False  # deletions are repeated until they succeed, never undone
+    is_forward_only: ClassVar[bool] = False  # deletions are repeated until they succeed, never undone
     steps: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -79,17 +87,17 @@ class Action:
         assert self.operation.endpoint_id is not None, f"{self.action} needs an endpoint"
         return self.operation.endpoint_id
 
-    async def run(self, name: str, ctx: Context) -> Outcome:
+    async def run(self, name: str, ctx: ActionContext) -> Outcome:
         """A step that an earlier version recorded and this one lacks: from the first again, for all may be repeated."""
         outcome: Outcome = await getattr(self, name if name in self.steps else self.steps[0])(ctx)
         return outcome
 
-    async def undo(self, name: str, ctx: Context) -> None:
+    async def undo(self, name: str, ctx: ActionContext) -> None:
         undo: str | None = getattr(self, name).undo if name in self.steps else None
         if undo is not None:
             await getattr(self, undo)(ctx)
 
 
-def key_of(work: Work) -> tuple[OperationAction, str | None]:
+def action_key(work: OperationRequest) -> tuple[OperationAction, str | None]:
     """Which action does it: see `Action.key`."""
-    return work.action, work.parameters.get(VARIANT)
+    return work.action, work.parameters.get(VARIANT_KEY)

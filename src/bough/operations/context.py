@@ -8,106 +8,108 @@ from typing import TypeVar
 from bough import log
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
-from bough.domain.history import HEAD, Target
+from bough.domain.history import HEAD, RecoveryTarget
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.engine.port import Contents, Engine, EngineError
-from bough.engine.spec import BranchSpec, ComputeSpec, branch_spec, compute_spec
+from bough.engine.port import BranchContents, Engine, EngineError
+from bough.engine.spec import BranchSpec, ComputeSpec, build_branch_spec, build_compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations import contents
-from bough.operations.contents import Look, Plans
-from bough.operations.doors import Doors, NoDoors
+from bough.operations import contents_sync
+from bough.operations.contents_sync import ContentsInspection, PlanLookup
+from bough.operations.gateway_port import GatewayPort, NoGateway
 from bough.store.store import Rows, Store
 
 T = TypeVar("T")
-logger = log.get(room="operations")
+logger = log.get_logger(component="operations")
 
 
-class Context:
+class ActionContext:
     def __init__(
         self,
         store: Store,
         engine: Engine,
         operation: Operation,
-        doors: Doors | None = None,
-        plans: Plans | None = None,
+        gateways: GatewayPort | None = None,
+        plans: PlanLookup | None = None,
     ) -> None:
         self._store = store
         self._plans = plans
-        self.doors: Doors = doors or NoDoors()
+        self.gateways: GatewayPort = gateways or NoGateway()
         self.engine = engine
         self._operation = operation
 
     def read(self) -> AbstractAsyncContextManager[Rows]:
         return self._store.read()
 
-    async def look_at_contents(self, endpoint: Endpoint) -> Look | None:
+    async def inspect_contents(self, endpoint: Endpoint) -> ContentsInspection | None:
         """What is to be written of it before its compute is gone. One that cannot be asked is let go."""
         try:
-            return await contents.look(self._store, self.engine, endpoint, self._plans)
+            return await contents_sync.inspect_contents(self._store, self.engine, endpoint, self._plans)
         except EngineError as error:
-            logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public)
+            logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public_message)
             return None
 
-    async def look_into(self, spec: BranchSpec, branch_id: BranchId) -> Contents:
+    async def inspect_volume(self, spec: BranchSpec, branch_id: BranchId) -> BranchContents:
         """What is in a volume, up to what the branch may have that gets it."""
         async with self.read() as rows:
-            own = await contents.known(rows, branch_id)
-            plan = await rows.organizations.plan_of(spec.project_id) if self._plans else None
-        return await self.engine.look_into(spec, contents.listing(own, self._plans, plan))
+            own = await contents_sync.load_contents(rows, branch_id)
+            plan = await rows.organizations.get_plan_of_project(spec.project_id) if self._plans else None
+        return await self.engine.read_branch_contents(spec, contents_sync.build_listing(own, self._plans, plan))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:
         """Writes that happen only while the lease is ours; may be repeated, like the step they belong to."""
-        async with self._store.transaction(lasting=False) as rows:
-            await rows.operations.hold(self._operation.id, self._operation.fence)
+        async with self._store.transaction(durable=False) as rows:
+            await rows.operations.check_lease(self._operation.id, self._operation.fence)
             yield rows
 
-    async def project(self, project_id: ProjectId) -> Project:
+    async def get_project(self, project_id: ProjectId) -> Project:
         async with self.read() as rows:
-            return there(await rows.projects.get(project_id), "project")
+            return require_found(await rows.projects.get(project_id), "project")
 
-    async def branch(self, project_id: ProjectId, branch_id: BranchId) -> Branch:
+    async def get_branch(self, project_id: ProjectId, branch_id: BranchId) -> Branch:
         async with self.read() as rows:
-            return there(await rows.branches.get(project_id, branch_id), "branch")
+            return require_found(await rows.branches.get(project_id, branch_id), "branch")
 
-    async def endpoint(self, endpoint_id: EndpointId) -> Endpoint:
+    async def get_endpoint(self, endpoint_id: EndpointId) -> Endpoint:
         async with self.read() as rows:
-            return there(await rows.endpoints.get(endpoint_id), "endpoint")
+            return require_found(await rows.endpoints.get(endpoint_id), "endpoint")
 
-    async def branch_spec(self, project_id: ProjectId, branch_id: BranchId, target: Target | None = None) -> BranchSpec:
+    async def build_branch_spec(
+        self, project_id: ProjectId, branch_id: BranchId, target: RecoveryTarget | None = None
+    ) -> BranchSpec:
         """Without a target it begins with all that its parent has, if it has one."""
         async with self.read() as rows:
-            project = there(await rows.projects.get(project_id), "project")
-            branch = there(await rows.branches.get(project_id, branch_id), "branch")
-            endpoint = await rows.endpoints.read_write(branch_id)
+            project = require_found(await rows.projects.get(project_id), "project")
+            branch = require_found(await rows.branches.get(project_id, branch_id), "branch")
+            endpoint = await rows.endpoints.get_read_write(branch_id)
             parent = await rows.branches.get(project_id, branch.parent_id) if branch.parent_id else None
         if target is None and parent is not None:
-            target = Target(volume_id=parent.volume_id, point=HEAD)
-        return branch_spec(project, branch, endpoint, target)
+            target = RecoveryTarget(volume_id=parent.volume_id, point=HEAD)
+        return build_branch_spec(project, branch, endpoint, target)
 
-    async def end_of(self, spec: BranchSpec) -> str | None:
+    async def find_wal_end(self, spec: BranchSpec) -> str | None:
         """Where the WAL of a volume ends that was changed before anybody could open it: its history begins there."""
-        end = await self.engine.written_until(spec.volume_id)
-        return end or (await self.engine.ensure_begun(spec.project_id, spec.volume_id)).began_lsn
+        end = await self.engine.read_wal_end(spec.volume_id)
+        return end or (await self.engine.ensure_history_started(spec.project_id, spec.volume_id)).began_lsn
 
-    async def compute_spec(self, endpoint_id: EndpointId) -> ComputeSpec:
+    async def build_compute_spec(self, endpoint_id: EndpointId) -> ComputeSpec:
         async with self.read() as rows:
-            endpoint = there(await rows.endpoints.get(endpoint_id), "endpoint")
-            project = there(await rows.projects.get(endpoint.project_id), "project")
-            branch = there(await rows.branches.get(project.id, endpoint.branch_id), "branch")
-            roles = await rows.roles.of_branch(branch.id)
-            databases = await rows.databases.of_branch(branch.id)
-            siblings = await rows.endpoints.of_branch(branch.id)
+            endpoint = require_found(await rows.endpoints.get(endpoint_id), "endpoint")
+            project = require_found(await rows.projects.get(endpoint.project_id), "project")
+            branch = require_found(await rows.branches.get(project.id, endpoint.branch_id), "branch")
+            roles = await rows.roles.list_in_branch(branch.id)
+            databases = await rows.databases.list_in_branch(branch.id)
+            siblings = await rows.endpoints.list_in_branch(branch.id)
             organization = await rows.organizations.get(project.org_id)
-        spec = compute_spec(project, branch, endpoint, roles, databases, siblings=siblings)
+        spec = build_compute_spec(project, branch, endpoint, roles, databases, branch_endpoints=siblings)
         if self._plans is None or organization is None:
             return spec
-        return replace(spec, storage_bytes=self._plans(organization.plan).storage_bytes)
+        return replace(spec, storage_limit_bytes=self._plans(organization.plan).storage_bytes)
 
 
-def there(thing: T | None, noun: str) -> T:
-    if thing is None:
-        raise NotFound.thing(noun)
-    return thing
+def require_found(resource: T | None, noun: str) -> T:
+    if resource is None:
+        raise NotFound.resource(noun)
+    return resource

@@ -17,15 +17,15 @@ _SECONDS = Histogram(
 _CRASHES = Counter("bough_operation_crashes_total", "Steps during which a control process died", ["action"])
 
 
-def crashed(operation: Operation) -> None:
+def count_crash(operation: Operation) -> None:
     _CRASHES.labels(operation.action).inc()
 
 
-def step_failed(operation: Operation) -> None:
+def count_step_failure(operation: Operation) -> None:
     _FAILURES.labels(operation.action).inc()
 
 
-def ended(operation: Operation) -> None:
+def observe_end(operation: Operation) -> None:
     assert operation.ended_at is not None
     _ENDED.labels(operation.action, operation.status).inc()
     _SECONDS.labels(operation.action).observe((operation.ended_at - operation.created_at).total_seconds())

@@ -10,7 +10,7 @@ from typing import Any
 
 from bough.store.store import Rows
 
-Writes = Callable[[Rows], Awaitable[None]]
+RowWriter = Callable[[Rows], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class Sleep:
     """Run this step again later."""
 
     seconds: float
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """The action is over once `writes` are written. `changed=False`: there was nothing to do."""
 
-    sentence: str
-    changed: bool = True
-    writes: Writes | None = None
+    message: str
+    has_changed: bool = True
+    writes: RowWriter | None = None
 
 
 Outcome = Goto | Sleep | Done

@@ -4,11 +4,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from bough.control.accounts import SignedIn
+from bough.control.people.accounts import SignedInUser
 from bough.errors import PlatformError
 from bough.pages import account_contents
-from bough.pages.visit import Visit
-from bough.pages.way_back import ACCOUNT
+from bough.pages.page_request import PageRequest
+from bough.pages.return_paths import ACCOUNT_PATH
 
 _TEMPLATE = "account.html"
 _DONE = {
@@ -19,21 +19,27 @@ _DONE = {
 }
 
 
-async def show(visit: Visit, signed: SignedIn) -> Response:
-    return visit.page(_TEMPLATE, **await _values(visit, signed, done=_DONE.get(visit.asked("done"))))
+async def show(request: PageRequest, signed_in_user: SignedInUser) -> Response:
+    return request.render(
+        _TEMPLATE, **await _values(request, signed_in_user, done=_DONE.get(request.query_param("done")))
+    )
 
 
-async def again(visit: Visit, signed: SignedIn, section: str, error: PlatformError, typed: str = "") -> Response:
+async def show_error(
+    request: PageRequest, signed_in_user: SignedInUser, section: str, error: PlatformError, typed: str = ""
+) -> Response:
     """With what went wrong in one of its sections."""
-    return visit.again(_TEMPLATE, error, **await _values(visit, signed, section=section, typed=typed))
+    return request.render_error(
+        _TEMPLATE, error, **await _values(request, signed_in_user, section=section, typed=typed)
+    )
 
 
-def done(visit: Visit, what: str) -> Response:
-    return visit.to(f"{ACCOUNT}?done={what}")
+def redirect_after(request: PageRequest, change: str) -> Response:
+    return request.redirect(f"{ACCOUNT_PATH}?done={change}")
 
 
 async def _values(
-    visit: Visit, signed: SignedIn, *, done: str | None = None, section: str = "", typed: str = ""
+    visit: PageRequest, signed: SignedInUser, *, done: str | None = None, section: str = "", typed: str = ""
 ) -> dict[str, Any]:
-    contents = await account_contents.read(visit.parts, visit.desk(signed, "account"), signed)
+    contents = await account_contents.read(visit.services, visit.context(signed, "account"), signed)
     return {"contents": contents, "done": done, "section": section, "typed": typed}

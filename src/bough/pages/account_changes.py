@@ -2,68 +2,68 @@
 
 from starlette.responses import Response
 
-from bough.control.accounts import SignedIn
-from bough.control.invitations import Invitations
-from bough.control.keys import PersonalKeys
-from bough.control.organizations import Organizations
-from bough.control.setting_passwords import SettingPasswords
+from bough.control.people.accounts import SignedInUser
+from bough.control.people.invitations import Invitations
+from bough.control.people.keys import PersonalKeys
+from bough.control.people.organizations import Organizations
+from bough.control.people.passwords import PasswordChanges
 from bough.errors import Invalid, PlatformError
 from bough.ids import InvitationId
 from bough.pages import account
-from bough.pages.visit import Visit
+from bough.pages.page_request import PageRequest
 
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 
 
-async def create_key(visit: Visit, signed: SignedIn) -> Response:
-    name = visit.form.line("name")
+async def create_key(request: PageRequest, signed_in_user: SignedInUser) -> Response:
+    name = request.form.text("name")
     try:
         _check_name(name, "key")
-        _key, token = await PersonalKeys(visit.desk(signed, "create_api_key")).create(name)
+        _key, token = await PersonalKeys(request.context(signed_in_user, "create_api_key")).create(name)
     except PlatformError as error:
-        return await account.again(visit, signed, "keys", error, name)
-    return visit.page("key.html", name=name, token=token)
+        return await account.show_error(request, signed_in_user, "keys", error, name)
+    return request.render("key.html", name=name, token=token)
 
 
-async def revoke_key(visit: Visit, signed: SignedIn) -> Response:
+async def revoke_key(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     try:
-        await PersonalKeys(visit.desk(signed, "revoke_api_key")).revoke(_number(visit.form.line("key")))
+        await PersonalKeys(request.context(signed_in_user, "revoke_api_key")).revoke(_number(request.form.text("key")))
     except PlatformError as error:
-        return await account.again(visit, signed, "keys", error)
-    return account.done(visit, "key-revoked")
+        return await account.show_error(request, signed_in_user, "keys", error)
+    return account.redirect_after(request, "key-revoked")
 
 
-async def create_organization(visit: Visit, signed: SignedIn) -> Response:
-    name = visit.form.line("name")
+async def create_organization(request: PageRequest, signed_in_user: SignedInUser) -> Response:
+    name = request.form.text("name")
     try:
         _check_name(name, "organization")
-        await Organizations(visit.desk(signed, "create_organization")).create(name)
+        await Organizations(request.context(signed_in_user, "create_organization")).create(name)
     except PlatformError as error:
-        return await account.again(visit, signed, "organizations", error, name)
-    return account.done(visit, "organization")
+        return await account.show_error(request, signed_in_user, "organizations", error, name)
+    return account.redirect_after(request, "organization")
 
 
-async def accept_invitation(visit: Visit, signed: SignedIn) -> Response:
+async def accept_invitation(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     try:
-        invitation = InvitationId.parse(visit.form.line("invitation"))
-        await Invitations(visit.desk(signed, "accept_invitation")).accept(invitation)
+        invitation = InvitationId.parse(request.form.text("invitation"))
+        await Invitations(request.context(signed_in_user, "accept_invitation")).accept(invitation)
     except PlatformError as error:
-        return await account.again(visit, signed, "organizations", error)
-    return account.done(visit, "joined")
+        return await account.show_error(request, signed_in_user, "organizations", error)
+    return account.redirect_after(request, "joined")
 
 
-async def change_password(visit: Visit, signed: SignedIn) -> Response:
-    old, new = visit.form.secret("old"), visit.form.secret("new")
+async def change_password(request: PageRequest, signed_in_user: SignedInUser) -> Response:
+    old, new = request.form.secret("old"), request.form.secret("new")
     try:
-        await SettingPasswords(visit.parts, visit.visitor).change(signed, old, new)
+        await PasswordChanges(request.services, request.client).change(signed_in_user, old, new)
     except PlatformError as error:
-        return await account.again(visit, signed, "password", error)
-    return account.done(visit, "password")
+        return await account.show_error(request, signed_in_user, "password", error)
+    return account.redirect_after(request, "password")
 
 
 def _check_name(name: str, noun: str) -> None:
-    if not 0 < len(name) <= LONGEST_NAME:
-        raise Invalid(f"Give the {noun} a name of 1 to {LONGEST_NAME} letters.")
+    if not 0 < len(name) <= MAX_NAME_LENGTH:
+        raise Invalid(f"Give the {noun} a name of 1 to {MAX_NAME_LENGTH} letters.")
 
 
 def _number(text: str) -> int:

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bough import clock
-from bough.control.accounts import SignedIn
-from bough.control.desk import Desk
-from bough.control.key_use import KeyUse
-from bough.control.parts import Parts
+from bough.control.context import Context
+from bough.control.people.accounts import SignedInUser
+from bough.control.platform.key_usage import KeyUsage
+from bough.control.services import Services
 from bough.domain.api_key import ApiKey
 from bough.domain.invitation import Invitation
 from bough.domain.session import Session
-from bough.pages import account_projects, browsers
-from bough.pages.account_projects import Projects
+from bough.pages import account_projects
+from bough.pages import user_agents as browsers
+from bough.pages.account_projects import AccountProjects
 from bough.store.store import Rows
 
-MOST_BROWSERS = 20
+MAX_BROWSERS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,32 +54,32 @@ class ShownBrowser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class AccountContents:
     organizations: Sequence[ShownOrganization]
     invitations: Sequence[ShownInvitation]
-    projects: Projects
+    projects: AccountProjects
     keys: Sequence[ShownKey]
     browsers: Sequence[ShownBrowser]
     more_browsers: int
 
 
-async def read(parts: Parts, desk: Desk, signed: SignedIn) -> Contents:
+async def read(services: Services, context: Context, signed_in_user: SignedInUser) -> AccountContents:
     now = clock.now()
-    async with parts.store.read() as rows:
-        invitations = await _invitations(rows, await rows.invitations.addressed_to(signed.user.email, now))
-        keys = await rows.api_keys.personal(signed.user.id)
-        sessions = await rows.sessions.of(signed.user.id, now)
-    return Contents(
-        organizations=_organizations(signed),
+    async with services.store.read() as rows:
+        invitations = await _invitations(rows, await rows.invitations.list_by_email(signed_in_user.user.email, now))
+        keys = await rows.api_keys.list_personal(signed_in_user.user.id)
+        sessions = await rows.sessions.list_by_user(signed_in_user.user.id, now)
+    return AccountContents(
+        organizations=_organizations(signed_in_user),
         invitations=invitations,
-        projects=await account_projects.read(desk),
-        keys=[_key(key, parts.key_use) for key in keys],
-        browsers=[_browser(each, signed.session) for each in sessions[:MOST_BROWSERS]],
-        more_browsers=max(0, len(sessions) - MOST_BROWSERS),
+        projects=await account_projects.read(context),
+        keys=[_key(key, services.key_usage) for key in keys],
+        browsers=[_browser(each, signed_in_user.session) for each in sessions[:MAX_BROWSERS]],
+        more_browsers=max(0, len(sessions) - MAX_BROWSERS),
     )
 
 
-def _organizations(signed: SignedIn) -> list[ShownOrganization]:
+def _organizations(signed: SignedInUser) -> list[ShownOrganization]:
     return [
         ShownOrganization(
             name=each.organization.name,
@@ -90,8 +91,8 @@ def _organizations(signed: SignedIn) -> list[ShownOrganization]:
 
 
 async def _invitations(rows: Rows, found: Sequence[Invitation]) -> list[ShownInvitation]:
-    organizations = await rows.organizations.named({each.org_id for each in found})
-    people = await rows.users.named({each.invited_by for each in found})
+    organizations = await rows.organizations.get_many({each.org_id for each in found})
+    people = await rows.users.get_many({each.invited_by for each in found})
     return [
         ShownInvitation(
             id=each.id,
@@ -105,14 +106,14 @@ async def _invitations(rows: Rows, found: Sequence[Invitation]) -> list[ShownInv
     ]
 
 
-def _key(key: ApiKey, use: KeyUse) -> ShownKey:
-    at, address = use.last(key.id) or (key.last_used_at, key.last_used_from)
+def _key(key: ApiKey, use: KeyUsage) -> ShownKey:
+    at, address = use.last_use(key.id) or (key.last_used_at, key.last_used_from)
     return ShownKey(id=key.id, name=key.name, made=key.created_at, used=at, used_from=address)
 
 
 def _browser(session: Session, here: Session) -> ShownBrowser:
     return ShownBrowser(
-        name=browsers.name_of(session.agent),
+        name=browsers.describe_user_agent(session.agent),
         address=session.address,
         since=session.created_at,
         is_this=session.digest == here.digest,

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bough.access import levels
-from bough.control.connection import Connections
-from bough.control.desk import Desk
+from bough.control.context import Context
+from bough.control.endpoints.connection_uri import Connections
 from bough.domain.database import Database
 from bough.domain.project import Project
-from bough.domain.rights import Level, Right
+from bough.domain.rights import AccessLevel, Right
 from bough.errors import PlatformError
 from bough.store.store import Rows
 
-MOST = 100
-MOST_DATABASES = 5  # of a project
+MAX_PROJECTS = 100
+MAX_DATABASES = 5  # of a project
 _NO_PASSWORDS = (
     "You may read this project, but not see its passwords. Ask an admin of its organization for a role that may."
 )
@@ -21,7 +21,7 @@ _NO_DATABASE = "Its default branch has no database. Create one with the API."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ConnectionStrings:
     """Into one database, as its owner; without strings it says why."""
 
     database: str
@@ -38,43 +38,45 @@ class ShownProject:
     organization: str
     region: str
     pg_version: int
-    ways: Sequence[Way]
+    connections: Sequence[ConnectionStrings]
     reason: str  # why there are none
     more_databases: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Projects:
+class AccountProjects:
     shown: Sequence[ShownProject]
-    are_all: bool
+    is_complete: bool
 
 
-async def read(desk: Desk) -> Projects:
-    caller = desk.principal
-    async with desk.store.read(slow=True) as rows:
+async def read(context: Context) -> AccountProjects:
+    caller = context.principal
+    async with context.store.read(slow=True) as rows:
         reach = {
-            **await levels.reach(rows, caller, list(caller.memberships.values()), Level.VIEWER),
-            **await levels.shared(rows, caller),
+            **await levels.find_reachable_projects(rows, caller, list(caller.memberships.values()), AccessLevel.VIEWER),
+            **await levels.find_shared_projects(rows, caller),
         }
-        page = await rows.projects.page(reach, search="", limit=MOST, after=None)
+        page = await rows.projects.page(reach, search="", limit=MAX_PROJECTS, after=None)
         projects = [seen.project for seen in page.rows]
-        has = await levels.levels(rows, caller, projects)
-        owners = await rows.organizations.named({project.org_id for project in projects})
+        has = await levels.load_levels(rows, caller, projects)
+        owners = await rows.organizations.get_many({project.org_id for project in projects})
         databases = {project.id: await _databases(rows, project) for project in projects}
     shown = [
-        await _shown(desk, project, owners[project.org_id].name, has[project.id], databases[project.id])
+        await _shown(context, project, owners[project.org_id].name, has[project.id], databases[project.id])
         for project in projects
         if project.org_id in owners
     ]
-    return Projects(shown=shown, are_all=page.next is None)
+    return AccountProjects(shown=shown, is_complete=page.next is None)
 
 
 async def _databases(rows: Rows, project: Project) -> list[Database]:
-    branch = await rows.branches.default(project.id)
-    return await rows.databases.of_branch(branch.id) if branch else []
+    branch = await rows.branches.get_default(project.id)
+    return await rows.databases.list_in_branch(branch.id) if branch else []
 
 
-async def _shown(desk: Desk, project: Project, owner: str, has: Level, databases: Sequence[Database]) -> ShownProject:
+async def _shown(
+    desk: Context, project: Project, owner: str, has: AccessLevel, databases: Sequence[Database]
+) -> ShownProject:
     may = levels.allows(desk.principal, Right.CONNECT, project, has)
     region = desk.settings.region(project.region_id)
     return ShownProject(
@@ -83,15 +85,17 @@ async def _shown(desk: Desk, project: Project, owner: str, has: Level, databases
         organization=owner,
         region=region.name if region else project.region_id,
         pg_version=project.pg_version,
-        ways=[await _way(desk, project, each) for each in databases[:MOST_DATABASES]] if may else (),
+        connections=[await _connection_strings(desk, project, each) for each in databases[:MAX_DATABASES]]
+        if may
+        else (),
         reason=_NO_DATABASE if may else _NO_PASSWORDS,
-        more_databases=max(0, len(databases) - MOST_DATABASES),
+        more_databases=max(0, len(databases) - MAX_DATABASES),
     )
 
 
-async def _way(desk: Desk, project: Project, database: Database) -> Way:
+async def _connection_strings(desk: Context, project: Project, database: Database) -> ConnectionStrings:
     try:
-        direct, pooled = await Connections(desk).direct_and_pooled(project, database)
+        direct, pooled = await Connections(desk).build_direct_and_pooled_uris(project, database)
     except PlatformError as error:
-        return Way(database=database.name, role=database.owner_name, reason=error.public)
-    return Way(database=database.name, role=database.owner_name, direct=direct, pooled=pooled)
+        return ConnectionStrings(database=database.name, role=database.owner_name, reason=error.public_message)
+    return ConnectionStrings(database=database.name, role=database.owner_name, direct=direct, pooled=pooled)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 _FOLDER = resources.files("bough.pages") / "static"
 _KINDS = {"bough.css": "text/css", "bough.svg": "image/svg+xml"}
 _FILES = {name: (_FOLDER / name).read_bytes() for name in _KINDS}
-ADDRESSES = {
+URLS = {
     name.rpartition(".")[2]: f"/static/{name}?{hashlib.sha256(text).hexdigest()[:12]}" for name, text in _FILES.items()
 }
 _HEADERS = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}

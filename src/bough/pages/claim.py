@@ -8,65 +8,65 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from bough.control import claims
-from bough.control.accounts import SignedIn
-from bough.control.claims import Claims
+from bough.control.instant import claims
+from bough.control.instant.claims import Claims
+from bough.control.people.accounts import SignedInUser
 from bough.errors import NotFound, PlatformError
 from bough.ids import InstantId, OrganizationId
-from bough.pages import claim_contents, way_back
-from bough.pages.visit import Visit
+from bough.pages import claim_contents, return_paths
+from bough.pages.page_request import PageRequest
 
 _TEMPLATE = "claim.html"
-_Step = Callable[[Visit, SignedIn, InstantId], Awaitable[None]]
+_Step = Callable[[PageRequest, SignedInUser, InstantId], Awaitable[None]]
 
 
-async def show(visit: Visit) -> Response:
-    return visit.page(_TEMPLATE, claim=await claim_contents.read(visit, _id(visit)), chosen="")
+async def show(request: PageRequest) -> Response:
+    return request.render(_TEMPLATE, claim=await claim_contents.read(request, _id(request)), chosen="")
 
 
-async def lead_here(visit: Visit) -> Response:
+async def redirect_published_path(request: PageRequest) -> Response:
     """Published tools know the page by another address."""
-    return visit.to(way_back.claim(_id(visit)))
+    return request.redirect(return_paths.claim_path(_id(request)))
 
 
-async def start(visit: Visit) -> Response:
-    return await _taken(visit, _begin)
+async def start(request: PageRequest) -> Response:
+    return await _run_step(request, _begin)
 
 
-async def confirm(visit: Visit) -> Response:
-    return await _taken(visit, _complete)
+async def confirm(request: PageRequest) -> Response:
+    return await _run_step(request, _complete)
 
 
-async def cancel(visit: Visit) -> Response:
-    return await _taken(visit, _cancel)
+async def cancel(request: PageRequest) -> Response:
+    return await _run_step(request, _cancel)
 
 
-async def _taken(visit: Visit, step: _Step) -> Response:
+async def _run_step(visit: PageRequest, step: _Step) -> Response:
     """Whoever is not signed in any more finds the way to that on the page."""
     instant_id = _id(visit)
     try:
-        if visit.signed is not None:
-            await step(visit, visit.signed, instant_id)
+        if visit.signed_in_user is not None:
+            await step(visit, visit.signed_in_user, instant_id)
     except NotFound:
         raise
     except PlatformError as error:
         contents = await claim_contents.read(visit, instant_id)
-        return visit.again(_TEMPLATE, error, claim=contents, chosen=visit.form.line("org_id"))
-    return visit.to(way_back.claim(instant_id))
+        return visit.render_error(_TEMPLATE, error, claim=contents, chosen=visit.form.text("org_id"))
+    return visit.redirect(return_paths.claim_path(instant_id))
 
 
-async def _begin(visit: Visit, signed: SignedIn, instant_id: InstantId) -> None:
-    await Claims(visit.desk(signed, "begin_claim")).begin(instant_id)
+async def _begin(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
+    await Claims(visit.context(signed, "begin_claim")).begin(instant_id)
 
 
-async def _complete(visit: Visit, signed: SignedIn, instant_id: InstantId) -> None:
-    org_id = OrganizationId.parse(visit.form.line("org_id"))
-    await Claims(visit.desk(signed, "claim_database")).complete(instant_id, org_id)
+async def _complete(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
+    org_id = OrganizationId.parse(visit.form.text("org_id"))
+    await Claims(visit.context(signed, "claim_database")).complete(instant_id, org_id)
 
 
-async def _cancel(visit: Visit, signed: SignedIn, instant_id: InstantId) -> None:
-    await Claims(visit.desk(signed, "cancel_claim")).cancel(instant_id)
+async def _cancel(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
+    await Claims(visit.context(signed, "cancel_claim")).cancel(instant_id)
 
 
-def _id(visit: Visit) -> InstantId:
-    return claims.parsed(visit.request.path_params["id"])
+def _id(visit: PageRequest) -> InstantId:
+    return claims.parse_instant_id(visit.http_request.path_params["id"])

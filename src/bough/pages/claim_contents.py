@@ -7,17 +7,17 @@ from typing import Literal
 from bough import clock
 from bough.access.principal import Principal
 from bough.config import Plan, Settings
-from bough.control import claims
-from bough.control.claims import Claimable
-from bough.domain.instant_database import CLAIM_TIME, InstantStatus
+from bough.control.instant import claims
+from bough.control.instant.claims import Claimable
+from bough.domain.instant_database import CLAIM_DURATION, InstantStatus
 from bough.domain.organization import Organization
-from bough.domain.rights import ROLES, OrgRight
+from bough.domain.rights import ORG_RIGHT_ROLES, OrgRight
 from bough.ids import InstantId
-from bough.pages import way_back
-from bough.pages.visit import Visit
+from bough.pages import return_paths
+from bough.pages.page_request import PageRequest
 
 Stage = Literal["open", "choosing", "with another", "done", "claimed by another"]
-MOST_NAMES = 5
+MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class ShownPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownClaim:
     stage: Stage  # as the looker sees it
-    found: Claimable
+    claimable: Claimable
     status: str
     region: str
     names: str  # of its databases
@@ -42,25 +42,25 @@ class ShownClaim:
 
     @property
     def path(self) -> str:
-        return way_back.claim(self.found.id)
+        return return_paths.claim_path(self.claimable.id)
 
     @property
     def minutes(self) -> int:
-        return round(CLAIM_TIME.total_seconds() / 60)
+        return round(CLAIM_DURATION.total_seconds() / 60)
 
 
-async def read(visit: Visit, instant_id: InstantId) -> ShownClaim:
-    found = await claims.look(visit.parts, visit.visitor, instant_id)
-    settings, looker = visit.parts.settings, visit.signed.principal if visit.signed else None
+async def read(request: PageRequest, instant_id: InstantId) -> ShownClaim:
+    found = await claims.load_claimable(request.services, request.client, instant_id)
+    settings, looker = request.services.settings, request.signed_in_user.principal if request.signed_in_user else None
     stage = _stage(found, looker)
     choices = _choices(looker) if looker and stage == "choosing" else []
     region = settings.region(found.project.region_id)
     return ShownClaim(
         stage=stage,
-        found=found,
+        claimable=found,
         status=found.database.status(clock.now()),
         region=region.name if region else found.project.region_id,
-        names=_listed(found.names),
+        names=_listed(found.database_names),
         plan=settings.plan(found.owner.plan),
         choices=choices,
         plans=_plans(settings, choices),
@@ -81,7 +81,11 @@ def _stage(found: Claimable, looker: Principal | None) -> Stage:
 
 def _choices(looker: Principal) -> list[Organization]:
     """Their own comes first."""
-    may = [each.organization for each in looker.memberships.values() if each.role in ROLES[OrgRight.CREATE_PROJECTS]]
+    may = [
+        each.organization
+        for each in looker.memberships.values()
+        if each.role in ORG_RIGHT_ROLES[OrgRight.CREATE_PROJECTS]
+    ]
     return sorted(may, key=lambda each: (each.personal_for != looker.user_id, each.name.casefold()))
 
 
@@ -93,5 +97,5 @@ def _plans(settings: Settings, choices: Sequence[Organization]) -> list[ShownPla
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

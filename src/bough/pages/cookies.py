@@ -10,35 +10,35 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bough.config import Settings
-from bough.pages.headers import is_secure
+from bough.pages.headers import is_served_over_https
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")  # as token_urlsafe(32) makes them
 _DAY = 86400
-VISITOR_AGE = 7 * _DAY
+FORM_SECRET_AGE = 7 * _DAY
 
 
 class Cookies:
     def __init__(self, settings: Settings) -> None:
-        self._secure = is_secure(settings)
+        self._secure = is_served_over_https(settings)
         prefix = "__Host-" if self._secure else ""
         self.session_name = f"{prefix}bough_session"
-        self.visitor_name = f"{prefix}bough_visitor"
+        self.form_secret_name = f"{prefix}bough_visitor"
         self._session_age = round(settings.session_days * _DAY)
 
-    def session(self, request: Request) -> str | None:
+    def get_session(self, request: Request) -> str | None:
         return _secret(request.cookies.get(self.session_name))
 
-    def visitor(self, request: Request) -> str | None:
-        return _secret(request.cookies.get(self.visitor_name))
+    def get_form_secret(self, request: Request) -> str | None:
+        return _secret(request.cookies.get(self.form_secret_name))
 
     def set_session(self, response: Response, token: str) -> None:
         self._set(response, self.session_name, token, self._session_age)
 
-    def end_session(self, response: Response) -> None:
+    def clear_session(self, response: Response) -> None:
         self._set(response, self.session_name, "", 0)
 
-    def set_visitor(self, response: Response, secret: str) -> None:
-        self._set(response, self.visitor_name, secret, VISITOR_AGE)
+    def set_form_secret(self, response: Response, secret: str) -> None:
+        self._set(response, self.form_secret_name, secret, FORM_SECRET_AGE)
 
     def _set(self, response: Response, name: str, value: str, age: int) -> None:
         response.set_cookie(name, value, max_age=age, path="/", secure=self._secure, httponly=True, samesite="lax")

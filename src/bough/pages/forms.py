@@ -17,7 +17,7 @@ class Form:
     def __init__(self, fields: Mapping[str, str]) -> None:
         self._fields = fields
 
-    def line(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """What was typed into one line, without spaces around it."""
         text = self._fields.get(name, "").strip()
         if not text.isprintable():

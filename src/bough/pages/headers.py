@@ -24,13 +24,13 @@ _EVERY = {
 _YEAR = 365 * 86400
 
 
-def add(response: Response, settings: Settings) -> None:
+def add_security_headers(response: Response, settings: Settings) -> None:
     response.headers.update(_EVERY)
     response.headers.setdefault("Cache-Control", "no-store")
-    if is_secure(settings):
+    if is_served_over_https(settings):
         response.headers["Strict-Transport-Security"] = f"max-age={_YEAR}"
 
 
-def is_secure(settings: Settings) -> bool:
+def is_served_over_https(settings: Settings) -> bool:
     """Whether people reach us by https."""
     return settings.public_url.lower().startswith("https://")

@@ -8,79 +8,80 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from bough.control.invitations import Invitations
-from bough.control.signing_up import SigningUp
+from bough.control.people.invitations import Invitations
+from bough.control.people.sign_up import SignUp
 from bough.domain.invitation import Invitation
 from bough.errors import Denied, NotFound, PlatformError
-from bough.pages import way_back
-from bough.pages.visit import Visit
+from bough.pages import return_paths
+from bough.pages.page_request import PageRequest
 
 _GONE = "This invitation was used already, taken back, or is too old. Ask whoever invited you for another."
-Guest = Literal["themselves", "another", "absent", "new"]
+ViewerStatus = Literal["themselves", "another", "absent", "new"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invited:
+class InvitationDetails:
     """An invitation with what a page says of it; `guest` is who looks at it."""
 
     token: str
     invitation: Invitation
     organization: str
     inviter: str
-    guest: Guest
+    viewer: ViewerStatus
 
     @property
-    def way_back(self) -> str:
-        return way_back.invitation(self.token)
+    def return_path(self) -> str:
+        return return_paths.invitation_path(self.token)
 
 
-async def show(visit: Visit) -> Response:
-    invited = await _invited(visit, visit.asked("token"))
-    return visit.page("invitation.html", invited=invited, name="")
+async def show(request: PageRequest) -> Response:
+    invited = await _get_invitation(request, request.query_param("token"))
+    return request.render("invitation.html", invited=invited, name="")
 
 
-async def accept(visit: Visit) -> Response:
-    invited, name = await _invited(visit, visit.form.line("token")), visit.form.line("name")
+async def accept(request: PageRequest) -> Response:
+    invited, name = await _get_invitation(request, request.form.text("token")), request.form.text("name")
     try:
-        return await _accepted(visit, invited, name)
+        return await _accepted(request, invited, name)
     except NotFound:
         raise NotFound(_GONE) from None
     except PlatformError as error:
-        return visit.again("invitation.html", error, invited=invited, name=name)
+        return request.render_error("invitation.html", error, invited=invited, name=name)
 
 
-async def _accepted(visit: Visit, invited: Invited, name: str) -> Response:
-    if visit.signed is not None and invited.guest == "themselves":
-        await Invitations(visit.desk(visit.signed, "accept_invitation")).accept(invited.invitation.id)
-        return visit.to(f"{way_back.ACCOUNT}?done=joined")
-    if invited.guest == "new":
-        signing_up = SigningUp(visit.parts, visit.visitor)
-        return visit.signed_in(
-            way_back.ACCOUNT, await signing_up.accept_as_new(invited.token, name, visit.form.secret("password"))
+async def _accepted(visit: PageRequest, invited: InvitationDetails, name: str) -> Response:
+    if visit.signed_in_user is not None and invited.viewer == "themselves":
+        await Invitations(visit.context(visit.signed_in_user, "accept_invitation")).accept(invited.invitation.id)
+        return visit.redirect(f"{return_paths.ACCOUNT_PATH}?done=joined")
+    if invited.viewer == "new":
+        signing_up = SignUp(visit.services, visit.client)
+        return visit.redirect_with_session(
+            return_paths.ACCOUNT_PATH,
+            await signing_up.accept_invitation(invited.token, name, visit.form.secret("password")),
         )
     raise Denied(f"This invitation is for {invited.invitation.email}. Sign in with that address to accept it.")
 
 
-async def _invited(visit: Visit, token: str) -> Invited:
-    found = await SigningUp(visit.parts, visit.visitor).invitation(token)
+async def _get_invitation(visit: PageRequest, token: str) -> InvitationDetails:
+    found = await SignUp(visit.services, visit.client).find_invitation(token)
     if found is None:
         raise NotFound(_GONE)
-    async with visit.parts.store.read() as rows:
+    async with visit.services.store.read() as rows:
         organization = await rows.organizations.get(found.org_id)
         inviter = await rows.users.get(found.invited_by)
-        holder = await rows.users.with_email(found.email)
+        holder = await rows.users.get_by_email(found.email)
     if organization is None:
         raise NotFound(_GONE)
-    return Invited(
+    return InvitationDetails(
         token=token,
         invitation=found,
         organization=organization.name,
         inviter=inviter.email if inviter else "",
-        guest=_guest(visit, found, has_account=holder is not None),
+        viewer=_viewer_status(visit, found, has_account=holder is not None),
     )
 
 
-def _guest(visit: Visit, invitation: Invitation, *, has_account: bool) -> Guest:
-    if visit.signed is not None:
-        return "themselves" if visit.signed.user.email == invitation.email else "another"
+def _viewer_status(visit: PageRequest, invitation: Invitation, *, has_account: bool) -> ViewerStatus:
+    if visit.signed_in_user is not None:
+        return "themselves" if visit.signed_in_user.user.email == invitation.email else "another"
     return "absent" if has_account else "new"

@@ -2,32 +2,43 @@
 
 from starlette.routing import Route
 
-from bough.pages import account, account_changes, assets, claim, forgot, invitation, sign_in, sign_up, start, welcome
-from bough.pages.page import at, of_a_person
+from bough.pages import (
+    account,
+    account_changes,
+    assets,
+    claim,
+    home,
+    invitation,
+    password_reset,
+    sign_in,
+    sign_up,
+    welcome,
+)
+from bough.pages.page_app import page_route, require_sign_in
 
 
 def routes() -> list[Route]:
     return [
-        at("/", get=start.show),
-        at("/signup", get=sign_up.show, post=sign_up.ask),
-        at("/welcome/finish", get=sign_up.show_finish, post=sign_up.finish),
-        at("/signin", get=sign_in.show, post=sign_in.sign_in),
-        at("/signout", post=sign_in.sign_out),
-        at("/signout-everywhere", post=of_a_person(sign_in.sign_out_everywhere)),
-        at("/forgot", get=forgot.show, post=forgot.ask),
-        at("/reset", get=forgot.show_reset, post=forgot.reset),
-        at("/welcome", get=welcome.show, post=welcome.begin),
-        at("/invitation", get=invitation.show, post=invitation.accept),
-        at("/claim/{id}", get=claim.show),
-        at("/claim/{id}/start", post=claim.start),
-        at("/claim/{id}/confirm", post=claim.confirm),
-        at("/claim/{id}/cancel", post=claim.cancel),
-        at("/database/{id}", get=claim.lead_here),
-        at("/account", get=of_a_person(account.show)),
-        at("/account/keys", post=of_a_person(account_changes.create_key)),
-        at("/account/keys/revoke", post=of_a_person(account_changes.revoke_key)),
-        at("/account/organizations", post=of_a_person(account_changes.create_organization)),
-        at("/account/invitations", post=of_a_person(account_changes.accept_invitation)),
-        at("/account/password", post=of_a_person(account_changes.change_password)),
+        page_route("/", get=home.show),
+        page_route("/signup", get=sign_up.show, post=sign_up.send_link),
+        page_route("/welcome/finish", get=sign_up.show_finish, post=sign_up.finish),
+        page_route("/signin", get=sign_in.show, post=sign_in.sign_in),
+        page_route("/signout", post=sign_in.sign_out),
+        page_route("/signout-everywhere", post=require_sign_in(sign_in.sign_out_everywhere)),
+        page_route("/forgot", get=password_reset.show, post=password_reset.send_link),
+        page_route("/reset", get=password_reset.show_reset, post=password_reset.reset),
+        page_route("/welcome", get=welcome.show, post=welcome.set_operator_password),
+        page_route("/invitation", get=invitation.show, post=invitation.accept),
+        page_route("/claim/{id}", get=claim.show),
+        page_route("/claim/{id}/start", post=claim.start),
+        page_route("/claim/{id}/confirm", post=claim.confirm),
+        page_route("/claim/{id}/cancel", post=claim.cancel),
+        page_route("/database/{id}", get=claim.redirect_published_path),
+        page_route("/account", get=require_sign_in(account.show)),
+        page_route("/account/keys", post=require_sign_in(account_changes.create_key)),
+        page_route("/account/keys/revoke", post=require_sign_in(account_changes.revoke_key)),
+        page_route("/account/organizations", post=require_sign_in(account_changes.create_organization)),
+        page_route("/account/invitations", post=require_sign_in(account_changes.accept_invitation)),
+        page_route("/account/password", post=require_sign_in(account_changes.change_password)),
         *assets.routes(),
     ]

@@ -2,36 +2,38 @@
 
 from starlette.responses import Response
 
-from bough.control.accounts import SignedIn
-from bough.control.signing_in import SigningIn
+from bough.control.people.accounts import SignedInUser
+from bough.control.people.sign_in import SignIn
 from bough.errors import PlatformError
-from bough.pages import way_back
-from bough.pages.visit import Visit
+from bough.pages import return_paths
+from bough.pages.page_request import PageRequest
 
 _TEMPLATE = "sign_in.html"
 
 
-async def show(visit: Visit) -> Response:
-    back = way_back.ours(visit.asked("next"))
-    return visit.to(back) if visit.signed else visit.page(_TEMPLATE, email="", back=back)
+async def show(request: PageRequest) -> Response:
+    back = return_paths.sanitize_return_path(request.query_param("next"))
+    return request.redirect(back) if request.signed_in_user else request.render(_TEMPLATE, email="", back=back)
 
 
-async def sign_in(visit: Visit) -> Response:
-    email, back = visit.form.line("email"), way_back.ours(visit.form.line("next"))
+async def sign_in(request: PageRequest) -> Response:
+    email, back = request.form.text("email"), return_paths.sanitize_return_path(request.form.text("next"))
     try:
-        token = await SigningIn(visit.parts, visit.visitor).sign_in(email, visit.form.secret("password"))
+        token = await SignIn(request.services, request.client).sign_in(email, request.form.secret("password"))
     except PlatformError as error:
-        return visit.again(_TEMPLATE, error, email=email, back=back)
-    return visit.signed_in(back, token)
+        return request.render_error(_TEMPLATE, error, email=email, back=back)
+    return request.redirect_with_session(back, token)
 
 
-async def sign_out(visit: Visit) -> Response:
+async def sign_out(request: PageRequest) -> Response:
     """Somebody who signed out to be somebody else goes back to what they wanted."""
-    if visit.signed is not None:
-        await SigningIn(visit.parts, visit.visitor).sign_out(visit.signed)
-    return visit.signed_out(way_back.ours(visit.form.line("next"), way_back.SIGN_IN))
+    if request.signed_in_user is not None:
+        await SignIn(request.services, request.client).sign_out(request.signed_in_user)
+    return request.redirect_without_session(
+        return_paths.sanitize_return_path(request.form.text("next"), return_paths.SIGN_IN_PATH)
+    )
 
 
-async def sign_out_everywhere(visit: Visit, signed: SignedIn) -> Response:
-    await SigningIn(visit.parts, visit.visitor).sign_out_everywhere(signed)
-    return visit.signed_out(way_back.SIGN_IN)
+async def sign_out_everywhere(request: PageRequest, signed_in_user: SignedInUser) -> Response:
+    await SignIn(request.services, request.client).sign_out_everywhere(signed_in_user)
+    return request.redirect_without_session(return_paths.SIGN_IN_PATH)

@@ -5,51 +5,57 @@ Programs that look through mails follow links, so opening that page does nothing
 
 from starlette.responses import Response
 
-from bough.control.signing_up import SigningUp
-from bough.domain.link import Link
+from bough.control.people.sign_up import SignUp
+from bough.domain.one_time_link import OneTimeLink
 from bough.errors import NotFound, PlatformError
-from bough.pages import way_back
-from bough.pages.visit import Visit
+from bough.pages import return_paths
+from bough.pages.page_request import PageRequest
 
 _TEMPLATE = "sign_up.html"
 _FINISH = "finish.html"
 
 
-async def show(visit: Visit) -> Response:
-    back = way_back.ours(visit.asked("next"))
-    if visit.parts.settings.sign_up != "open":
-        return visit.page("sign_up_by_invitation.html", back=back)
-    return visit.page(_TEMPLATE, email="", back=back)
+async def show(request: PageRequest) -> Response:
+    back = return_paths.sanitize_return_path(request.query_param("next"))
+    if request.services.settings.sign_up != "open":
+        return request.render("sign_up_by_invitation.html", back=back)
+    return request.render(_TEMPLATE, email="", back=back)
 
 
-async def ask(visit: Visit) -> Response:
-    email, back = visit.form.line("email"), way_back.ours(visit.form.line("next"))
-    if visit.parts.settings.sign_up != "open":
-        return visit.page("sign_up_by_invitation.html", 403, back=back)
+async def send_link(request: PageRequest) -> Response:
+    email, back = request.form.text("email"), return_paths.sanitize_return_path(request.form.text("next"))
+    if request.services.settings.sign_up != "open":
+        return request.render("sign_up_by_invitation.html", 403, back=back)
     try:
-        asked = await SigningUp(visit.parts, visit.visitor).ask(email, "" if back == way_back.ACCOUNT else back)
+        asked = await SignUp(request.services, request.client).request(
+            email, "" if back == return_paths.ACCOUNT_PATH else back
+        )
     except PlatformError as error:
-        return visit.again(_TEMPLATE, error, email=email, back=back)
-    return visit.page("look_into_mail.html", email=asked, to="sign up", back=back)
+        return request.render_error(_TEMPLATE, error, email=email, back=back)
+    return request.render("look_into_mail.html", email=asked, to="sign up", back=back)
 
 
-async def show_finish(visit: Visit) -> Response:
-    token, back = visit.asked("token"), way_back.ours(visit.asked("next"))
-    return visit.page(_FINISH, token=token, email=(await _asked(visit, token)).email, name="", back=back)
+async def show_finish(request: PageRequest) -> Response:
+    token, back = request.query_param("token"), return_paths.sanitize_return_path(request.query_param("next"))
+    return request.render(_FINISH, token=token, email=(await _get_link(request, token)).email, name="", back=back)
 
 
-async def finish(visit: Visit) -> Response:
-    token, name, back = visit.form.line("token"), visit.form.line("name"), way_back.ours(visit.form.line("next"))
-    email = (await _asked(visit, token)).email
+async def finish(request: PageRequest) -> Response:
+    token, name, back = (
+        request.form.text("token"),
+        request.form.text("name"),
+        return_paths.sanitize_return_path(request.form.text("next")),
+    )
+    email = (await _get_link(request, token)).email
     try:
-        begun = await SigningUp(visit.parts, visit.visitor).finish(token, name, visit.form.secret("password"))
+        begun = await SignUp(request.services, request.client).complete(token, name, request.form.secret("password"))
     except PlatformError as error:
-        return visit.again(_FINISH, error, token=token, email=email, name=name, back=back)
-    return visit.signed_in(back, begun)
+        return request.render_error(_FINISH, error, token=token, email=email, name=name, back=back)
+    return request.redirect_with_session(back, begun)
 
 
-async def _asked(visit: Visit, token: str) -> Link:
-    link = await SigningUp(visit.parts, visit.visitor).asked(token)
+async def _get_link(visit: PageRequest, token: str) -> OneTimeLink:
+    link = await SignUp(visit.services, visit.client).find_link(token)
     if link is None:
         raise NotFound("This link was used already, or is too old. Sign in, or sign up again to get another.")
     return link

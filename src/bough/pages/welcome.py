@@ -2,30 +2,30 @@
 
 from starlette.responses import Response
 
-from bough.control.setting_passwords import SettingPasswords
-from bough.domain.link import Purpose
+from bough.control.people.passwords import PasswordChanges
+from bough.domain.one_time_link import LinkPurpose
 from bough.errors import NotFound, PlatformError
-from bough.pages.visit import Visit
-from bough.pages.way_back import ACCOUNT
+from bough.pages.page_request import PageRequest
+from bough.pages.return_paths import ACCOUNT_PATH
 
 _TEMPLATE = "welcome.html"
 _GONE = "This link was used already, or is too old. Sign in. While nobody has used one, `bough up` prints another."
 
 
-async def show(visit: Visit) -> Response:
-    token = visit.asked("token")
-    if await SettingPasswords(visit.parts, visit.visitor).asked(token, Purpose.WELCOME) is None:
+async def show(request: PageRequest) -> Response:
+    token = request.query_param("token")
+    if await PasswordChanges(request.services, request.client).find_link(token, LinkPurpose.WELCOME) is None:
         raise NotFound(_GONE)
-    return visit.page(_TEMPLATE, token=token, email="")
+    return request.render(_TEMPLATE, token=token, email="")
 
 
-async def begin(visit: Visit) -> Response:
-    token, email = visit.form.line("token"), visit.form.line("email")
-    setting = SettingPasswords(visit.parts, visit.visitor)
+async def set_operator_password(request: PageRequest) -> Response:
+    token, email = request.form.text("token"), request.form.text("email")
+    setting = PasswordChanges(request.services, request.client)
     try:
-        begun = await setting.welcome(token, email, visit.form.secret("password"))
+        begun = await setting.set_operator_password(token, email, request.form.secret("password"))
     except NotFound:
         raise NotFound(_GONE) from None
     except PlatformError as error:
-        return visit.again(_TEMPLATE, error, token=token, email=email)
-    return visit.signed_in(ACCOUNT, begun)
+        return request.render_error(_TEMPLATE, error, token=token, email=email)
+    return request.redirect_with_session(ACCOUNT_PATH, begun)

@@ -12,7 +12,7 @@ from typing import Self
 
 from bough.domain import lsn
 from bough.postgres import wal
-from bough.postgres.replication import LIMITS
+from bough.postgres.replication import STANDBY_MINIMUMS
 
 PATH = "global/pg_control"
 BYTES = 8192  # of the whole file, in every version
@@ -40,21 +40,21 @@ class ControlFile:
         _, _, _, state, written_at, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
         if not 0 <= written_at < _LAST_MOMENT:
             raise ValueError("a moment that no server writes")
-        limits = dict(zip(LIMITS, _LIMITS.unpack_from(content), strict=True))
+        limits = dict(zip(STANDBY_MINIMUMS, _LIMITS.unpack_from(content), strict=True))
         (backup,) = _BACKUP.unpack_from(content)
         first_segment = wal.segment_name(timeline, redo)
-        return cls(state, written_at, lsn.text(checkpoint), first_segment, timeline, backup != 0, limits)
+        return cls(state, written_at, lsn.to_text(checkpoint), first_segment, timeline, backup != 0, limits)
 
     @property
-    def shut_down(self) -> bool:
+    def is_shut_down(self) -> bool:
         return self.state in _SHUT_DOWN and not self.is_in_backup
 
     @property
-    def end(self) -> str:
+    def end_lsn(self) -> str:
         """Of the WAL of a server that was shut down."""
-        return lsn.text(wal.end_of_checkpoint(lsn.number(self.checkpoint)))
+        return lsn.to_text(wal.checkpoint_end(lsn.to_int(self.checkpoint)))
 
     @property
-    def recovers_from_backup(self) -> bool:
+    def is_recovering_from_backup(self) -> bool:
         """Whether a server began to, and has not come to the end yet; it may have been killed or stopped meanwhile."""
         return self.state == _RECOVERING or self.is_in_backup

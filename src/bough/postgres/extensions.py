@@ -48,12 +48,12 @@ TRUSTED = frozenset(
 
 # What their scripts leave out, because superusers may use everything. Whoever creates the extension may use its
 # wrapper; a password is asked for all the same, for only superusers can waive it.
-ADDED = {
+SCRIPT_ADDITIONS = {
     "postgres_fdw--1.0.sql": "grant usage on foreign data wrapper postgres_fdw to @extowner@ with grant option;\n",
 }
 
 # They read or write the server's files, or run code outside the database.
-DROPPED = frozenset(
+REMOVED = frozenset(
     [
         "adminpack",
         "file_fdw",
@@ -78,13 +78,13 @@ DROPPED = frozenset(
 )
 
 
-def with_added(name: str, text: str) -> str:
+def extend_script(name: str, text: str) -> str:
     """An extension's script with what is added to it, once."""
-    added = ADDED.get(name, "")
+    added = SCRIPT_ADDITIONS.get(name, "")
     return text if text.endswith(added) else f"{text}\n{added}"
 
 
-def trusted_control(text: str) -> str:
+def mark_trusted(text: str) -> str:
     """An extension's control file with `trusted = true`, whatever it said before."""
     kept = [line for line in text.splitlines() if not line.replace(" ", "").startswith("trusted=")]
     return "\n".join([*kept, "trusted = true"]) + "\n"

@@ -6,33 +6,33 @@ is the list below. In the others the two functions that take a plugin get anothe
 functions of their old names and arguments look at the plugin first.
 """
 
-from bough.postgres import ADMIN, RESERVED_PREFIX, TENANTS
+from bough.postgres import ADMIN_ROLE, RESERVED_PREFIX, TENANTS_ROLE
 from bough.postgres.quoting import identifier
 
 ALLOWED = ("pgoutput", "test_decoding")
 
 # Written when it is so in every database of the server. Nobody but a superuser can comment on one.
-MARK = f"logical replication is on, with the output plugins {', '.join(ALLOWED)}"
-_MARK_NOW = f"pg_catalog.shobj_description('{ADMIN}'::pg_catalog.regrole, 'pg_authid')"
+ROLE_COMMENT = f"logical replication is on, with the output plugins {', '.join(ALLOWED)}"
+_MARK_NOW = f"pg_catalog.shobj_description('{ADMIN_ROLE}'::pg_catalog.regrole, 'pg_authid')"
 
-READ = f"""
+SELECT_STATE = f"""
     select {_MARK_NOW} as mark,
            exists (select from pg_catalog.pg_settings where name = 'output_plugin_libraries') as is_checked_by_postgres
 """
-IS_ON = f"select {_MARK_NOW} is not null"
-WRITE_MARK = f"comment on role {ADMIN} is '{MARK}'"
+IS_LOGICAL_REPLICATION_ON = f"select {_MARK_NOW} is not null"
+SET_ROLE_COMMENT = f"comment on role {ADMIN_ROLE} is '{ROLE_COMMENT}'"
 
 # Whoever creates a database now has finished when this returns, so that no copy of an old one is missed.
-AWAIT_NEW_DATABASES = "begin; lock table pg_catalog.pg_database in share mode; commit"
+WAIT_FOR_NEW_DATABASES = "begin; lock table pg_catalog.pg_database in share mode; commit"
 # Those that nothing but a DROP can reach any more are left out.
-DATABASES = """
+SELECT_DATABASES = """
     select pg_catalog.namesend(datname) as name, oid, datallowconn as is_open from pg_catalog.pg_database
      where datconnlimit <> -2 order by oid
 """
-CLOSED = "template0"  # nobody shall enter it, whatever a crash left
+CLOSED_DATABASE = "template0"  # nobody shall enter it, whatever a crash left
 
 # A row when some role of tenants has the attribute.
-ANY_HAS_IT = f"""
+SELECT_REPLICATION_ROLE = f"""
     (select 'replicates', pg_catalog.namesend(rolname), null::text from pg_catalog.pg_authid
       where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
       limit 1)
@@ -47,19 +47,19 @@ begin
     end loop;
 end $$
 """
-TAKE = _EACH.format(
+REVOKE_REPLICATION = _EACH.format(
     attribute="noreplication",
     which=f"""select rolname from pg_catalog.pg_authid
      where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')""",
 )
 # Roles of the API have it where logical replication is on.
 # What the API made is in the group by the word of the first superuser, whose id is always 10.
-GIVE = _EACH.format(
+GRANT_REPLICATION = _EACH.format(
     attribute="replication",
     which=f"""select member.rolname from pg_catalog.pg_auth_members as given
       join pg_catalog.pg_authid as member on member.oid = given.member
       join pg_catalog.pg_authid as tenants on tenants.oid = given.roleid
-     where tenants.rolname = '{TENANTS}' and given.grantor = 10 and member.rolcanlogin
+     where tenants.rolname = '{TENANTS_ROLE}' and given.grantor = 10 and member.rolcanlogin
        and not member.rolreplication""",
 )
 
@@ -67,7 +67,7 @@ GIVE = _EACH.format(
 # `pg_init_privs` it takes for Postgres's own, and functions in `pg_catalog` are never dumped.
 # The functions run as the superuser, because nobody else may execute what they call; so they look at the attribute
 # themselves. Whoever has become another role by SET ROLE is that role.
-LIMIT = f"""
+INSTALL_PLUGIN_CHECK = f"""
 do $do$
 declare
     each record;
@@ -119,9 +119,9 @@ end $do$
 """
 
 
-def open_to_all(database: str) -> str:
+def allow_connections(database: str) -> str:
     return f"alter database {identifier(database)} allow_connections true"
 
 
-def close_to_all(database: str) -> str:
+def disallow_connections(database: str) -> str:
     return f"alter database {identifier(database)} allow_connections false"

@@ -11,18 +11,18 @@ from datetime import UTC
 from bough.domain.history import Point
 
 SIGNAL_FILE = "recovery.signal"
-RAN_OUT = "recovery ended before configured recovery target was reached"
-TOO_EARLY = "requested recovery stop point is before consistent recovery point"
+TARGET_NOT_REACHED = "recovery ended before configured recovery target was reached"
+TARGET_TOO_EARLY = "requested recovery stop point is before consistent recovery point"
 # Of a server that has recovered: the last commit that it replayed. Nothing, when there was none.
-LAST_COMMIT = "select pg_catalog.pg_last_xact_replay_timestamp()"
+SELECT_LAST_COMMIT_TIME = "select pg_catalog.pg_last_xact_replay_timestamp()"
 # A commit that follows every moment that is past, so that none of them is after the last.
-EMIT = "select pg_catalog.pg_logical_emit_message(true, 'bough', '')"
-FLUSHED = "select pg_catalog.pg_current_wal_flush_lsn()::text"
+EMIT_MARKER = "select pg_catalog.pg_logical_emit_message(true, 'bough', '')"
+SELECT_FLUSH_LSN = "select pg_catalog.pg_current_wal_flush_lsn()::text"
 
 _SWITCH = re.compile(r"^\s*(\d+)\s+([0-9A-F]{1,8}/[0-9A-F]{1,8})\b", re.MULTILINE)
 # Nobody asks it anything before it has come to the end. What a crash leaves of it is made anew, so that it waits for no
 # disk: whoever runs it syncs all of it at the end. With the few buffers of a small compute it takes twice as long.
-_IN_HASTE = {
+_FAST_RECOVERY = {
     "hot_standby": "off",
     "fsync": "off",
     "shared_buffers": "128MB",
@@ -30,17 +30,17 @@ _IN_HASTE = {
 }
 
 
-def settings(spool: str, point: Point, *, timeline: int | None) -> dict[str, str]:
+def recovery_settings(spool: str, point: Point, *, timeline: int | None) -> dict[str, str]:
     """Of a server that finds its WAL in the folder `spool`. Without a timeline it stays on the one it begins with."""
     return {
-        **_IN_HASTE,
-        **target(point),
+        **_FAST_RECOVERY,
+        **target_settings(point),
         "restore_command": restore_command(spool),
         "recovery_target_timeline": "current" if timeline is None else str(timeline),
     }
 
 
-def target(point: Point) -> dict[str, str]:
+def target_settings(point: Point) -> dict[str, str]:
     """Nothing for the end of the WAL. A record that begins at a position has not ended before it."""
     if point.at is not None:
         moment = point.at.astimezone(UTC).isoformat(sep=" ", timespec="microseconds")
@@ -55,12 +55,12 @@ def restore_command(spool: str) -> str:
     return f'cp {quoted}/%f "%p"'
 
 
-def history_name(timeline: int) -> str:
+def history_file_name(timeline: int) -> str:
     """The file that says which timelines led to this one. The first has none."""
     return f"{timeline:08X}.history"
 
 
-def begins_at(history: str) -> str | None:
+def parse_timeline_start(history: str) -> str | None:
     """Where the timeline of a history file begins; None when the text is none."""
     found = _SWITCH.findall(history)
     return str(found[-1][1]) if found else None

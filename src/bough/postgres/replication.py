@@ -7,8 +7,8 @@ read yet, up to `max_slot_wal_keep_size`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bough.postgres import REPLICA, RESERVED_PREFIX
-from bough.postgres.conf import EVERY_COMPUTE
+from bough.postgres import REPLICA_ROLE, RESERVED_PREFIX
+from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
 from bough.postgres.quoting import literal
 
 SIGNAL_FILE = "standby.signal"  # a server that finds it in its data folder follows another
@@ -16,7 +16,7 @@ SLOTS_FOLDER = "pg_replslot"  # a folder in the data folder for each slot, of it
 SLOT_PREFIX = f"{RESERVED_PREFIX}replica_"
 
 # What a standby must have at least as much of as the server it follows, and Postgres's own defaults.
-LIMITS = {
+STANDBY_MINIMUMS = {
     "max_connections": 100,
     "max_worker_processes": 8,
     "max_wal_senders": 10,
@@ -24,8 +24,8 @@ LIMITS = {
     "max_locks_per_transaction": 64,
 }
 
-ROLE_EXISTS = f"select exists (select from pg_catalog.pg_authid where rolname = '{REPLICA}')"
-OUR_SLOTS = f"""
+ROLE_EXISTS = f"select exists (select from pg_catalog.pg_authid where rolname = '{REPLICA_ROLE}')"
+SELECT_REPLICA_SLOTS = f"""
     select slot_name::text, active from pg_catalog.pg_replication_slots
      where slot_type = 'physical' and pg_catalog.starts_with(slot_name::text, '{SLOT_PREFIX}')
 """
@@ -33,13 +33,13 @@ HAS_FREE_SLOT = """
     select count(*) < pg_catalog.current_setting('max_replication_slots')::pg_catalog.int4
       from pg_catalog.pg_replication_slots
 """
-MAKE_SLOT = (
+CREATE_SLOT = (
     "select slot_name::text from pg_catalog.pg_create_physical_replication_slot($1, immediately_reserve => true)"
 )
 DROP_SLOT = "select pg_catalog.pg_drop_replication_slot($1)"
 
 # Of a replica. What came in last may be before what was replayed: each connection begins with a whole segment.
-STANDING = """
+SELECT_REPLICA_STATUS = """
     select pg_catalog.pg_is_in_recovery() as follows,
            pg_catalog.pg_is_in_recovery() and pg_catalog.pg_is_wal_replay_paused() as is_paused,
            exists (select from pg_catalog.pg_stat_wal_receiver where status = 'streaming') as streams,
@@ -49,22 +49,22 @@ STANDING = """
            extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::float8 as age
 """
 # Of whom it follows: what is on its disk, for nothing else is sent. One that stands still writes no more.
-WRITTEN = """
+SELECT_PRIMARY_LSN = """
     select (case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
                  else pg_catalog.pg_current_wal_flush_lsn() end - '0/0'::pg_catalog.pg_lsn)::bigint
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ReplicaStatus:
     """How far a replica has come."""
 
-    follows: bool  # False: it has become a server of its own, which none of us asked for
+    is_in_recovery: bool  # False: it has become a server of its own, which none of us asked for
     is_paused: bool  # it has less of something than it must: see `LIMITS`
-    streams: bool
-    has: int | None  # the LSN, in bytes, up to which it has WAL; None: nobody knows
-    replayed: int | None
-    age: float | None  # seconds since the last commit that it replayed; None: there was none
+    is_streaming: bool
+    received_lsn: int | None  # the LSN, in bytes, up to which it has WAL; None: nobody knows
+    replayed_lsn: int | None
+    replay_age_seconds: float | None  # seconds since the last commit that it replayed; None: there was none
 
 
 def slot_name(volume: str) -> str:
@@ -72,16 +72,16 @@ def slot_name(volume: str) -> str:
     return SLOT_PREFIX + volume.replace("-", "_")
 
 
-def role(verifier: str, *, exists: bool) -> str:
+def role_statement(verifier: str, *, exists: bool) -> str:
     verb = "alter" if exists else "create"
-    return f"{verb} role {REPLICA} with login replication password {literal(verifier)}"
+    return f"{verb} role {REPLICA_ROLE} with login replication password {literal(verifier)}"
 
 
-def passfile(password: str) -> str:
-    return f"*:*:*:{REPLICA}:{password}\n"
+def render_passfile(password: str) -> str:
+    return f"*:*:*:{REPLICA_ROLE}:{password}\n"
 
 
-def following(host: str, passfile: str, slot: str) -> dict[str, str]:
+def standby_settings(host: str, passfile: str, slot: str) -> dict[str, str]:
     """Settings of a standby that reads from the server whose socket is in the folder `host`.
 
     A server does not end before those who follow it have all; for one that hangs it shall not wait long.
@@ -89,7 +89,7 @@ def following(host: str, passfile: str, slot: str) -> dict[str, str]:
     words = {
         "host": host,
         "port": "5432",
-        "user": REPLICA,
+        "user": REPLICA_ROLE,
         "passfile": passfile,
         "application_name": slot,
         "options": "-c wal_sender_timeout=20s",
@@ -101,15 +101,15 @@ def following(host: str, passfile: str, slot: str) -> dict[str, str]:
     }
 
 
-def raised(settings: Mapping[str, str], least: Mapping[str, str | int]) -> dict[str, str]:
+def raise_to_minimums(settings: Mapping[str, str], minimums: Mapping[str, str | int]) -> dict[str, str]:
     """The settings with nothing in `LIMITS` below what `least` has of it."""
-    needed = {name: number(least, name) for name in LIMITS}
-    return {**settings, **{name: str(value) for name, value in needed.items() if value > number(settings, name)}}
+    needed = {name: limit_value(minimums, name) for name in STANDBY_MINIMUMS}
+    return {**settings, **{name: str(value) for name, value in needed.items() if value > limit_value(settings, name)}}
 
 
-def number(settings: Mapping[str, str | int], name: str) -> int:
+def limit_value(settings: Mapping[str, str | int], name: str) -> int:
     """What a compute with these settings has of a limit, rounded as Postgres does."""
-    return round(float(settings.get(name, EVERY_COMPUTE.get(name, LIMITS[name]))))
+    return round(float(settings.get(name, COMPUTE_DEFAULTS.get(name, STANDBY_MINIMUMS[name]))))
 
 
 def _quoted(value: str) -> str:

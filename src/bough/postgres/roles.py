@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping
 
-from bough.postgres import RESERVED_PREFIX, TENANTS
+from bough.postgres import RESERVED_PREFIX, TENANTS_ROLE
 from bough.postgres.quoting import identifier, literal
-from bough.postgres.secret import LONGEST
+from bough.postgres.scram import MAX_VERIFIER_LENGTH
 
 # One that is longer than any that is usable stays unusable when it is cut.
-_VERIFIER = f"pg_catalog.left(rolpassword, {LONGEST})"
+_VERIFIER = f"pg_catalog.left(rolpassword, {MAX_VERIFIER_LENGTH})"
 
 # Read what is there of these names; a role without a password has a null verifier. A role that may not log in
 # counts too: its name is taken.
-READ = f"""
+SELECT_EXISTING = f"""
     select 'role', pg_catalog.namesend(rolname), {_VERIFIER} from pg_catalog.pg_authid where rolname::text = any($1)
 """
 
 # Every role but ours and Postgres's own, up to a number: first those of the given names, then the oldest, and how many
 # there are. The name as bytes, because another database's encoding may have made it; moments that nobody lives to see,
 # and those before us, are brought to where every clock can tell them.
-NOW = f"""
+SELECT_ALL = f"""
     select 'role' as kind, pg_catalog.namesend(rolname) as name, rolcanlogin as can_login,
            {_VERIFIER} as verifier,
            case when rolvaliduntil < '1970-01-01 00:00:00+00'::pg_catalog.timestamptz
@@ -33,11 +33,11 @@ NOW = f"""
 """
 EXISTS = "select exists (select from pg_catalog.pg_authid where rolname = $1)"
 CAN_LOGIN = "select rolcanlogin from pg_catalog.pg_authid where rolname = $1"
-NAMES = "select pg_catalog.namesend(rolname) from pg_catalog.pg_authid where rolname::text = any($1)"
+SELECT_NAMES = "select pg_catalog.namesend(rolname) from pg_catalog.pg_authid where rolname::text = any($1)"
 _ITSELF = "(select oid from pg_catalog.pg_authid where rolname = $1)"
 
 # Where it owns something or has a privilege, and whose that database is.
-HELD = f"""
+SELECT_DATABASES_WITH_OBJECTS = f"""
     select distinct pg_catalog.namesend(datname) as name, pg_catalog.namesend(rolname) as owner,
            pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}') as is_ours,
            datallowconn and datconnlimit <> -2 as is_open
@@ -47,7 +47,7 @@ HELD = f"""
      where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = {_ITSELF}
 """
 # Memberships that others have by its word, and not by ours. Postgres takes them back with the role.
-GIVEN = f"""
+SELECT_GRANTED_MEMBERSHIPS = f"""
     select pg_catalog.namesend(of.rolname) as role, pg_catalog.namesend(member.rolname) as member,
            admin_option, inherit_option, set_option
       from pg_catalog.pg_auth_members as given
@@ -58,11 +58,11 @@ GIVEN = f"""
            select from pg_catalog.pg_auth_members as ours
             where ours.roleid = given.roleid and ours.member = given.member and ours.grantor = 10)
 """
-SESSIONS = "select exists (select from pg_catalog.pg_stat_activity where usename = $1)"
-CUT_OFF = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where usename = $1"
+HAS_SESSIONS = "select exists (select from pg_catalog.pg_stat_activity where usename = $1)"
+TERMINATE_SESSIONS = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where usename = $1"
 
 # In the server, for a name may be one that we cannot write.
-FORGET_PASSWORDS = f"""
+CLEAR_PASSWORDS = f"""
 do $$
 declare each pg_catalog.name;
 begin
@@ -83,7 +83,7 @@ def group_statements(major: int) -> list[str]:
         granted.append("pg_create_subscription")
     if major >= 17:
         granted.append("pg_maintain")
-    return [f"create role {TENANTS} nologin", f"grant {', '.join(granted)} to {TENANTS}"]
+    return [f"create role {TENANTS_ROLE} nologin", f"grant {', '.join(granted)} to {TENANTS_ROLE}"]
 
 
 def attributes(major: int) -> str:
@@ -100,21 +100,21 @@ def create(name: str, verifier: str | None, major: int) -> list[str]:
     password = f" password {literal(verifier)}" if verifier else ""
     return [
         f"create role {identifier(name)} {attributes(major)}{password}",
-        f"grant {TENANTS} to {identifier(name)} with admin option",
+        f"grant {TENANTS_ROLE} to {identifier(name)} with admin option",
     ]
 
 
-def make(name: str, verifier: str | None, *, can_login: bool, exists: bool, major: int) -> list[str]:
+def create_or_alter(name: str, verifier: str | None, *, can_login: bool, exists: bool, major: int) -> list[str]:
     """One that may not log in is a group: the tenants can give it to whom they like and become it."""
     if exists:
-        return [f"{let_in(name, can_login=can_login)} password {_password(verifier)}"]
+        return [f"{set_login(name, can_login=can_login)} password {_password(verifier)}"]
     if can_login:
         return create(name, verifier, major)
     # Its privileges are not everybody's: whoever wants them becomes a member. Before 16 there is no such choice.
     terms = "admin true, inherit false, set true" if major >= 16 else "admin option"
     return [
         f"create role {identifier(name)} nologin password {_password(verifier)}",
-        f"grant {identifier(name)} to {TENANTS} with {terms}",
+        f"grant {identifier(name)} to {TENANTS_ROLE} with {terms}",
     ]
 
 
@@ -122,18 +122,18 @@ def set_password(name: str, verifier: str | None) -> str:
     return f"alter role {identifier(name)} password {_password(verifier)}"
 
 
-def let_in(name: str, *, can_login: bool) -> str:
+def set_login(name: str, *, can_login: bool) -> str:
     return f"alter role {identifier(name)} {'login' if can_login else 'nologin'}"
 
 
-def give(role: str, member: str, *, admin: bool, inherit: bool, become: bool) -> str:
+def grant_membership(role: str, member: str, *, admin: bool, inherit: bool, become: bool) -> str:
     terms = f"admin {_bool(admin)}, inherit {_bool(inherit)}, set {_bool(become)}"
     return f"grant {identifier(role)} to {identifier(member)} with {terms}"
 
 
-def part(name: str, heir: str | None) -> list[str]:
+def reassign_and_drop_owned(name: str, new_owner: str | None) -> list[str]:
     """In one database: nothing there is the role's any more. Without an heir what it owns goes."""
-    reassign = [] if heir is None else [f"reassign owned by {identifier(name)} to {identifier(heir)}"]
+    reassign = [] if new_owner is None else [f"reassign owned by {identifier(name)} to {identifier(new_owner)}"]
     return [*reassign, f"drop owned by {identifier(name)}"]
 
 
@@ -149,7 +149,9 @@ def _password(verifier: str | None) -> str:
     return "null" if verifier is None else literal(verifier)
 
 
-def plan(wished: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int) -> list[str]:
+def plan_roles(
+    target: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int
+) -> list[str]:
     """Statements from the present roles to the wished ones (name → verifier).
 
     `spare` is the template's own role in a volume that nobody has used: the first missing role takes it over.
@@ -158,9 +160,9 @@ def plan(wished: Mapping[str, str], present: Mapping[str, str | None], *, spare:
     statements: list[str] = []
     if spare is not None and spare in present:
         statements.append(f"alter role {identifier(spare)} noreplication")
-    if spare in wished or spare not in present:
+    if spare in target or spare not in present:
         spare = None
-    for name, verifier in wished.items():
+    for name, verifier in target.items():
         if name in present:
             if present[name] != verifier:
                 statements.append(f"alter role {identifier(name)} password {literal(verifier)}")

@@ -7,11 +7,11 @@ logical decoding, the notification queue, exported snapshots, transaction status
 from collections.abc import Mapping
 
 from bough.postgres import MAINTENANCE_DATABASE, activity
-from bough.postgres.conf import EVERY_COMPUTE
+from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
 from bough.postgres.replication import SLOT_PREFIX
-from bough.postgres.tenant_settings.table import SLOT_WAL_KEPT
+from bough.postgres.tenant_settings.table import SLOT_WAL_KEEP_SIZE
 
-TEMP_FILES, SLOT_WAL = "temp_file_limit", "max_slot_wal_keep_size"
+TEMP_FILE_LIMIT, MAX_SLOT_WAL_KEEP_SIZE = "temp_file_limit", "max_slot_wal_keep_size"
 _KB, _MB = 1024, 1024**2
 _OUR_OID = 10  # of the role that initdb made, which is ours
 _LEAST = 64 * _MB  # a sort or a slow reader of the smallest plan
@@ -39,7 +39,7 @@ _FILES = f"""
 """
 # Not by the slots of read replicas, nor by those that our sessions have while they copy. Functions instead of their
 # views: each session of ours asks once, and would read what the views are made of.
-_HELD_WAL = f"""
+_RETAINED_WAL = f"""
     select coalesce(pg_catalog.max(
                case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
                     else pg_catalog.pg_current_wal_lsn() end - restart_lsn), 0)
@@ -50,9 +50,9 @@ _HELD_WAL = f"""
 """
 # Of all tablespaces: temporary files and databases that are being made are in them too.
 _TABLESPACES = "select pg_catalog.sum(pg_catalog.pg_tablespace_size(oid)) from pg_catalog.pg_tablespace"
-MEASURE = f"""
-    select (greatest(0, ({_TABLESPACES}) - ({_EMPTY})) + ({_FILES}) + greatest(0, ({_HELD_WAL})))::bigint as bytes,
-           pg_catalog.pg_size_bytes(pg_catalog.current_setting('{TEMP_FILES}')) as temp_file_bytes,
+SELECT_STORED_BYTES = f"""
+    select (greatest(0, ({_TABLESPACES}) - ({_EMPTY})) + ({_FILES}) + greatest(0, ({_RETAINED_WAL})))::bigint as bytes,
+           pg_catalog.pg_size_bytes(pg_catalog.current_setting('{TEMP_FILE_LIMIT}')) as temp_file_bytes,
            not pg_catalog.pg_is_in_recovery()
                and pg_catalog.has_database_privilege('public', 'template1', 'connect') as is_open,
            ({activity.IS_BUSY}) as is_busy
@@ -60,7 +60,7 @@ MEASURE = f"""
 
 # Nobody needs to be in `template1` to make a database of it. `postgres` stays open, because many tools
 # connect to it first; but it is where our sessions work, so nothing can be put into it, large objects included.
-CLOSE = (
+REVOKE_PUBLIC = (
     "revoke connect, temporary on database template1 from public",
     f"revoke temporary on database {MAINTENANCE_DATABASE} from public",
     "revoke execute on function pg_catalog.lo_creat(pg_catalog.int4), pg_catalog.lo_create(pg_catalog.oid), "
@@ -73,10 +73,12 @@ def temp_file_bytes(storage_bytes: int) -> int:
     return min(max(_LEAST, storage_bytes // 2 // _KB * _KB), _MOST_TEMP_FILES)
 
 
-def limits_text(storage_bytes: int | None, given: Mapping[str, str]) -> str:
+def render_limits(storage_bytes: int | None, settings: Mapping[str, str]) -> str:
     """`LIMITS_FILE`, with what follows from the plan; empty when there is no plan. `given` are the tenant's."""
     if storage_bytes is None:
         return ""
-    wished = SLOT_WAL_KEPT.read(given.get(SLOT_WAL, EVERY_COMPUTE[SLOT_WAL])) or 0
+    wished = (
+        SLOT_WAL_KEEP_SIZE.parse(settings.get(MAX_SLOT_WAL_KEEP_SIZE, COMPUTE_DEFAULTS[MAX_SLOT_WAL_KEEP_SIZE])) or 0
+    )
     kept = min(max(_LEAST, storage_bytes) // _MB, int(wished))
-    return f"{TEMP_FILES} = '{temp_file_bytes(storage_bytes) // _KB}kB'\n{SLOT_WAL} = '{kept}MB'\n"
+    return f"{TEMP_FILE_LIMIT} = '{temp_file_bytes(storage_bytes) // _KB}kB'\n{MAX_SLOT_WAL_KEEP_SIZE} = '{kept}MB'\n"

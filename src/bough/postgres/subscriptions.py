@@ -6,25 +6,25 @@ to as it is: `alter subscription` would need a session in each database, and som
 
 import struct
 
-ANY = "select exists (select from pg_catalog.pg_subscription)"
-OF_DATABASE = """
+HAS_ANY = "select exists (select from pg_catalog.pg_subscription)"
+SELECT_IN_DATABASE = """
     select pg_catalog.namesend(subname) from pg_catalog.pg_subscription
       join pg_catalog.pg_database on pg_database.oid = subdbid
      where datname = $1 order by subname
 """
-DATABASES = """
+SELECT_DATABASES = """
     select pg_catalog.namesend(datname) from pg_catalog.pg_database
      where datallowconn and datconnlimit <> -2 and oid in (select subdbid from pg_catalog.pg_subscription)
 """
 
 # As after `disable` and `set (slot_name = none)`: it follows nobody, and to drop it asks nobody.
-PART = """
+DISABLE_ALL = """
     update pg_catalog.pg_subscription set subenabled = false, subslotname = null
      where subenabled or subslotname is not null
 """
 # In one database: tables that are still being copied have slots of their own at the publisher, which to drop
 # the subscription would drop. A refresh adds them again.
-FORGET_COPIES = "delete from pg_catalog.pg_subscription_rel where srsubstate <> 'r'"
+DELETE_UNSYNCED_TABLES = "delete from pg_catalog.pg_subscription_rel where srsubstate <> 'r'"
 
 MAP_PATH = "global/pg_filenode.map"
 _MAGIC = 0x592717
@@ -34,7 +34,7 @@ _PAIR = struct.Struct("<II")  # a catalog's own number, and the one its file is 
 _MOST = 64
 
 
-def catalog_file(mapping: bytes) -> str | None:
+def find_catalog_file(mapping: bytes) -> str | None:
     """Where a server that is shut down keeps its subscriptions, by its map; None when the map is none.
 
     An empty file holds none. One that is not empty may hold such that were dropped.

@@ -1,7 +1,7 @@
 """The template that every new project is a clone of. Its choices cannot change later."""
 
 from bough.domain import database, role
-from bough.postgres import ADMIN, databases, roles, storage
+from bough.postgres import ADMIN_ROLE, databases, roles, storage
 from bough.postgres.wal import SEGMENT_MB
 
 SPARE_ROLE = role.DEFAULT_NAME
@@ -15,7 +15,7 @@ def initdb_arguments(major: int) -> list[str]:
         "--encoding=UTF8",
         "--locale=C",
         *locale,
-        f"--username={ADMIN}",
+        f"--username={ADMIN_ROLE}",
         f"--wal-segsize={SEGMENT_MB}",
         "--auth=reject",
         "--no-sync",
@@ -23,12 +23,12 @@ def initdb_arguments(major: int) -> list[str]:
     ]
 
 
-def statements(major: int) -> list[str]:
+def setup_statements(major: int) -> list[str]:
     """Run once in the template: the tenants' group, and a role and a database without an owner yet."""
     return [
         *roles.group_statements(major),
         *roles.create(SPARE_ROLE, None, major),
         "revoke create on schema public from public",
         databases.create(SPARE_DATABASE, SPARE_ROLE),
-        *storage.CLOSE,
+        *storage.REVOKE_PUBLIC,
     ]

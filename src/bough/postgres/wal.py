@@ -9,7 +9,7 @@ _PER_FILE_GROUP = 2**32 // SEGMENT_BYTES  # the middle part of a name counts 4 G
 _NAME_LENGTH = 24
 _MOST = 262_144  # segments of one copy: 1 TB of WAL
 _HEAD = struct.Struct("<HHIQ")  # of a page: a magic number, flags, its timeline, its position
-HEAD_BYTES = _HEAD.size
+PAGE_HEADER_BYTES = _HEAD.size
 _PAGE = 8192
 _SHORT_HEAD, _LONG_HEAD = 24, 40  # of a page, and of the first in a segment
 _CHECKPOINT_RECORD = 120  # bytes, as it is laid out
@@ -17,7 +17,7 @@ _CHECKPOINT_RECORD = 120  # bytes, as it is laid out
 
 def segment_name(timeline: int, lsn: int) -> str:
     """The file that holds the byte at `lsn`."""
-    return numbered(timeline, lsn // SEGMENT_BYTES)
+    return segment_name_from_number(timeline, lsn // SEGMENT_BYTES)
 
 
 def segment_names(first: str, last: str) -> list[str]:
@@ -28,33 +28,35 @@ def segment_names(first: str, last: str) -> list[str]:
     if not (is_segment(first) and is_segment(last) and first[:8] == last[:8]):
         raise ValueError("not two segments of one timeline")
     timeline = timeline_of(first)
-    if number_of(last) - number_of(first) >= _MOST:
+    if segment_number(last) - segment_number(first) >= _MOST:
         raise ValueError("too many segments")
-    return [numbered(timeline, number) for number in range(number_of(first), number_of(last) + 1)]
+    return [
+        segment_name_from_number(timeline, number) for number in range(segment_number(first), segment_number(last) + 1)
+    ]
 
 
 def next_segment(name: str) -> str:
-    return numbered(timeline_of(name), number_of(name) + 1)
+    return segment_name_from_number(timeline_of(name), segment_number(name) + 1)
 
 
-def is_begun(name: str, head: bytes) -> bool:
+def is_initialized(name: str, head: bytes) -> bool:
     """Whether a file of this name, which begins with `head`, holds its segment.
 
     One that is kept for later use has its name already, and still what was in it before.
     """
-    return len(head) >= HEAD_BYTES and _HEAD.unpack_from(head)[3] == number_of(name) * SEGMENT_BYTES
+    return len(head) >= PAGE_HEADER_BYTES and _HEAD.unpack_from(head)[3] == segment_number(name) * SEGMENT_BYTES
 
 
-def needed_from(first: str, present: Iterable[str]) -> list[str]:
+def select_needed_from(first: str, present: Iterable[str]) -> list[str]:
     """Of the files in a `pg_wal`, those a server reads that starts at the segment `first`."""
-    return sorted(name for name in present if is_history(name) or (is_segment(name) and name[8:] >= first[8:]))
+    return sorted(name for name in present if is_history_file(name) or (is_segment(name) and name[8:] >= first[8:]))
 
 
 def is_segment(name: str) -> bool:
     return len(name) == _NAME_LENGTH and all(digit in "0123456789ABCDEF" for digit in name)
 
 
-def is_history(name: str) -> bool:
+def is_history_file(name: str) -> bool:
     return name.endswith(".history") and len(name) == len("00000002.history")
 
 
@@ -62,21 +64,21 @@ def timeline_of(name: str) -> int:
     return int(name[:8], 16)
 
 
-def numbered(timeline: int, number: int) -> str:
+def segment_name_from_number(timeline: int, number: int) -> str:
     """The name of a segment that is the so-manieth from the beginning, on a timeline."""
     return f"{timeline:08X}{number // _PER_FILE_GROUP:08X}{number % _PER_FILE_GROUP:08X}"
 
 
-def number_of(name: str) -> int:
+def segment_number(name: str) -> int:
     return int(name[8:16], 16) * _PER_FILE_GROUP + int(name[16:24], 16)
 
 
-def number_at(lsn: int) -> int:
+def segment_number_at(lsn: int) -> int:
     """Which segment holds the byte at `lsn`, counted from the beginning."""
     return lsn // SEGMENT_BYTES
 
 
-def end_of_checkpoint(lsn: int) -> int:
+def checkpoint_end(lsn: int) -> int:
     """Where the record of a checkpoint ends that begins at `lsn`: the same in every version from 14 to 18."""
     end, page = lsn + _CHECKPOINT_RECORD, (lsn // _PAGE + 1) * _PAGE
     if end <= page:

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from bough.domain.allowance import Fullness, TransferPeriod
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.ids import BranchId, EndpointId, OrganizationId, ProjectId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import branches, endpoints, organizations, projects, transfer_periods, usage
 
 _TERMS = (projects.c.id.label("project_id"), projects.c.org_id, organizations.c.plan)
@@ -37,10 +37,10 @@ _STORED = (
     )
     .where(_LIVE, branches.c.deleted_at.is_(None))
 )
-_OF_BRANCH = _STORED.where(same(branches.c.id, "own_id"))
+_OF_BRANCH = _STORED.where(equals_param(branches.c.id, "own_id"))
 _FULL = _STORED.where(branches.c.fullness != sa.literal_column("'room'"))  # written out, or its index is not used
-_SET_FULLNESS = sa.update(branches).where(same(branches.c.id, "own_id"))
-_MOVED = (
+_SET_FULLNESS = sa.update(branches).where(equals_param(branches.c.id, "own_id"))
+_TRANSFERRED_BYTES = (
     sa.select(sa.func.coalesce(sa.func.sum(usage.c.bytes_out), 0))
     .where(usage.c.project_id == projects.c.id)
     .scalar_subquery()
@@ -50,7 +50,7 @@ _TRANSFERRED = (
     sa.select(
         *_TERMS,
         projects.c.created_at,
-        _MOVED,
+        _TRANSFERRED_BYTES,
         transfer_periods.c.began_at,
         transfer_periods.c.bytes_before,
         transfer_periods.c.is_over,
@@ -80,13 +80,13 @@ _TERMS_WHEN_OVER = (
     .select_from(transfer_periods)
     .join(projects, projects.c.id == transfer_periods.c.project_id)
     .join(organizations, organizations.c.id == projects.c.org_id)
-    .where(same(transfer_periods.c.project_id, "own_id"), transfer_periods.c.is_over)
+    .where(equals_param(transfer_periods.c.project_id, "own_id"), transfer_periods.c.is_over)
 )
-_SAVE_PERIOD = sa.update(transfer_periods).where(same(transfer_periods.c.project_id, "own_id"))
+_SAVE_PERIOD = sa.update(transfer_periods).where(equals_param(transfer_periods.c.project_id, "own_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class PlanTerms:
     """By whose plan a project is limited."""
 
     project_id: ProjectId
@@ -95,7 +95,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored(Terms):
+class BranchStorage(PlanTerms):
     branch_id: BranchId
     fullness: Fullness
     stored_bytes: int | None
@@ -103,57 +103,57 @@ class Stored(Terms):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transferred(Terms):
+class TransferUsage(PlanTerms):
     created_at: datetime
     moved: int  # to its clients, since it was made
     period: TransferPeriod | None  # None: it never was counted
 
 
 class Allowances(Queries):
-    async def of_branch(self, branch_id: BranchId) -> Stored | None:
+    async def get_by_branch(self, branch_id: BranchId) -> BranchStorage | None:
         row = await self._one(_OF_BRANCH, own_id=branch_id)
-        return rebuild(Stored, row) if row else None
+        return from_row(BranchStorage, row) if row else None
 
-    async def full(self) -> list[Stored]:
+    async def list_full(self) -> list[BranchStorage]:
         """Branches without room."""
-        return [rebuild(Stored, row) for row in await self._all(_FULL)]
+        return [from_row(BranchStorage, row) for row in await self._all(_FULL)]
 
     async def set_fullness(self, branch_id: BranchId, fullness: Fullness, stored: int | None) -> None:
         await self._run(_SET_FULLNESS, own_id=branch_id, fullness=fullness, stored_bytes=stored)
 
-    async def projects_of(self, among: Collection[EndpointId]) -> set[ProjectId]:
+    async def list_projects_of(self, endpoint_ids: Collection[EndpointId]) -> set[ProjectId]:
         """Of deleted endpoints too."""
-        rows = await self._all(sa.select(endpoints.c.project_id).where(endpoints.c.id.in_(among)).distinct())
+        rows = await self._all(sa.select(endpoints.c.project_id).where(endpoints.c.id.in_(endpoint_ids)).distinct())
         return {ProjectId(row["project_id"]) for row in rows}
 
-    async def transferred(self, project_id: ProjectId) -> Transferred | None:
-        found = await self.transferred_by([project_id])
+    async def get_transfer(self, project_id: ProjectId) -> TransferUsage | None:
+        found = await self.list_transfers([project_id])
         return found[0] if found else None
 
-    async def transferred_by(self, among: Collection[ProjectId]) -> list[Transferred]:
+    async def list_transfers(self, project_ids: Collection[ProjectId]) -> list[TransferUsage]:
         """Those of these projects that live."""
-        return [_transferred(row) for row in await self._all(_TRANSFERRED, among=list(among))]
+        return [_transferred(row) for row in await self._all(_TRANSFERRED, among=list(project_ids))]
 
-    async def over(self) -> list[ProjectId]:
+    async def list_over_transfer_limit(self) -> list[ProjectId]:
         """Projects that have transferred all that they may."""
         return [ProjectId(row["project_id"]) for row in await self._all(_OVER)]
 
-    async def terms_when_over(self, project_id: ProjectId) -> Terms | None:
+    async def get_terms_if_over_limit(self, project_id: ProjectId) -> PlanTerms | None:
         """None: it may transfer more."""
         row = await self._one(_TERMS_WHEN_OVER, own_id=project_id)
-        return rebuild(Terms, row) if row else None
+        return from_row(PlanTerms, row) if row else None
 
-    async def running_over(self) -> list[EndpointId]:
+    async def list_running_over_limit(self) -> list[EndpointId]:
         """Their endpoints that run, and stay so."""
         return [EndpointId(row["id"]) for row in await self._all(_RUNNING_OVER)]
 
-    async def put_period(self, period: TransferPeriod) -> None:
-        values = columns_of(period)
+    async def save_period(self, period: TransferPeriod) -> None:
+        values = to_columns(period)
         if not await self._run(_SAVE_PERIOD, own_id=period.project_id, **values):
             await self._insert(transfer_periods, values)
 
 
-def _transferred(row: Mapping[str, Any]) -> Transferred:
-    period = None if row["began_at"] is None else rebuild(TransferPeriod, row)
-    terms = {each.name: row[each.name] for each in fields(Transferred) if each.name not in ("period", "moved")}
-    return Transferred(**terms, moved=int(row["moved"]), period=period)
+def _transferred(row: Mapping[str, Any]) -> TransferUsage:
+    period = None if row["began_at"] is None else from_row(TransferPeriod, row)
+    terms = {each.name: row[each.name] for each in fields(TransferUsage) if each.name not in ("period", "moved")}
+    return TransferUsage(**terms, moved=int(row["moved"]), period=period)

@@ -11,21 +11,21 @@ from bough.domain.api_key import ApiKey, KeyKind
 from bough.domain.organization import MemberRole, Organization
 from bough.ids import OrganizationId, ProjectId, UserId
 from bough.store.queries import Queries
-from bough.store.rebuild import rebuild
+from bough.store.row_mapping import from_row
 from bough.store.tables import api_keys, members, organizations, users
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class KeyHolder:
     """A living key, the e-mail address of who made it, and the organizations it reaches."""
 
     key: ApiKey
     email: str
-    reached: tuple[tuple[Organization, MemberRole | None], ...]  # with a person's role in each
+    memberships: tuple[tuple[Organization, MemberRole | None], ...]  # with a person's role in each
 
 
 _REACHED = tuple(column.label(f"org_{column.name}") for column in organizations.c)
-_LIVING = api_keys.c.revoked_at.is_(None)
+_NOT_REVOKED = api_keys.c.revoked_at.is_(None)
 _membership = sa.and_(members.c.user_id == api_keys.c.user_id, api_keys.c.kind == KeyKind.PERSONAL)
 _HOLDER = (
     sa.select(
@@ -37,7 +37,7 @@ _HOLDER = (
     .join(users, users.c.id == api_keys.c.user_id)
     .outerjoin(members, _membership)
     .outerjoin(organizations, organizations.c.id == sa.func.coalesce(api_keys.c.org_id, members.c.org_id))
-    .where(api_keys.c.prefix == sa.bindparam("prefix"), _LIVING)
+    .where(api_keys.c.prefix == sa.bindparam("prefix"), _NOT_REVOKED)
     .order_by(organizations.c.created_at, organizations.c.id)
 )
 
@@ -47,40 +47,40 @@ class ApiKeys(Queries):
         key_id = await self._insert(api_keys, dict(columns))
         row = await self._one(sa.select(api_keys).where(api_keys.c.id == key_id))
         assert row is not None
-        return rebuild(ApiKey, row)
+        return from_row(ApiKey, row)
 
-    async def holder(self, prefix: str) -> Holder | None:
+    async def get_holder(self, prefix: str) -> KeyHolder | None:
         """In one question: every request asks it."""
         rows = await self._all(_HOLDER, prefix=prefix)
         if not rows:
             return None
         reached = tuple(
-            (rebuild(Organization, row, "org_"), MemberRole(row["member_role"]) if row["member_role"] else None)
+            (from_row(Organization, row, "org_"), MemberRole(row["member_role"]) if row["member_role"] else None)
             for row in rows
             if row["org_id"] is not None
         )
-        return Holder(rebuild(ApiKey, rows[0], "key_"), rows[0]["user_email"], reached)
+        return KeyHolder(from_row(ApiKey, rows[0], "key_"), rows[0]["user_email"], reached)
 
-    async def by_prefix(self, prefix: str) -> ApiKey | None:
+    async def get_by_prefix(self, prefix: str) -> ApiKey | None:
         """Also a revoked one."""
         row = await self._one(sa.select(api_keys).where(api_keys.c.prefix == prefix))
-        return rebuild(ApiKey, row) if row else None
+        return from_row(ApiKey, row) if row else None
 
-    async def is_living(self, key_id: int) -> bool:
-        return bool(await self._value(sa.select(sa.exists().where(api_keys.c.id == key_id, _LIVING))))
+    async def is_active(self, key_id: int) -> bool:
+        return bool(await self._value(sa.select(sa.exists().where(api_keys.c.id == key_id, _NOT_REVOKED))))
 
-    async def personal(self, user_id: UserId) -> list[ApiKey]:
+    async def list_personal(self, user_id: UserId) -> list[ApiKey]:
         return await self._keys(api_keys.c.user_id == user_id, api_keys.c.kind == KeyKind.PERSONAL)
 
-    async def personal_one(self, user_id: UserId, key_id: int) -> ApiKey | None:
+    async def get_personal(self, user_id: UserId, key_id: int) -> ApiKey | None:
         mine = (api_keys.c.user_id == user_id, api_keys.c.kind == KeyKind.PERSONAL)
         return next(iter(await self._keys(api_keys.c.id == key_id, *mine)), None)
 
-    async def of_organization(self, org_id: OrganizationId) -> list[ApiKey]:
+    async def list_in_organization(self, org_id: OrganizationId) -> list[ApiKey]:
         """Those for all of its projects and those for one."""
         return await self._keys(api_keys.c.org_id == org_id)
 
-    async def organization_one(self, org_id: OrganizationId, key_id: int) -> ApiKey | None:
+    async def get_in_organization(self, org_id: OrganizationId, key_id: int) -> ApiKey | None:
         return next(iter(await self._keys(api_keys.c.id == key_id, api_keys.c.org_id == org_id)), None)
 
     async def set_digest(self, key_id: int, digest: str) -> None:
@@ -89,16 +89,16 @@ class ApiKeys(Queries):
     async def revoke(self, key_id: int, now: datetime) -> None:
         await self._run(sa.update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=now))
 
-    async def revoke_all_on(self, project_ids: Collection[ProjectId], now: datetime) -> None:
+    async def revoke_in_projects(self, project_ids: Collection[ProjectId], now: datetime) -> None:
         """Project-scoped keys: the projects leave their organization."""
-        theirs = sa.and_(api_keys.c.project_id.in_(project_ids), _LIVING)
+        theirs = sa.and_(api_keys.c.project_id.in_(project_ids), _NOT_REVOKED)
         await self._run(sa.update(api_keys).where(theirs).values(revoked_at=now))
 
-    async def set_used(self, key_id: int, at: datetime, address: str) -> None:
+    async def record_use(self, key_id: int, at: datetime, address: str) -> None:
         await self._run(
             sa.update(api_keys).where(api_keys.c.id == key_id).values(last_used_at=at, last_used_from=address)
         )
 
     async def _keys(self, *which: sa.ColumnElement[bool]) -> list[ApiKey]:
-        rows = await self._all(sa.select(api_keys).where(*which, _LIVING).order_by(api_keys.c.id))
-        return [rebuild(ApiKey, row) for row in rows]
+        rows = await self._all(sa.select(api_keys).where(*which, _NOT_REVOKED).order_by(api_keys.c.id))
+        return [from_row(ApiKey, row) for row in rows]

@@ -7,17 +7,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.audit import ActorKind, AuditLine
+from bough.domain.audit import ActorKind, AuditEntry
 from bough.ids import OrganizationId, ProjectId, UserId
 from bough.store.queries import Queries
-from bough.store.rebuild import rebuild
+from bough.store.row_mapping import from_row
 from bough.store.tables import audit
 
 _IN_PERSON = (ActorKind.PERSON, ActorKind.PERSONAL_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditQuestion:
+class AuditQuery:
     """Which lines; None where it does not matter."""
 
     org_id: OrganizationId | None = None
@@ -33,22 +33,22 @@ class Audit(Queries):
     async def add(self, columns: Mapping[str, Any]) -> None:
         await self._insert(audit, columns)
 
-    async def page(self, asked: AuditQuestion, limit: int, before: int | None) -> list[AuditLine]:
+    async def page(self, query: AuditQuery, limit: int, before: int | None) -> list[AuditEntry]:
         """The newest first, those before the line `before`."""
         rows = sa.select(audit)
         for name in ("org_id", "project_id", "user_id", "action"):
-            if (value := getattr(asked, name)) is not None:
+            if (value := getattr(query, name)) is not None:
                 rows = rows.where(audit.c[name] == value)
-        if asked.in_person:
+        if query.in_person:
             rows = rows.where(audit.c.actor_kind.in_(_IN_PERSON))
-        if asked.since is not None:
-            rows = rows.where(audit.c.at >= asked.since)
-        if asked.until is not None:
-            rows = rows.where(audit.c.at < asked.until)
+        if query.since is not None:
+            rows = rows.where(audit.c.at >= query.since)
+        if query.until is not None:
+            rows = rows.where(audit.c.at < query.until)
         if before is not None:
             rows = rows.where(audit.c.id < before)
         rows = rows.order_by(audit.c.id.desc()).limit(limit)
-        return [rebuild(AuditLine, row) for row in await self._all(rows)]
+        return [from_row(AuditEntry, row) for row in await self._all(rows)]
 
-    async def forget_before(self, moment: datetime) -> int:
+    async def delete_before(self, moment: datetime) -> int:
         return await self._run(sa.delete(audit).where(audit.c.at < moment))

@@ -9,17 +9,17 @@ import sqlalchemy as sa
 
 from bough.domain.branch import Branch
 from bough.ids import BranchId, ProjectId
-from bough.store.order import Order, OrderedPlace, in_order, placed_in
+from bough.store.order import SortOrder, SortPosition, paginate_sorted, sorted_page_params
 from bough.store.queries import Queries
-from bough.store.rebuild import rebuild
-from bough.store.search import containing
+from bough.store.row_mapping import from_row
+from bough.store.search import like_pattern
 from bough.store.tables import branches, endpoints, usage, users
 
 SortBy = Literal["name", "created_at", "updated_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchUse:
+class BranchUsage:
     """What the endpoints of a branch used since they were made, those that are gone too."""
 
     bytes_out: int = 0
@@ -29,20 +29,20 @@ class BranchUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBranch:
+class BranchWithUsage:
     """A branch with what was measured of it, and who made it."""
 
     branch: Branch
     creator: str
-    used: BranchUse
+    usage: BranchUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchOrder(Order):
+class BranchSortOrder(SortOrder):
     by: SortBy
 
-    def place(self, branch: Branch) -> OrderedPlace:
-        return OrderedPlace(getattr(branch, self.by), branch.id)
+    def position_of(self, branch: Branch) -> SortPosition:
+        return SortPosition(getattr(branch, self.by), branch.id)
 
 
 def _used(column: str) -> sa.ScalarSelect[Any]:
@@ -67,47 +67,47 @@ _COUNT = sa.select(sa.func.count()).select_from(branches).where(_OWN, _LIVE, _FO
 
 
 @cache
-def _page(order: BranchOrder, *, deleted_too: bool, search: bool, later: bool) -> sa.Select[Any]:
+def _page(order: BranchSortOrder, *, deleted_too: bool, search: bool, later: bool) -> sa.Select[Any]:
     statement = _SEEN.where(_OWN)
     if not deleted_too:
         statement = statement.where(_LIVE)
     if search:
         statement = statement.where(_FOUND)
-    return in_order(statement, branches.c[order.by], branches.c.id, order, later=later)
+    return paginate_sorted(statement, branches.c[order.by], branches.c.id, order, continues=later)
 
 
 class BranchPages(Queries):
-    async def one(self, project_id: ProjectId, branch_id: BranchId) -> SeenBranch | None:
+    async def get(self, project_id: ProjectId, branch_id: BranchId) -> BranchWithUsage | None:
         row = await self._one(_ONE, project_id=project_id, id=branch_id)
         return _seen(row) if row else None
 
-    async def all_of(self, project_id: ProjectId) -> list[SeenBranch]:
+    async def list_in_project(self, project_id: ProjectId) -> list[BranchWithUsage]:
         """Those that are not deleted, the oldest first."""
         return [_seen(row) for row in await self._all(_ALL, project_id=project_id)]
 
     async def page(
         self,
         project_id: ProjectId,
-        order: BranchOrder,
+        order: BranchSortOrder,
         *,
         search: str,
-        deleted_too: bool,
+        include_deleted: bool,
         limit: int,
-        after: OrderedPlace | None,
-    ) -> tuple[list[SeenBranch], OrderedPlace | None]:
+        after: SortPosition | None,
+    ) -> tuple[list[BranchWithUsage], SortPosition | None]:
         """One page, and where it ended when another follows."""
-        statement = _page(order, deleted_too=deleted_too, search=bool(search), later=after is not None)
-        values: dict[str, Any] = {"project_id": project_id, **placed_in(limit, after)}
+        statement = _page(order, deleted_too=include_deleted, search=bool(search), later=after is not None)
+        values: dict[str, Any] = {"project_id": project_id, **sorted_page_params(limit, after)}
         if search:
-            values["search"] = containing(search)
+            values["search"] = like_pattern(search)
         found = [_seen(row) for row in await self._all(statement, **values)]
-        more = order.place(found[limit - 1].branch) if len(found) > limit else None
+        more = order.position_of(found[limit - 1].branch) if len(found) > limit else None
         return found[:limit], more
 
     async def count(self, project_id: ProjectId, search: str) -> int:
-        return int(await self._value(_COUNT, project_id=project_id, search=containing(search)))
+        return int(await self._value(_COUNT, project_id=project_id, search=like_pattern(search)))
 
 
-def _seen(row: Mapping[str, Any]) -> SeenBranch:
-    used = BranchUse(**{name: int(row[name] or 0) for name in _USED})
-    return SeenBranch(branch=rebuild(Branch, row), creator=row["creator"], used=used)
+def _seen(row: Mapping[str, Any]) -> BranchWithUsage:
+    used = BranchUsage(**{name: int(row[name] or 0) for name in _USED})
+    return BranchWithUsage(branch=from_row(Branch, row), creator=row["creator"], usage=used)

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from bough.domain.branch import Branch
 from bough.ids import BranchId, ProjectId, VolumeId
 from bough.store.lineages import Lineages
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import (
     branch_lineages,
     branches,
@@ -24,13 +24,13 @@ from bough.store.tables import (
     volumes,
 )
 
-_ONE = sa.select(branches).where(same(branches.c.id), same(branches.c.project_id))
+_ONE = sa.select(branches).where(equals_param(branches.c.id), equals_param(branches.c.project_id))
 _live = branches.c.deleted_at.is_(None)
 _OF_PROJECT = (
-    sa.select(branches).where(same(branches.c.project_id), _live).order_by(branches.c.created_at, branches.c.id)
+    sa.select(branches).where(equals_param(branches.c.project_id), _live).order_by(branches.c.created_at, branches.c.id)
 )
-_COUNT = sa.select(sa.func.count()).select_from(branches).where(same(branches.c.project_id), _live)
-_HAS_CHILDREN = sa.select(sa.exists().where(same(branches.c.parent_id), _live))
+_COUNT = sa.select(sa.func.count()).select_from(branches).where(equals_param(branches.c.project_id), _live)
+_HAS_CHILDREN = sa.select(sa.exists().where(equals_param(branches.c.parent_id), _live))
 _LIMIT = sa.bindparam("row_limit", type_=sa.Integer())
 _EXPIRED = (
     sa.select(branches)
@@ -56,13 +56,13 @@ _PAST_RECOVERY = (
 _HISTORY_VOLUMES = (
     sa.select(lineages.c.volume_id)
     .join(branch_lineages, branch_lineages.c.lineage_id == lineages.c.id)
-    .where(same(branch_lineages.c.branch_id))
+    .where(equals_param(branch_lineages.c.branch_id))
 )
-_LINEAGE_LIVED = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
+_LINEAGE_HAS_STRETCH = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
 _here = sa.bindparam("here", type_=branches.c.wal_position.type)
 _NOTE_WRITTEN = (
     sa.update(branches)
-    .where(same(branches.c.id, "own_id"))
+    .where(equals_param(branches.c.id, "own_id"))
     .values(
         written_bytes=sa.case(
             (_here > branches.c.wal_position, branches.c.written_bytes + _here - branches.c.wal_position),
@@ -83,42 +83,42 @@ class Branches(Queries):
     async def get(self, project_id: ProjectId, branch_id: BranchId) -> Branch | None:
         """Also a deleted one."""
         row = await self._one(_ONE, id=branch_id, project_id=project_id)
-        return rebuild(Branch, row) if row else None
+        return from_row(Branch, row) if row else None
 
-    async def named(self, project_id: ProjectId, name: str) -> Branch | None:
+    async def get_by_name(self, project_id: ProjectId, name: str) -> Branch | None:
         row = await self._one(
             sa.select(branches).where(branches.c.project_id == project_id, branches.c.name == name, _live)
         )
-        return rebuild(Branch, row) if row else None
+        return from_row(Branch, row) if row else None
 
-    async def of_project(self, project_id: ProjectId) -> list[Branch]:
-        return [rebuild(Branch, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
+    async def list_in_project(self, project_id: ProjectId) -> list[Branch]:
+        return [from_row(Branch, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
 
-    async def every_of(self, project_id: ProjectId) -> list[Branch]:
+    async def list_with_deleted(self, project_id: ProjectId) -> list[Branch]:
         """Deleted ones too."""
         rows = await self._all(sa.select(branches).where(branches.c.project_id == project_id))
-        return [rebuild(Branch, row) for row in rows]
+        return [from_row(Branch, row) for row in rows]
 
-    async def default(self, project_id: ProjectId) -> Branch | None:
+    async def get_default(self, project_id: ProjectId) -> Branch | None:
         row = await self._one(
             sa.select(branches).where(branches.c.project_id == project_id, branches.c.is_default, _live)
         )
-        return rebuild(Branch, row) if row else None
+        return from_row(Branch, row) if row else None
 
-    async def count_in(self, project_id: ProjectId) -> int:
+    async def count_in_project(self, project_id: ProjectId) -> int:
         return int(await self._value(_COUNT, project_id=project_id))
 
     async def has_children(self, branch_id: BranchId) -> bool:
         return bool(await self._value(_HAS_CHILDREN, parent_id=branch_id))
 
-    async def expired(self, now: datetime, limit: int) -> list[Branch]:
+    async def list_expired(self, now: datetime, limit: int) -> list[Branch]:
         """Those whose time is over, of projects that live."""
-        return [rebuild(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
+        return [from_row(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
-    async def set_size(self, branch_id: BranchId, size: int) -> None:
+    async def set_logical_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))
 
-    async def note_written(self, branch_id: BranchId, position: int) -> None:
+    async def record_wal_position(self, branch_id: BranchId, position: int) -> None:
         """Its WAL ends here now. What it grew by was written; when it ends before, as after a restore, nothing was."""
         await self._run(_NOTE_WRITTEN, own_id=branch_id, here=position)
 
@@ -127,15 +127,15 @@ class Branches(Queries):
         own = (branches.c.parent_id == parent_id, branches.c.id != to)
         await self._run(sa.update(branches).where(*own).values(parent_id=to))
 
-    async def past_recovery(self, now: datetime, limit: int) -> list[Branch]:
+    async def list_past_recovery(self, now: datetime, limit: int) -> list[Branch]:
         """Deleted ones whose data is there still, and whose time is over."""
-        return [rebuild(Branch, row) for row in await self._all(_PAST_RECOVERY, now=now, row_limit=limit)]
+        return [from_row(Branch, row) for row in await self._all(_PAST_RECOVERY, now=now, row_limit=limit)]
 
     async def end_recovery(self, branch_id: BranchId) -> None:
         """It cannot be recovered any more."""
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(recoverable_until=None))
 
-    async def clear(self, branch_id: BranchId) -> None:
+    async def delete_contents(self, branch_id: BranchId) -> None:
         """Of a branch that was deleted nothing stays but its row, those of its endpoints and what they used, and the
         lineages that another branch was, or whose volume is retired.
         """
@@ -145,11 +145,11 @@ class Branches(Queries):
         retired = sa.select(volumes.c.id).where(volumes.c.retired_at.is_not(None))
         await self._run(
             sa.delete(lineages).where(
-                lineages.c.volume_id.in_(own), lineages.c.volume_id.not_in(retired), ~_LINEAGE_LIVED
+                lineages.c.volume_id.in_(own), lineages.c.volume_id.not_in(retired), ~_LINEAGE_HAS_STRETCH
             )
         )
 
-    async def forget(self, branch_id: BranchId, kept: Collection[VolumeId] = ()) -> None:
+    async def delete(self, branch_id: BranchId, kept_volumes: Collection[VolumeId] = ()) -> None:
         """Remove every row of a branch, and those of its volumes and lineages that nobody else has.
 
         The `kept` volumes have their rows still: they are to be found by whoever removes them.
@@ -165,7 +165,7 @@ class Branches(Queries):
             await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
         await self._run(sa.update(branches).where(branches.c.parent_id == branch_id).values(parent_id=None))
         await self._run(sa.delete(branches).where(branches.c.id == branch_id))
-        await Lineages(self._connection).remove_volumes({*gone, volume_id} - {*kept, None})
+        await Lineages(self._connection).remove_volumes({*gone, volume_id} - {*kept_volumes, None})
 
     async def _volumes_of_history(self, branch_id: BranchId) -> list[VolumeId]:
         return [VolumeId(row["volume_id"]) for row in await self._all(_HISTORY_VOLUMES, branch_id=branch_id)]
@@ -173,4 +173,4 @@ class Branches(Queries):
 
 def _columns(branch: Branch) -> Mapping[str, Any]:
     """With what it is searched by, folded here, because SQLite folds only ASCII."""
-    return {**columns_of(branch), "search_key": f"{branch.name}\n{branch.id}".casefold()}
+    return {**to_columns(branch), "search_key": f"{branch.name}\n{branch.id}".casefold()}

@@ -9,24 +9,24 @@ import sqlalchemy as sa
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
 from bough.domain.operation import OperationAction, OperationStatus
 from bough.domain.project import SUSPEND_DEFAULT
-from bough.domain.usage import Usage
+from bough.domain.usage import EndpointUsage
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import endpoints, operations, projects, usage
 
 _FAILED: sa.ColumnClause[str] = sa.literal_column(
     f"'{OperationStatus.FAILED}'"
 )  # written out, or the partial index is not used
 _present = sa.select(endpoints).where(endpoints.c.deleted_at.is_(None))
-_ONE = _present.where(same(endpoints.c.id))
-_OF_BRANCH = _present.where(same(endpoints.c.branch_id)).order_by(endpoints.c.created_at, endpoints.c.id)
+_ONE = _present.where(equals_param(endpoints.c.id))
+_OF_BRANCH = _present.where(equals_param(endpoints.c.branch_id)).order_by(endpoints.c.created_at, endpoints.c.id)
 _COUNT_IN = (
     sa.select(sa.func.count())
     .select_from(endpoints)
-    .where(same(endpoints.c.project_id), endpoints.c.deleted_at.is_(None))
+    .where(equals_param(endpoints.c.project_id), endpoints.c.deleted_at.is_(None))
 )
-_TOUCH = sa.update(endpoints).where(same(endpoints.c.id, "own_id"))
+_RECORD_ACTIVITY = sa.update(endpoints).where(equals_param(endpoints.c.id, "own_id"))
 _later = operations.alias("later")
 _STARTED_LATER = sa.exists().where(
     _later.c.project_id == operations.c.project_id,
@@ -39,55 +39,55 @@ _STARTED_LATER = sa.exists().where(
 class Endpoints(Queries):
     async def add(self, endpoint: Endpoint) -> None:
         """With its usage, of which there is none yet."""
-        await self._insert(endpoints, columns_of(endpoint))
-        await self._insert(usage, columns_of(Usage(endpoint_id=endpoint.id, project_id=endpoint.project_id)))
+        await self._insert(endpoints, to_columns(endpoint))
+        await self._insert(usage, to_columns(EndpointUsage(endpoint_id=endpoint.id, project_id=endpoint.project_id)))
 
     async def save(self, endpoint: Endpoint) -> None:
-        await self._save(endpoints, columns_of(endpoint))
+        await self._save(endpoints, to_columns(endpoint))
 
     async def get(self, endpoint_id: EndpointId) -> Endpoint | None:
         row = await self._one(_ONE, id=endpoint_id)
-        return rebuild(Endpoint, row) if row else None
+        return from_row(Endpoint, row) if row else None
 
-    async def also_deleted(self, endpoint_id: EndpointId) -> Endpoint | None:
+    async def get_with_deleted(self, endpoint_id: EndpointId) -> Endpoint | None:
         row = await self._one(sa.select(endpoints).where(endpoints.c.id == endpoint_id))
-        return rebuild(Endpoint, row) if row else None
+        return from_row(Endpoint, row) if row else None
 
-    async def every_of(self, branch_id: BranchId) -> list[Endpoint]:
+    async def list_with_deleted(self, branch_id: BranchId) -> list[Endpoint]:
         """Of a branch, deleted ones too."""
         rows = await self._all(sa.select(endpoints).where(endpoints.c.branch_id == branch_id))
-        return [rebuild(Endpoint, row) for row in rows]
+        return [from_row(Endpoint, row) for row in rows]
 
-    async def living(self, endpoint_id: EndpointId) -> Endpoint | None:
+    async def get_live(self, endpoint_id: EndpointId) -> Endpoint | None:
         """One of a project that is not deleted: a row by its key."""
-        row = await self._one(_LIVING, id=endpoint_id)
-        return rebuild(Endpoint, row) if row else None
+        row = await self._one(_LIVE_ONE, id=endpoint_id)
+        return from_row(Endpoint, row) if row else None
 
-    async def touch(self, endpoint_id: EndpointId, now: datetime) -> None:
+    async def record_activity(self, endpoint_id: EndpointId, now: datetime) -> None:
         """It was in use now; nothing else of it changes."""
-        await self._run(_TOUCH, own_id=endpoint_id, last_active=now)
+        await self._run(_RECORD_ACTIVITY, own_id=endpoint_id, last_active=now)
 
-    async def known(self, among: Collection[EndpointId]) -> set[EndpointId]:
+    async def filter_existing(self, endpoint_ids: Collection[EndpointId]) -> set[EndpointId]:
         """Those that have a row, deleted or not."""
-        rows = await self._all(sa.select(endpoints.c.id).where(endpoints.c.id.in_(among)))
+        rows = await self._all(sa.select(endpoints.c.id).where(endpoints.c.id.in_(endpoint_ids)))
         return {EndpointId(row["id"]) for row in rows}
 
-    async def of_project(self, project_id: ProjectId) -> list[Endpoint]:
+    async def list_in_project(self, project_id: ProjectId) -> list[Endpoint]:
         rows = await self._all(
             sa.select(endpoints)
             .where(endpoints.c.project_id == project_id, endpoints.c.deleted_at.is_(None))
             .order_by(endpoints.c.created_at, endpoints.c.id)
         )
-        return [rebuild(Endpoint, row) for row in rows]
+        return [from_row(Endpoint, row) for row in rows]
 
-    async def count_in(self, project_id: ProjectId) -> int:
+    async def count_in_project(self, project_id: ProjectId) -> int:
         return int(await self._value(_COUNT_IN, project_id=project_id))
 
-    async def of_branch(self, branch_id: BranchId) -> list[Endpoint]:
+    async def list_in_branch(self, branch_id: BranchId) -> list[Endpoint]:
         rows = await self._all(_OF_BRANCH, branch_id=branch_id)
-        return [rebuild(Endpoint, row) for row in rows]
+        return [from_row(Endpoint, row) for row in rows]
 
-    async def read_write(self, branch_id: BranchId) -> Endpoint | None:
+    async def get_read_write(self, branch_id: BranchId) -> Endpoint | None:
         row = await self._one(
             sa.select(endpoints).where(
                 endpoints.c.branch_id == branch_id,
@@ -95,42 +95,42 @@ class Endpoints(Queries):
                 endpoints.c.deleted_at.is_(None),
             )
         )
-        return rebuild(Endpoint, row) if row else None
+        return from_row(Endpoint, row) if row else None
 
-    async def active(self) -> list[Endpoint]:
+    async def list_active(self) -> list[Endpoint]:
         """Those that shall have a running compute, of projects that are not deleted."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.state == EndpointState.ACTIVE))
-        return [rebuild(Endpoint, row) for row in rows]
+        return [from_row(Endpoint, row) for row in rows]
 
-    async def active_replicas(self) -> list[Endpoint]:
+    async def list_active_replicas(self) -> list[Endpoint]:
         """Of those that shall have a running compute the ones that follow another, and stay so."""
-        return [rebuild(Endpoint, row) for row in await self._all(_ACTIVE_REPLICAS)]
+        return [from_row(Endpoint, row) for row in await self._all(_ACTIVE_REPLICAS)]
 
-    async def active_ids(self) -> frozenset[EndpointId]:
+    async def list_active_ids(self) -> frozenset[EndpointId]:
         return frozenset(EndpointId(row["id"]) for row in await self._all(_ACTIVE_IDS))
 
-    async def active_projects(self) -> dict[EndpointId, ProjectId]:
+    async def get_active_projects(self) -> dict[EndpointId, ProjectId]:
         """The same, each with its project."""
         rows = await self._all(_ACTIVE_PROJECTS)
         return {EndpointId(row["id"]): ProjectId(row["project_id"]) for row in rows}
 
-    async def places(self) -> list[tuple[EndpointId, str]]:
+    async def list_regions(self) -> list[tuple[EndpointId, str]]:
         """Every live one, with the region that its hosts are in."""
-        return [(EndpointId(row["id"]), row["region_id"]) for row in await self._all(_PLACES)]
+        return [(EndpointId(row["id"]), row["region_id"]) for row in await self._all(_REGIONS)]
 
-    async def quiet_since(self, default: datetime, shortest: datetime) -> list[Endpoint]:
+    async def list_idle_since(self, default: datetime, shortest: datetime) -> list[Endpoint]:
         """Those that run, stay so, and may sleep: with the default timeout those last in use before one moment,
         with a timeout of their own those before the other.
         """
-        rows = await self._all(_QUIET, default=default, shortest=shortest)
-        return [rebuild(Endpoint, row) for row in rows]
+        rows = await self._all(_IDLE, default=default, shortest=shortest)
+        return [from_row(Endpoint, row) for row in rows]
 
-    async def changing(self) -> list[Endpoint]:
+    async def list_in_transition(self) -> list[Endpoint]:
         """Those on their way to another state."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.pending_state.is_not(None)))
-        return [rebuild(Endpoint, row) for row in rows]
+        return [from_row(Endpoint, row) for row in rows]
 
-    async def failed(self) -> list[Endpoint]:
+    async def list_failed(self) -> list[Endpoint]:
         """Those that sleep because their last start failed."""
         rows = await self._all(
             _live(sa.select(endpoints))
@@ -143,7 +143,7 @@ class Endpoints(Queries):
                 ~_STARTED_LATER,
             )
         )
-        return [rebuild(Endpoint, row) for row in rows]
+        return [from_row(Endpoint, row) for row in rows]
 
     async def count_by_state(self) -> dict[EndpointState, int]:
         rows = await self._all(
@@ -166,7 +166,7 @@ def _before(name: str) -> sa.ColumnElement[bool]:
     return endpoints.c.last_active <= sa.bindparam(name, type_=endpoints.c.last_active.type)
 
 
-_LIVING = _live(sa.select(endpoints), in_order=False).where(same(endpoints.c.id))
+_LIVE_ONE = _live(sa.select(endpoints), in_order=False).where(equals_param(endpoints.c.id))
 _ACTIVE_IDS = _live(sa.select(endpoints.c.id), in_order=False).where(endpoints.c.state == EndpointState.ACTIVE)
 _ACTIVE_PROJECTS = _ACTIVE_IDS.add_columns(endpoints.c.project_id)
 _ACTIVE_REPLICAS = _live(sa.select(endpoints)).where(
@@ -174,8 +174,8 @@ _ACTIVE_REPLICAS = _live(sa.select(endpoints)).where(
     endpoints.c.type == EndpointType.READ_ONLY,
     endpoints.c.pending_state.is_(None),
 )
-_PLACES = _live(sa.select(endpoints.c.id, projects.c.region_id))
-_QUIET = _live(sa.select(endpoints)).where(
+_REGIONS = _live(sa.select(endpoints.c.id, projects.c.region_id))
+_IDLE = _live(sa.select(endpoints)).where(
     endpoints.c.state == EndpointState.ACTIVE,
     endpoints.c.pending_state.is_(None),
     sa.or_(

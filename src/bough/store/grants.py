@@ -9,47 +9,51 @@ import sqlalchemy as sa
 from bough.domain.permission import Permission
 from bough.domain.rights import ProjectRole
 from bough.ids import OrganizationId, PermissionId, ProjectId, UserId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import permissions, project_roles, projects
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class ProjectGrant:
     """What a person has on one project, apart from their role in its organization."""
 
     role: ProjectRole | None = None
-    shared: bool = False
+    is_shared: bool = False
 
 
-NOTHING = Granted()
+NO_GRANT = ProjectGrant()
 
 _LIVE = permissions.c.revoked_at.is_(None)
-_ROLE = sa.select(project_roles.c.role).where(same(project_roles.c.user_id), same(project_roles.c.project_id))
-_SHARED = sa.select(permissions.c.id).where(same(permissions.c.email), same(permissions.c.project_id), _LIVE)
+_ROLE = sa.select(project_roles.c.role).where(
+    equals_param(project_roles.c.user_id), equals_param(project_roles.c.project_id)
+)
+_SHARED = sa.select(permissions.c.id).where(
+    equals_param(permissions.c.email), equals_param(permissions.c.project_id), _LIVE
+)
 _ONE = sa.select(_ROLE.scalar_subquery().label("role"), _SHARED.exists().label("shared"))
-_ROLES = sa.select(project_roles.c.project_id, project_roles.c.role).where(same(project_roles.c.user_id))
-_ALL_SHARED = sa.select(permissions.c.project_id).where(same(permissions.c.email), _LIVE)
+_ROLES = sa.select(project_roles.c.project_id, project_roles.c.role).where(equals_param(project_roles.c.user_id))
+_ALL_SHARED = sa.select(permissions.c.project_id).where(equals_param(permissions.c.email), _LIVE)
 _PERMISSIONS = (
     sa.select(permissions)
-    .where(same(permissions.c.project_id), _LIVE)
+    .where(equals_param(permissions.c.project_id), _LIVE)
     .order_by(permissions.c.granted_at, permissions.c.id)
 )
 
 
 class Grants(Queries):
-    async def of(self, user_id: UserId, email: str, project_id: ProjectId) -> Granted:
+    async def get(self, user_id: UserId, email: str, project_id: ProjectId) -> ProjectGrant:
         row = await self._one(_ONE, user_id=user_id, email=email, project_id=project_id)
         assert row is not None
-        return Granted(ProjectRole(row["role"]) if row["role"] else None, bool(row["shared"]))
+        return ProjectGrant(ProjectRole(row["role"]) if row["role"] else None, bool(row["shared"]))
 
-    async def of_person(self, user_id: UserId, email: str) -> dict[ProjectId, Granted]:
+    async def get_by_project(self, user_id: UserId, email: str) -> dict[ProjectId, ProjectGrant]:
         """On every project where they have something."""
         roles = {row["project_id"]: ProjectRole(row["role"]) for row in await self._all(_ROLES, user_id=user_id)}
         shared = {row["project_id"] for row in await self._all(_ALL_SHARED, email=email)}
-        return {ProjectId(each): Granted(roles.get(each), each in shared) for each in roles.keys() | shared}
+        return {ProjectId(each): ProjectGrant(roles.get(each), each in shared) for each in roles.keys() | shared}
 
-    async def roles_on(self, project_id: ProjectId) -> dict[UserId, ProjectRole]:
+    async def get_roles(self, project_id: ProjectId) -> dict[UserId, ProjectRole]:
         rows = await self._all(sa.select(project_roles).where(project_roles.c.project_id == project_id))
         return {UserId(row["user_id"]): ProjectRole(row["role"]) for row in rows}
 
@@ -60,12 +64,12 @@ class Grants(Queries):
         if role is not None:
             await self._insert(project_roles, {"project_id": project_id, "user_id": user_id, "role": role})
 
-    async def drop_roles_in(self, org_id: OrganizationId, user_id: UserId) -> None:
+    async def delete_roles_in_organization(self, org_id: OrganizationId, user_id: UserId) -> None:
         """They leave the organization."""
         ours = project_roles.c.project_id.in_(sa.select(projects.c.id).where(projects.c.org_id == org_id))
         await self._run(sa.delete(project_roles).where(project_roles.c.user_id == user_id, ours))
 
-    async def drop_all_on(self, project_ids: Collection[ProjectId], now: datetime) -> None:
+    async def revoke_all(self, project_ids: Collection[ProjectId], now: datetime) -> None:
         """The projects leave their organization: its new admins decide anew."""
         await self._run(sa.delete(project_roles).where(project_roles.c.project_id.in_(project_ids)))
         shared = sa.and_(permissions.c.project_id.in_(project_ids), _LIVE)
@@ -73,21 +77,21 @@ class Grants(Queries):
 
     async def add_permission(self, permission: Permission) -> None:
         """Raises Duplicate when the address has one."""
-        await self._insert(permissions, columns_of(permission))
+        await self._insert(permissions, to_columns(permission))
 
-    async def permissions_on(self, project_id: ProjectId) -> list[Permission]:
-        return [rebuild(Permission, row) for row in await self._all(_PERMISSIONS, project_id=project_id)]
+    async def list_permissions(self, project_id: ProjectId) -> list[Permission]:
+        return [from_row(Permission, row) for row in await self._all(_PERMISSIONS, project_id=project_id)]
 
-    async def permission(self, project_id: ProjectId, permission_id: PermissionId) -> Permission | None:
+    async def get_permission(self, project_id: ProjectId, permission_id: PermissionId) -> Permission | None:
         one = sa.and_(permissions.c.project_id == project_id, permissions.c.id == permission_id)
         row = await self._one(sa.select(permissions).where(one, _LIVE))
-        return rebuild(Permission, row) if row else None
+        return from_row(Permission, row) if row else None
 
-    async def permission_for(self, project_id: ProjectId, email: str) -> Permission | None:
+    async def get_permission_by_email(self, project_id: ProjectId, email: str) -> Permission | None:
         """What the address has."""
         one = sa.and_(permissions.c.project_id == project_id, permissions.c.email == email)
         row = await self._one(sa.select(permissions).where(one, _LIVE))
-        return rebuild(Permission, row) if row else None
+        return from_row(Permission, row) if row else None
 
-    async def revoke(self, permission_id: PermissionId, now: datetime) -> None:
+    async def revoke_permission(self, permission_id: PermissionId, now: datetime) -> None:
         await self._run(sa.update(permissions).where(permissions.c.id == permission_id).values(revoked_at=now))

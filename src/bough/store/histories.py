@@ -6,16 +6,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.branch import BranchState, LineageStretch
+from bough.domain.branch import BranchLineage, BranchState
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.ids import BranchId, LineageId, ProjectId, VolumeId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row
 from bough.store.tables import branch_lineages, branches, endpoints, lineages, projects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LivingLineage:
+class LiveLineage:
     """A lineage of a project that lives, and of no branch that is still being made."""
 
     id: LineageId
@@ -44,20 +44,22 @@ _EVERY = (
         branches.c.id.is_(None) | (branches.c.state != BranchState.INIT),
     )
 )
-_OF_PROJECT = _EVERY.where(same(lineages.c.project_id))
+_OF_PROJECT = _EVERY.where(equals_param(lineages.c.project_id))
 _RUNNING = _EVERY.join(endpoints, endpoints.c.branch_id == branches.c.id).where(
     endpoints.c.state == EndpointState.ACTIVE,
     endpoints.c.type == EndpointType.READ_WRITE,
     endpoints.c.deleted_at.is_(None),
 )
-_NOTE = sa.update(lineages).where(same(lineages.c.id, "own_id"))
-_CUT = sa.delete(branch_lineages).where(
-    same(branch_lineages.c.branch_id), same(branch_lineages.c.position), same(branch_lineages.c.lineage_id)
+_SAVE_EXTENT = sa.update(lineages).where(equals_param(lineages.c.id, "own_id"))
+_DELETE_STRETCH = sa.delete(branch_lineages).where(
+    equals_param(branch_lineages.c.branch_id),
+    equals_param(branch_lineages.c.position),
+    equals_param(branch_lineages.c.lineage_id),
 )
 
 _CHANGED_SINCE = sa.select(
     sa.exists().where(
-        same(branch_lineages.c.branch_id),
+        equals_param(branch_lineages.c.branch_id),
         branch_lineages.c.position > 0,
         branch_lineages.c.from_at > sa.bindparam("since", type_=branch_lineages.c.from_at.type),
     )
@@ -65,35 +67,37 @@ _CHANGED_SINCE = sa.select(
 
 
 class Histories(Queries):
-    async def running(self) -> list[LivingLineage]:
+    async def list_running(self) -> list[LiveLineage]:
         """Those that a compute writes now."""
         return await self._found(_RUNNING)
 
-    async def every(self) -> list[LivingLineage]:
+    async def list_all(self) -> list[LiveLineage]:
         """For a task that looks at all of them now and then, not for a request."""
         return await self._found(_EVERY)
 
-    async def of_project(self, project_id: ProjectId) -> list[LivingLineage]:
+    async def list_in_project(self, project_id: ProjectId) -> list[LiveLineage]:
         return await self._found(_OF_PROJECT, project_id=project_id)
 
-    async def note(
+    async def save_extent(
         self, lineage_id: LineageId, *, began_at: datetime | None, began_lsn: str | None, history_bytes: int
     ) -> None:
         """How it stands now."""
-        await self._run(_NOTE, own_id=lineage_id, began_at=began_at, began_lsn=began_lsn, history_bytes=history_bytes)
+        await self._run(
+            _SAVE_EXTENT, own_id=lineage_id, began_at=began_at, began_lsn=began_lsn, history_bytes=history_bytes
+        )
 
-    async def is_another_since(self, branch_id: BranchId, moment: datetime) -> bool:
+    async def was_restored_since(self, branch_id: BranchId, moment: datetime) -> bool:
         """Whether a restore gave the branch other data after that."""
         return bool(await self._value(_CHANGED_SINCE, branch_id=branch_id, since=moment))
 
-    async def cut(self, stretch: LineageStretch) -> None:
+    async def delete_stretch(self, stretch: BranchLineage) -> None:
         """The branch was never this, as far as anybody can still go back."""
         own = {"branch_id": stretch.branch_id, "position": stretch.position, "lineage_id": stretch.lineage_id}
-        await self._run(_CUT, **own)
+        await self._run(_DELETE_STRETCH, **own)
 
-    async def let_go(self, lineage_id: LineageId) -> None:
+    async def delete_stretches_of(self, lineage_id: LineageId) -> None:
         """No branch has it any more: those that are gone for good do not either."""
         await self._run(sa.delete(branch_lineages).where(branch_lineages.c.lineage_id == lineage_id))
 
-    async def _found(self, statement: sa.Select[Any], **values: Any) -> list[LivingLineage]:
-        return [rebuild(LivingLineage, row) for row in await self._all(statement, **values)]
+    async def _found(self, statement: sa.Select[Any], **values: Any) -> list[LiveLineage]:
+        return [from_row(LiveLineage, row) for row in await self._all(statement, **values)]

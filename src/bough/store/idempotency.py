@@ -6,12 +6,12 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from bough.store.queries import Queries
-from bough.store.rebuild import rebuild
+from bough.store.row_mapping import from_row
 from bough.store.tables import idempotency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class IdempotencyRecord:
     key: str
     fingerprint: str
     status: int | None  # None: carried out, the answer not yet kept
@@ -20,18 +20,18 @@ class Remembered:
 
 
 class Idempotency(Queries):
-    async def get(self, key: str) -> Remembered | None:
+    async def get(self, key: str) -> IdempotencyRecord | None:
         row = await self._one(sa.select(idempotency).where(idempotency.c.key == key))
-        return rebuild(Remembered, row) if row else None
+        return from_row(IdempotencyRecord, row) if row else None
 
     async def reserve(self, key: str, fingerprint: str, now: datetime) -> None:
         """In the transaction that does the work; raises Duplicate when another did it first."""
         await self._insert(idempotency, {"key": key, "fingerprint": fingerprint, "created_at": now})
 
-    async def keep_answer(self, key: str, status: int, sealed_body: str) -> None:
+    async def save_response(self, key: str, status: int, sealed_body: str) -> None:
         await self._run(
             sa.update(idempotency).where(idempotency.c.key == key).values(status=status, sealed_body=sealed_body)
         )
 
-    async def forget_before(self, moment: datetime) -> int:
+    async def delete_before(self, moment: datetime) -> int:
         return await self._run(sa.delete(idempotency).where(idempotency.c.created_at < moment))

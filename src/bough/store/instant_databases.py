@@ -6,13 +6,13 @@ import sqlalchemy as sa
 
 from bough.domain.instant_database import InstantDatabase
 from bough.ids import ProjectId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import instant_databases, projects
 
-_ONE = sa.select(instant_databases).where(same(instant_databases.c.digest))
-_OF_PROJECT = sa.select(instant_databases).where(same(instant_databases.c.project_id))
-_SAVE = sa.update(instant_databases).where(same(instant_databases.c.digest, "saved_digest"))
+_ONE = sa.select(instant_databases).where(equals_param(instant_databases.c.digest))
+_OF_PROJECT = sa.select(instant_databases).where(equals_param(instant_databases.c.project_id))
+_SAVE = sa.update(instant_databases).where(equals_param(instant_databases.c.digest, "saved_digest"))
 _now = sa.bindparam("now", type_=instant_databases.c.expires_at.type)
 _EXPIRED = (
     sa.select(instant_databases)
@@ -31,20 +31,20 @@ _EXPIRED = (
 class InstantDatabases(Queries):
     async def add(self, database: InstantDatabase) -> None:
         """Raises Duplicate when there is one with this id."""
-        await self._insert(instant_databases, columns_of(database))
+        await self._insert(instant_databases, to_columns(database))
 
     async def save(self, database: InstantDatabase) -> None:
-        columns = {name: value for name, value in columns_of(database).items() if name != "digest"}
+        columns = {name: value for name, value in to_columns(database).items() if name != "digest"}
         await self._run(_SAVE, saved_digest=database.digest, **columns)
 
     async def get(self, digest: str) -> InstantDatabase | None:
         row = await self._one(_ONE, digest=digest)
-        return rebuild(InstantDatabase, row) if row else None
+        return from_row(InstantDatabase, row) if row else None
 
-    async def of_project(self, project_id: ProjectId) -> InstantDatabase | None:
+    async def get_by_project(self, project_id: ProjectId) -> InstantDatabase | None:
         row = await self._one(_OF_PROJECT, project_id=project_id)
-        return rebuild(InstantDatabase, row) if row else None
+        return from_row(InstantDatabase, row) if row else None
 
-    async def expired(self, now: datetime, limit: int) -> list[InstantDatabase]:
+    async def list_expired(self, now: datetime, limit: int) -> list[InstantDatabase]:
         """Those that nobody claimed in time, nor is claiming now, and that are not deleted yet; the oldest first."""
-        return [rebuild(InstantDatabase, row) for row in await self._all(_EXPIRED, now=now, most=limit)]
+        return [from_row(InstantDatabase, row) for row in await self._all(_EXPIRED, now=now, most=limit)]

@@ -5,89 +5,91 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bough.domain.branch import Branch, Lineage, LineageStretch, Volume
-from bough.domain.history import Past
+from bough.domain.branch import Branch, BranchLineage, Lineage, Volume
+from bough.domain.history import LineageRange
 from bough.ids import BranchId, LineageId, ProjectId, VolumeId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import branch_lineages, branches, endpoints, lineages, snapshots, volumes
 
-_STRETCHES = sa.select(branch_lineages).where(same(branch_lineages.c.branch_id)).order_by(branch_lineages.c.position)
-_LINEAGES = sa.select(lineages).where(
-    lineages.c.id.in_(sa.select(branch_lineages.c.lineage_id).where(same(branch_lineages.c.branch_id)))
+_STRETCHES = (
+    sa.select(branch_lineages).where(equals_param(branch_lineages.c.branch_id)).order_by(branch_lineages.c.position)
 )
-_LIVED = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
+_LINEAGES = sa.select(lineages).where(
+    lineages.c.id.in_(sa.select(branch_lineages.c.lineage_id).where(equals_param(branch_lineages.c.branch_id)))
+)
+_HAS_STRETCH = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
 _NAMED = sa.or_(*(sa.exists().where(table.c.volume_id == volumes.c.id) for table in (branches, endpoints, snapshots)))
 _RETIRED = sa.select(volumes).where(volumes.c.retired_at.is_not(None)).order_by(volumes.c.retired_at)
 
 
 class Lineages(Queries):
     async def add_volume(self, volume: Volume) -> None:
-        await self._insert(volumes, columns_of(volume))
+        await self._insert(volumes, to_columns(volume))
 
     async def remove_volume(self, volume_id: VolumeId) -> None:
         """It and its lineage, which no stretch may have any more."""
         await self.remove_volumes([volume_id])
 
-    async def remove_volumes(self, among: Collection[VolumeId]) -> None:
+    async def remove_volumes(self, volume_ids: Collection[VolumeId]) -> None:
         """Volumes that are gone, and their lineages, but for those that a history or another row still names.
 
         That of a deleted branch names its volume for as long as it is listed.
         """
-        await self._run(sa.delete(lineages).where(lineages.c.volume_id.in_(among), ~_LIVED))
-        gone = (volumes.c.id.in_(among), volumes.c.id.not_in(sa.select(lineages.c.volume_id)))
+        await self._run(sa.delete(lineages).where(lineages.c.volume_id.in_(volume_ids), ~_HAS_STRETCH))
+        gone = (volumes.c.id.in_(volume_ids), volumes.c.id.not_in(sa.select(lineages.c.volume_id)))
         await self._run(sa.update(volumes).where(*gone).values(retired_at=None))
         await self._run(sa.delete(volumes).where(*gone, ~_NAMED))
 
-    async def volumes_of(self, project_id: ProjectId) -> list[VolumeId]:
+    async def list_volume_ids(self, project_id: ProjectId) -> list[VolumeId]:
         """All of them, whoever has them: branches, read replicas, snapshots, or nobody any more."""
         rows = await self._all(sa.select(volumes.c.id).where(volumes.c.project_id == project_id))
         return [VolumeId(row["id"]) for row in rows]
 
-    async def retire(self, volume_id: VolumeId, now: datetime) -> None:
+    async def retire_volume(self, volume_id: VolumeId, now: datetime) -> None:
         """No branch has it from now on."""
         await self._run(sa.update(volumes).where(volumes.c.id == volume_id).values(retired_at=now))
 
-    async def retired(self) -> list[Volume]:
-        return [rebuild(Volume, row) for row in await self._all(_RETIRED)]
+    async def list_retired_volumes(self) -> list[Volume]:
+        return [from_row(Volume, row) for row in await self._all(_RETIRED)]
 
     async def add(self, lineage: Lineage) -> None:
-        await self._insert(lineages, columns_of(lineage))
+        await self._insert(lineages, to_columns(lineage))
 
     async def save(self, lineage: Lineage) -> None:
-        await self._save(lineages, columns_of(lineage))
+        await self._save(lineages, to_columns(lineage))
 
-    async def of_volume(self, volume_id: VolumeId) -> Lineage | None:
+    async def get_by_volume(self, volume_id: VolumeId) -> Lineage | None:
         row = await self._one(sa.select(lineages).where(lineages.c.volume_id == volume_id))
-        return rebuild(Lineage, row) if row else None
+        return from_row(Lineage, row) if row else None
 
-    async def of_project(self, project_id: ProjectId) -> list[Lineage]:
+    async def list_in_project(self, project_id: ProjectId) -> list[Lineage]:
         rows = await self._all(sa.select(lineages).where(lineages.c.project_id == project_id))
-        return [rebuild(Lineage, row) for row in rows]
+        return [from_row(Lineage, row) for row in rows]
 
-    async def add_stretch(self, stretch: LineageStretch) -> None:
-        await self._insert(branch_lineages, columns_of(stretch))
+    async def add_stretch(self, stretch: BranchLineage) -> None:
+        await self._insert(branch_lineages, to_columns(stretch))
 
-    async def past(self, branch_id: BranchId) -> list[Past]:
+    async def list_ranges(self, branch_id: BranchId) -> list[LineageRange]:
         """What the branch was, and is at the end, in the order it was lived."""
-        stretches = [rebuild(LineageStretch, row) for row in await self._all(_STRETCHES, branch_id=branch_id)]
-        found = [rebuild(Lineage, row) for row in await self._all(_LINEAGES, branch_id=branch_id)]
+        stretches = [from_row(BranchLineage, row) for row in await self._all(_STRETCHES, branch_id=branch_id)]
+        found = [from_row(Lineage, row) for row in await self._all(_LINEAGES, branch_id=branch_id)]
         by_id = {lineage.id: lineage for lineage in found}
-        return [Past(stretch=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
+        return [LineageRange(branch_lineage=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
 
-    async def write_past(self, branch_id: BranchId, stretches: list[LineageStretch]) -> None:
+    async def replace_stretches(self, branch_id: BranchId, stretches: list[BranchLineage]) -> None:
         """The branch's whole list from now on; their positions are given here."""
         await self._run(sa.delete(branch_lineages).where(branch_lineages.c.branch_id == branch_id))
         for position, stretch in enumerate(stretches):
-            fields = {**columns_of(stretch), "branch_id": branch_id, "position": position}
+            fields = {**to_columns(stretch), "branch_id": branch_id, "position": position}
             await self._insert(branch_lineages, fields)
 
-    async def begin(self, volume_id: VolumeId, at: datetime, lsn: str | None) -> None:
+    async def set_history_start(self, volume_id: VolumeId, at: datetime, lsn: str | None) -> None:
         """One can go back to it from here on."""
         own = lineages.c.volume_id == volume_id
         await self._run(sa.update(lineages).where(own).values(began_at=at, began_lsn=lsn))
 
-    async def holders(self, lineage_id: LineageId) -> list[Branch]:
+    async def list_branches(self, lineage_id: LineageId) -> list[Branch]:
         """The branches whose history it is a part of, deleted ones that can be recovered too."""
         rows = await self._all(
             sa.select(branches).where(
@@ -97,4 +99,4 @@ class Lineages(Queries):
                 branches.c.deleted_at.is_(None) | branches.c.recoverable_until.is_not(None),
             )
         )
-        return [rebuild(Branch, row) for row in rows]
+        return [from_row(Branch, row) for row in rows]

@@ -9,27 +9,27 @@ import sqlalchemy as sa
 
 from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.ids import EndpointId, OperationId, ProjectId
-from bough.store.page import Page, Place, newest_first, page_of, placed
-from bough.store.queries import Queries, same, saving
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
+from bough.store.queries import Queries, equals_param, update_by_id
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import endpoints, operations
 
-_ONE = sa.select(operations).where(same(operations.c.id))
-_own = sa.select(operations).where(same(operations.c.project_id))
-_FIRST_PAGE = newest_first(_own, operations, later=False)
-_LATER_PAGE = newest_first(_own, operations, later=True)
+_ONE = sa.select(operations).where(equals_param(operations.c.id))
+_own = sa.select(operations).where(equals_param(operations.c.project_id))
+_FIRST_PAGE = paginate_newest_first(_own, operations, is_continuation=False)
+_LATER_PAGE = paginate_newest_first(_own, operations, is_continuation=True)
 _before = operations.alias("before")
 _BLOCKED = sa.exists().where(_before.c.id == operations.c.after, _before.c.ended_at.is_(None))
 _open = sa.select(operations).where(operations.c.ended_at.is_(None))
-_OPEN_OF = _open.where(same(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
-_WAITING_FOR = _open.where(same(operations.c.after))
+_OPEN_OF = _open.where(equals_param(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
+_WAITING_FOR = _open.where(equals_param(operations.c.after))
 _now = sa.bindparam("now", type_=operations.c.due_at.type)
 # Written when the clock was ahead, and it was set back: what the row says about the future means nothing.
-_FROM_AHEAD = operations.c.updated_at > sa.bindparam("soon", type_=operations.c.updated_at.type)
+_FROM_THE_FUTURE = operations.c.updated_at > sa.bindparam("soon", type_=operations.c.updated_at.type)
 _due = (
     _open.where(
-        sa.or_(operations.c.due_at <= _now, _FROM_AHEAD),
-        sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now, _FROM_AHEAD),
+        sa.or_(operations.c.due_at <= _now, _FROM_THE_FUTURE),
+        sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now, _FROM_THE_FUTURE),
         ~_BLOCKED,
     )
     .order_by(operations.c.is_urgent.desc(), operations.c.due_at, operations.c.created_at)
@@ -55,8 +55,8 @@ def _by_lane(statement: sa.Select[Any]) -> dict[bool | None, sa.Select[Any]]:
 
 _NEXT_DUE = _by_lane(_due)
 _NEXT_MOMENT = _by_lane(_next_moment)
-_HOLD = sa.select(operations.c.fence).where(same(operations.c.id)).with_for_update()
-_SAVE_HELD = saving(operations).where(same(operations.c.fence, "held_fence"))
+_LOCK_FENCE = sa.select(operations.c.fence).where(equals_param(operations.c.id)).with_for_update()
+_SAVE_HELD = update_by_id(operations).where(equals_param(operations.c.fence, "held_fence"))
 _SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
 
 _MANY_CRASHES = operations.c.crashes >= sa.bindparam("crashes_from", type_=operations.c.crashes.type)
@@ -69,11 +69,13 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(minutes=1)  # of controls that share a store, at most
 
 
-Full = Mapping[bool, Collection[ProjectId]]  # projects that have enough under way, of urgent operations and of others
-NONE_FULL: Full = {}
+SaturatedProjects = Mapping[
+    bool, Collection[ProjectId]
+]  # projects that have enough under way, of urgent operations and of others
+NO_SATURATED_PROJECTS: SaturatedProjects = {}
 
 
-def _without(statement: sa.Select[Any], full: Full) -> sa.Select[Any]:
+def _without(statement: sa.Select[Any], full: SaturatedProjects) -> sa.Select[Any]:
     for urgent, projects in full.items():
         if projects:
             is_in_lane = operations.c.is_urgent if urgent else ~operations.c.is_urgent
@@ -87,17 +89,17 @@ class LostLease(Exception):
 
 class Operations(Queries):
     async def add(self, operation: Operation) -> None:
-        await self._insert(operations, columns_of(operation))
+        await self._insert(operations, to_columns(operation))
 
     async def get(self, operation_id: OperationId) -> Operation | None:
         row = await self._one(_ONE, id=operation_id)
-        return rebuild(Operation, row) if row else None
+        return from_row(Operation, row) if row else None
 
-    async def open_of(self, project_id: ProjectId) -> list[Operation]:
+    async def list_open(self, project_id: ProjectId) -> list[Operation]:
         rows = await self._all(_OPEN_OF, project_id=project_id)
-        return [rebuild(Operation, row) for row in rows]
+        return [from_row(Operation, row) for row in rows]
 
-    async def endpoints_with_work(self) -> frozenset[EndpointId]:
+    async def list_busy_endpoint_ids(self) -> frozenset[EndpointId]:
         """Endpoints that an open operation touches, by itself or through their branch."""
         rows = await self._all(
             sa.select(endpoints.c.id)
@@ -112,26 +114,26 @@ class Operations(Queries):
         )
         return frozenset(EndpointId(row["id"]) for row in rows)
 
-    async def count_open_of(self, action: OperationAction) -> int:
+    async def count_open_by_action(self, action: OperationAction) -> int:
         """In all projects."""
         open_ones = sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None))
         return int(await self._value(open_ones.where(operations.c.action == action)))
 
-    async def waiting_for(self, operation_id: OperationId) -> list[Operation]:
+    async def list_waiting_for(self, operation_id: OperationId) -> list[Operation]:
         rows = await self._all(_WAITING_FOR, after=operation_id)
-        return [rebuild(Operation, row) for row in rows]
+        return [from_row(Operation, row) for row in rows]
 
-    async def page(self, project_id: ProjectId, *, limit: int, after: Place | None) -> Page[Operation]:
+    async def page(self, project_id: ProjectId, *, limit: int, after: PagePosition | None) -> Page[Operation]:
         statement = _LATER_PAGE if after else _FIRST_PAGE
-        rows = await self._all(statement, project_id=project_id, **placed(limit, after))
-        return page_of([rebuild(Operation, row) for row in rows], limit)
+        rows = await self._all(statement, project_id=project_id, **page_params(limit, after))
+        return build_page([from_row(Operation, row) for row in rows], limit)
 
-    async def next_due(
+    async def get_next_due(
         self,
         now: datetime,
         *,
         urgent: bool | None = None,
-        without: Full = NONE_FULL,
+        excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
         crashes_below: int | None = None,
     ) -> Operation | None:
         """The operation that has waited longest, may run now and is held by nobody; urgent ones come first.
@@ -140,16 +142,20 @@ class Operations(Queries):
         as many crashes or more.
         """
         below = _ANY_CRASHES if crashes_below is None else crashes_below
-        statement = _without(_NEXT_DUE[urgent], without)
+        statement = _without(_NEXT_DUE[urgent], excluding)
         row = await self._one(statement, now=now, soon=now + _CLOCKS_DIFFER, crashes_below=below)
-        return rebuild(Operation, row) if row else None
+        return from_row(Operation, row) if row else None
 
-    async def next_moment(
-        self, *, urgent: bool | None = None, without: Full = NONE_FULL, crashes_below: int | None = None
+    async def get_next_due_time(
+        self,
+        *,
+        urgent: bool | None = None,
+        excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
+        crashes_below: int | None = None,
     ) -> datetime | None:
         """When the next operation that nobody holds and nothing blocks becomes due."""
         below = _ANY_CRASHES if crashes_below is None else crashes_below
-        statement = _without(_NEXT_MOMENT[urgent], without)
+        statement = _without(_NEXT_MOMENT[urgent], excluding)
         moment: datetime | None = await self._value(statement, crashes_below=below)
         return moment
 
@@ -164,7 +170,7 @@ class Operations(Queries):
             started_at=operation.started_at or now,
             updated_at=now,
         )
-        await self._save(operations, columns_of(taken))
+        await self._save(operations, to_columns(taken))
         return taken
 
     async def expire_leases(self) -> int:
@@ -175,34 +181,34 @@ class Operations(Queries):
             .values(lease_until=_LONG_AGO)
         )
 
-    async def release(self, operation_id: OperationId, fence: int) -> None:
+    async def release_lease(self, operation_id: OperationId, fence: int) -> None:
         """Give a lease back, if it is still ours: whoever comes next repeats the step."""
         await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=None)
 
-    async def set_aside(self, crashes: int) -> list[Operation]:
+    async def list_set_aside(self, crashes: int) -> list[Operation]:
         """Those that are open and had so many crashes or more."""
         rows = await self._all(_SET_ASIDE, crashes_from=crashes)
-        return [rebuild(Operation, row) for row in rows]
+        return [from_row(Operation, row) for row in rows]
 
     async def count_set_aside(self, crashes: int) -> int:
         return int(await self._value(_COUNT_SET_ASIDE, crashes_from=crashes))
 
-    async def hurry(self, operation_id: OperationId) -> None:
+    async def mark_urgent(self, operation_id: OperationId) -> None:
         """Somebody waits for it now."""
-        await self._run(saving(operations), saved_id=operation_id, is_urgent=True)
+        await self._run(update_by_id(operations), saved_id=operation_id, is_urgent=True)
 
-    async def renew(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
+    async def renew_lease(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
         return await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=until) == 1
 
     async def save(self, operation: Operation) -> None:
         """Write under the lease this copy was read with."""
-        columns = columns_of(operation)
+        columns = to_columns(operation)
         if await self._run(_SAVE_OPEN, saved_id=columns.pop("id"), held_fence=operation.fence, **columns) != 1:
             raise LostLease(operation.id)
 
-    async def hold(self, operation_id: OperationId, fence: int) -> None:
+    async def check_lease(self, operation_id: OperationId, fence: int) -> None:
         """Fail unless the lease is still ours; taken inside the transaction of a step's writes."""
-        if await self._value(_HOLD, id=operation_id) != fence:
+        if await self._value(_LOCK_FENCE, id=operation_id) != fence:
             raise LostLease(operation_id)
 
     async def count_open(self) -> int:

@@ -6,42 +6,42 @@ import sqlalchemy as sa
 
 from bough.domain.organization import MemberRole, Organization
 from bough.ids import OrganizationId, ProjectId, UserId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import members, organizations, projects
 
-_ONE = sa.select(organizations).where(same(organizations.c.id))
-_LOCK = sa.select(organizations.c.id).where(same(organizations.c.id)).with_for_update()
+_ONE = sa.select(organizations).where(equals_param(organizations.c.id))
+_LOCK = sa.select(organizations.c.id).where(equals_param(organizations.c.id)).with_for_update()
 _OF_USER = (
     sa.select(organizations)
     .join(members, members.c.org_id == organizations.c.id)
-    .where(same(members.c.user_id))
+    .where(equals_param(members.c.user_id))
     .order_by(organizations.c.created_at, organizations.c.id)
 )
 _REACHED = _OF_USER.add_columns(members.c.role.label("member_role"))
-_CREATED_BY = sa.select(organizations).where(same(organizations.c.created_by)).order_by(organizations.c.id)
-_PERSONAL = sa.select(organizations).where(same(organizations.c.personal_for))
+_CREATED_BY = sa.select(organizations).where(equals_param(organizations.c.created_by)).order_by(organizations.c.id)
+_PERSONAL = sa.select(organizations).where(equals_param(organizations.c.personal_for))
 
 
 _PLAN_OF = (
     sa.select(organizations.c.plan)
     .join(projects, projects.c.org_id == organizations.c.id)
-    .where(same(projects.c.id, "project_id"))
+    .where(equals_param(projects.c.id, "project_id"))
 )
 
 
 class Organizations(Queries):
     async def add(self, organization: Organization) -> None:
-        await self._insert(organizations, columns_of(organization))
+        await self._insert(organizations, to_columns(organization))
 
     async def save(self, organization: Organization) -> None:
-        await self._save(organizations, columns_of(organization))
+        await self._save(organizations, to_columns(organization))
 
     async def get(self, org_id: OrganizationId) -> Organization | None:
         row = await self._one(_ONE, id=org_id)
-        return rebuild(Organization, row) if row else None
+        return from_row(Organization, row) if row else None
 
-    async def plan_of(self, project_id: ProjectId) -> str | None:
+    async def get_plan_of_project(self, project_id: ProjectId) -> str | None:
         """The name of the plan that a project is on."""
         found: str | None = await self._value(_PLAN_OF, project_id=project_id)
         return found
@@ -50,23 +50,23 @@ class Organizations(Queries):
         """One decision on its members or its room for projects at a time. SQLite has one writer anyway."""
         await self._value(_LOCK, id=org_id)
 
-    async def named(self, org_ids: Collection[OrganizationId]) -> dict[OrganizationId, Organization]:
+    async def get_many(self, org_ids: Collection[OrganizationId]) -> dict[OrganizationId, Organization]:
         rows = await self._all(sa.select(organizations).where(organizations.c.id.in_(org_ids)))
-        return {OrganizationId(row["id"]): rebuild(Organization, row) for row in rows}
+        return {OrganizationId(row["id"]): from_row(Organization, row) for row in rows}
 
-    async def of_user(self, user_id: UserId) -> list[Organization]:
+    async def list_by_user(self, user_id: UserId) -> list[Organization]:
         """Those they are a member of, the oldest first: the personal one."""
-        return [rebuild(Organization, row) for row in await self._all(_OF_USER, user_id=user_id)]
+        return [from_row(Organization, row) for row in await self._all(_OF_USER, user_id=user_id)]
 
-    async def reached_by(self, user_id: UserId) -> list[tuple[Organization, MemberRole]]:
+    async def list_memberships(self, user_id: UserId) -> list[tuple[Organization, MemberRole]]:
         """Those they are a member of, with their role in each."""
         rows = await self._all(_REACHED, user_id=user_id)
-        return [(rebuild(Organization, row), MemberRole(row["member_role"])) for row in rows]
+        return [(from_row(Organization, row), MemberRole(row["member_role"])) for row in rows]
 
-    async def created_by(self, user_id: UserId) -> list[Organization]:
+    async def list_created_by(self, user_id: UserId) -> list[Organization]:
         """Their personal one too, and those that they have left."""
-        return [rebuild(Organization, row) for row in await self._all(_CREATED_BY, created_by=user_id)]
+        return [from_row(Organization, row) for row in await self._all(_CREATED_BY, created_by=user_id)]
 
-    async def personal(self, user_id: UserId) -> Organization | None:
+    async def get_personal(self, user_id: UserId) -> Organization | None:
         row = await self._one(_PERSONAL, personal_for=user_id)
-        return rebuild(Organization, row) if row else None
+        return from_row(Organization, row) if row else None

@@ -9,24 +9,24 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from bough.errors import SettingRefused, Unavailable
+from bough.errors import InvalidSetting, Unavailable
 from bough.store import schema
-from bough.store.failures import store_failures
+from bough.store.errors import translate_driver_errors
 from bough.store.store import Rows
 
-_LEADER = 0x626F7567  # "boug": the advisory locks of those who run standing tasks
-_MIGRATING = 0x626F756768 + 1  # and of whoever brings the schema up to date
+_LEADER_LOCK = 0x626F7567  # "boug": the advisory locks of those who run standing tasks
+_MIGRATION_LOCK = 0x626F756768 + 1  # and of whoever brings the schema up to date
 
 
 class PostgresStore:
     name = "postgres"
-    shared = True
+    is_shared = True
 
     def __init__(self, url: str, size: int = 20) -> None:
         """Each of those who run standing tasks holds one of the connections while it does."""
         parsed = make_url(url)
         if parsed.get_backend_name() not in ("postgresql", "postgres"):
-            raise SettingRefused("The setting 'store_url' is wrong: write postgresql://user:password@host/database.")
+            raise InvalidSetting("The setting 'store_url' is wrong: write postgresql://user:password@host/database.")
         self._engine = create_async_engine(
             parsed.set(drivername="postgresql+asyncpg"), pool_size=size, max_overflow=0, pool_pre_ping=True
         )
@@ -37,7 +37,7 @@ class PostgresStore:
             async with self._engine.connect() as connection:
                 await _check_encoding(connection)
                 # Two controls that start together migrate one after the other; the lock ends with the migration.
-                await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+                await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 await connection.run_sync(schema.upgrade, backup=None)
         except (OSError, DBAPIError) as error:
             raise Unavailable(f"The store does not answer at the address in 'store_url': {_cause(error)}") from error
@@ -48,21 +48,21 @@ class PostgresStore:
     @asynccontextmanager
     async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
         """Slow or not, the server does it while we do something else."""
-        with store_failures(OSError):
+        with translate_driver_errors(OSError):
             async with self._reading.connect() as connection:
                 yield Rows(connection)
 
     @asynccontextmanager
-    async def leading(self, what: str = "tasks") -> AsyncIterator[bool]:
-        lock = sa.func.pg_try_advisory_xact_lock(_LEADER, zlib.crc32(what.encode()) >> 1)
-        with store_failures(OSError):
+    async def try_leader_lock(self, lock_name: str = "tasks") -> AsyncIterator[bool]:
+        lock = sa.func.pg_try_advisory_xact_lock(_LEADER_LOCK, zlib.crc32(lock_name.encode()) >> 1)
+        with translate_driver_errors(OSError):
             async with self._engine.begin() as connection:  # the lock ends with this transaction
                 yield bool(await connection.scalar(sa.select(lock)))
 
     @asynccontextmanager
-    async def transaction(self, *, lasting: bool = True) -> AsyncIterator[Rows]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Rows]:
         """Lasting in any case: a control outlives a crash of the server, and would go on from what was lost."""
-        with store_failures(OSError):
+        with translate_driver_errors(OSError):
             async with self._engine.begin() as connection:
                 yield Rows(connection)
 
@@ -70,7 +70,7 @@ class PostgresStore:
 async def _check_encoding(connection: AsyncConnection) -> None:
     encoding = await connection.scalar(sa.text("show server_encoding"))
     if encoding != "UTF8":
-        raise SettingRefused(
+        raise InvalidSetting(
             f"The database in 'store_url' has the encoding {encoding}; the store needs UTF8. "
             "Make one with: create database bough encoding 'UTF8' template template0"
         )

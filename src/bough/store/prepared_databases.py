@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from bough.domain.endpoint import EndpointState
 from bough.domain.project import SUSPEND_DEFAULT, SUSPEND_NEVER
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row
 from bough.store.tables import branches, endpoints, instant_databases, prepared_databases, projects, roles
 
 _WAITING = (
@@ -26,7 +26,7 @@ _WAITING = (
     .where(projects.c.deleted_at.is_(None))
     .order_by(projects.c.created_at, projects.c.id)
 )
-_GONE = sa.delete(prepared_databases).where(same(prepared_databases.c.project_id))
+_GONE = sa.delete(prepared_databases).where(equals_param(prepared_databases.c.project_id))
 _role = sa.and_(
     roles.c.branch_id == endpoints.c.branch_id, roles.c.name == sa.bindparam("role", type_=roles.c.name.type)
 )
@@ -38,18 +38,24 @@ _NEXT = (
     .with_for_update(skip_locked=True, of=prepared_databases)
 )
 _now = sa.bindparam("now", type_=projects.c.created_at.type)
-_KEEP_AWAKE = sa.update(endpoints).where(same(endpoints.c.id, "own_id")).values(suspend_timeout_seconds=SUSPEND_NEVER)
-_LET_SLEEP = (
+_PREVENT_SUSPEND = (
+    sa.update(endpoints).where(equals_param(endpoints.c.id, "own_id")).values(suspend_timeout_seconds=SUSPEND_NEVER)
+)
+_ALLOW_SUSPEND = (
     sa.update(endpoints)
-    .where(same(endpoints.c.id, "own_id"))
+    .where(equals_param(endpoints.c.id, "own_id"))
     .values(suspend_timeout_seconds=SUSPEND_DEFAULT, created_at=_now, last_active=_now)
 )
-_BORN = sa.update(projects).where(same(projects.c.id, "own_id")).values(created_at=_now, updated_at=_now)
-_BRANCH_BORN = sa.update(branches).where(same(branches.c.id, "own_id")).values(created_at=_now, updated_at=_now)
+_SET_PROJECT_CREATED = (
+    sa.update(projects).where(equals_param(projects.c.id, "own_id")).values(created_at=_now, updated_at=_now)
+)
+_SET_BRANCH_CREATED = (
+    sa.update(branches).where(equals_param(branches.c.id, "own_id")).values(created_at=_now, updated_at=_now)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedDatabase:
     project_id: ProjectId
     branch_id: BranchId
     endpoint_id: EndpointId
@@ -58,37 +64,37 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Prepared):
+class AssignedPreparedDatabase(PreparedDatabase):
     sealed_password: str | None
 
 
 class PreparedDatabases(Queries):
-    async def all(self) -> list[Prepared]:
+    async def list_all(self) -> list[PreparedDatabase]:
         """The oldest first; of one that is being made its compute does not run yet."""
-        return [rebuild(Prepared, row) for row in await self._all(_WAITING)]
+        return [from_row(PreparedDatabase, row) for row in await self._all(_WAITING)]
 
     async def add(self, project_id: ProjectId, endpoint_id: EndpointId) -> None:
         """While it waits it does not fall asleep."""
         await self._insert(prepared_databases, {"project_id": project_id})
-        await self._run(_KEEP_AWAKE, own_id=endpoint_id)
+        await self._run(_PREVENT_SUSPEND, own_id=endpoint_id)
 
     async def remove(self, project_id: ProjectId) -> bool:
         """It waits no longer; False when it did not."""
         return await self._run(_GONE, project_id=project_id) == 1
 
-    async def take(self, role: str, now: datetime) -> Taken | None:
+    async def assign_next(self, role: str, now: datetime) -> AssignedPreparedDatabase | None:
         """One that runs, for a caller who gives it its id in this transaction. It is born now."""
         row = await self._one(_NEXT, role=role)
         if row is None:
             return None
-        found = rebuild(Taken, row)
+        found = from_row(AssignedPreparedDatabase, row)
         await self.remove(found.project_id)
-        await self._run(_BORN, own_id=found.project_id, now=now)
-        await self._run(_BRANCH_BORN, own_id=found.branch_id, now=now)
-        await self._run(_LET_SLEEP, own_id=found.endpoint_id, now=now)
+        await self._run(_SET_PROJECT_CREATED, own_id=found.project_id, now=now)
+        await self._run(_SET_BRANCH_CREATED, own_id=found.branch_id, now=now)
+        await self._run(_ALLOW_SUSPEND, own_id=found.endpoint_id, now=now)
         return found
 
-    async def last_wanted(self) -> datetime | None:
+    async def get_last_created_at(self) -> datetime | None:
         """When an instant database was made last, of those that are there."""
         found: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
         return found

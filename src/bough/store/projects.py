@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
-from bough.store.history_costs import STORAGE_BYTES
-from bough.store.page import Page, Place, newest_first, page_of, placed
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
-from bough.store.search import containing
+from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
+from bough.store.project_storage import STORAGE_BYTES
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
+from bough.store.search import like_pattern
 from bough.store.tables import (
     api_keys,
     branches,
@@ -33,9 +33,9 @@ from bough.store.tables import (
     usage,
     volumes,
 )
-from bough.store.types import Moment
+from bough.store.types import UtcDateTime
 
-Reached = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all of the organization's projects
+ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all of the organization's projects
 
 
 def _search_key(project: Project) -> str:
@@ -44,11 +44,11 @@ def _search_key(project: Project) -> str:
 
 
 def _columns(project: Project) -> dict[str, Any]:
-    return {**columns_of(project), "search_key": _search_key(project)}
+    return {**to_columns(project), "search_key": _search_key(project)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
+class ProjectUsage:
     """What the endpoints and branches of a project used since they were made, those that are gone too."""
 
     active_seconds: int = 0
@@ -59,13 +59,13 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenProject:
+class ProjectWithUsage:
     """A project with what was measured of it."""
 
     project: Project
     storage_bytes: int | None
     last_active: datetime | None
-    used: Used = field(default_factory=Used)
+    usage: ProjectUsage = field(default_factory=ProjectUsage)
 
     @property
     def created_at(self) -> datetime:
@@ -101,13 +101,13 @@ _SEEN = sa.select(
 _NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
 _ONE = sa.select(projects).where(*_NAMED)
 _ONE_SEEN = _SEEN.add_columns(_used("bytes_out"), _used("compute_seconds"), _WRITTEN).where(*_NAMED)
-_LOCK = sa.select(projects.c.id).where(same(projects.c.id)).with_for_update()
+_LOCK = sa.select(projects.c.id).where(equals_param(projects.c.id)).with_for_update()
 _LIVE = (projects.c.deleted_at.is_(None),)
 _COUNT = sa.select(sa.func.count()).select_from(projects).where(*_LIVE)
-_COUNT_IN = _COUNT.where(same(projects.c.org_id))
+_COUNT_IN = _COUNT.where(equals_param(projects.c.org_id))
 _RECOVERABLE = (
     projects.c.deleted_at.is_not(None),
-    projects.c.recoverable_until > sa.bindparam("now", type_=Moment()),
+    projects.c.recoverable_until > sa.bindparam("now", type_=UtcDateTime()),
     projects.c.purged_at.is_(None),
 )
 
@@ -120,13 +120,13 @@ def _page(*, recoverable: bool, only: bool, search: bool, later: bool) -> sa.Sel
         rows = rows.where(projects.c.id.in_(sa.bindparam("only", expanding=True)))
     if search:
         rows = rows.where(projects.c.search_key.like(sa.bindparam("search"), escape="\\"))
-    return newest_first(rows, projects, later=later)
+    return paginate_newest_first(rows, projects, is_continuation=later)
 
 
-def _seen(row: Mapping[str, Any]) -> SeenProject:
+def _seen(row: Mapping[str, Any]) -> ProjectWithUsage:
     size = row["storage_bytes"]
-    used = Used(**{each.name: int(row.get(each.name) or 0) for each in fields(Used)})
-    return SeenProject(rebuild(Project, row), None if size is None else int(size), row["last_seen_active"], used)
+    used = ProjectUsage(**{each.name: int(row.get(each.name) or 0) for each in fields(ProjectUsage)})
+    return ProjectWithUsage(from_row(Project, row), None if size is None else int(size), row["last_seen_active"], used)
 
 
 class Projects(Queries):
@@ -139,9 +139,9 @@ class Projects(Queries):
     async def get(self, project_id: ProjectId) -> Project | None:
         """Also a deleted one; a purged one is gone."""
         row = await self._one(_ONE, id=project_id)
-        return rebuild(Project, row) if row else None
+        return from_row(Project, row) if row else None
 
-    async def seen(self, project_id: ProjectId) -> SeenProject | None:
+    async def get_with_usage(self, project_id: ProjectId) -> ProjectWithUsage | None:
         row = await self._one(_ONE_SEEN, id=project_id)
         return _seen(row) if row else None
 
@@ -150,15 +150,21 @@ class Projects(Queries):
         await self._value(_LOCK, id=project_id)
 
     async def page(
-        self, reach: Reached, *, search: str, limit: int, after: Place | None, recoverable_at: datetime | None = None
-    ) -> Page[SeenProject]:
+        self,
+        scope: ProjectScope,
+        *,
+        search: str,
+        limit: int,
+        after: PagePosition | None,
+        recoverable_at: datetime | None = None,
+    ) -> Page[ProjectWithUsage]:
         """Those that live, or with a moment those that can be recovered then.
 
         One page of each organization, put in one order: none of them is sorted or counted whole.
         """
-        found: list[SeenProject] = []
-        values = {**placed(limit, after), "search": containing(search), "now": recoverable_at}
-        for org_id, only in reach.items():
+        found: list[ProjectWithUsage] = []
+        values = {**page_params(limit, after), "search": like_pattern(search), "now": recoverable_at}
+        for org_id, only in scope.items():
             if only is None or only:
                 statement = _page(
                     recoverable=recoverable_at is not None,
@@ -169,9 +175,9 @@ class Projects(Queries):
                 rows = await self._all(statement, org_id=org_id, only=list(only or ()), **values)
                 found += [_seen(row) for row in rows]
         found.sort(key=lambda seen: (seen.created_at, seen.id), reverse=True)
-        return page_of(found, limit)
+        return build_page(found, limit)
 
-    async def owners(self, project_ids: Iterable[ProjectId]) -> dict[OrganizationId, list[ProjectId]]:
+    async def group_by_organization(self, project_ids: Iterable[ProjectId]) -> dict[OrganizationId, list[ProjectId]]:
         """Organization → those of these projects that it has and that live."""
         wanted = sa.select(projects.c.org_id, projects.c.id).where(projects.c.id.in_(list(project_ids)), *_LIVE)
         found: dict[OrganizationId, list[ProjectId]] = {}
@@ -179,32 +185,32 @@ class Projects(Queries):
             found.setdefault(OrganizationId(row["org_id"]), []).append(ProjectId(row["id"]))
         return found
 
-    async def named(self, project_ids: Collection[ProjectId]) -> list[Project]:
+    async def list_by_ids(self, project_ids: Collection[ProjectId]) -> list[Project]:
         """Those of them that live."""
         rows = await self._all(sa.select(projects).where(projects.c.id.in_(project_ids), *_LIVE))
-        return [rebuild(Project, row) for row in rows]
+        return [from_row(Project, row) for row in rows]
 
-    async def most_branches(self, project_ids: Collection[ProjectId]) -> int:
+    async def max_branch_count(self, project_ids: Collection[ProjectId]) -> int:
         """How many the one of these projects has that has most."""
         counted = sa.select(sa.func.count().label("many")).select_from(branches)
         theirs = counted.where(branches.c.project_id.in_(project_ids), branches.c.deleted_at.is_(None))
         each = theirs.group_by(branches.c.project_id).subquery()
         return int(await self._value(sa.select(sa.func.max(each.c.many))) or 0)
 
-    async def set_owner(self, project_ids: Collection[ProjectId], org_id: OrganizationId, now: datetime) -> None:
+    async def set_organization(self, project_ids: Collection[ProjectId], org_id: OrganizationId, now: datetime) -> None:
         theirs = projects.c.id.in_(project_ids)
         await self._run(sa.update(projects).where(theirs).values(org_id=org_id, updated_at=now))
 
-    async def count_in(self, org_id: OrganizationId) -> int:
+    async def count_in_organization(self, org_id: OrganizationId) -> int:
         return int(await self._value(_COUNT_IN, org_id=org_id))
 
-    async def count_in_all(self, org_ids: Collection[OrganizationId]) -> int:
+    async def count_in_organizations(self, org_ids: Collection[OrganizationId]) -> int:
         return int(await self._value(_COUNT.where(projects.c.org_id.in_(org_ids))))
 
     async def count(self) -> int:
         return int(await self._value(_COUNT))
 
-    async def past_recovery(self, now: datetime, limit: int) -> list[Project]:
+    async def list_past_recovery(self, now: datetime, limit: int) -> list[Project]:
         rows = await self._all(
             sa.select(projects)
             .where(
@@ -215,19 +221,19 @@ class Projects(Queries):
             .order_by(projects.c.recoverable_until)
             .limit(limit)
         )
-        return [rebuild(Project, row) for row in rows]
+        return [from_row(Project, row) for row in rows]
 
-    async def purged_in(self, org_id: OrganizationId, limit: int) -> list[ProjectId]:
+    async def list_purged(self, org_id: OrganizationId, limit: int) -> list[ProjectId]:
         """Those of an organization of which only the id and the work that was done are left."""
         wanted = sa.select(projects.c.id).where(projects.c.org_id == org_id, projects.c.purged_at.is_not(None))
         return [ProjectId(row["id"]) for row in await self._all(wanted.limit(limit))]
 
-    async def forget(self, project_id: ProjectId) -> None:
+    async def delete(self, project_id: ProjectId) -> None:
         """Nothing of a purged project is left, so that its id may be given again."""
         await self._run(sa.delete(operations).where(operations.c.project_id == project_id))
         await self._run(sa.delete(projects).where(projects.c.id == project_id))
 
-    async def set_purged(self, project_id: ProjectId, now: datetime) -> None:
+    async def purge(self, project_id: ProjectId, now: datetime) -> None:
         """Its keys, what was given on it and what held its data go; its row stays, for its id is never used again."""
         things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods)
         data = (snapshot_schedules, snapshots, lineages, volumes)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from bough.chunks import chunks
+from bough.chunks import iterate_chunks
 from bough.errors import Internal
 
 
@@ -49,7 +49,7 @@ class Queries:
 
     async def _run_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
         """The same statement for each, in a few goes."""
-        async for some in chunks(values):
+        async for some in iterate_chunks(values):
             await self._connection.execute(statement, some)
 
     async def _insert_many(self, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
@@ -69,20 +69,20 @@ class Queries:
         """Write a whole row over the one with its `id`; how many there were."""
         columns = {name: value for name, value in values.items() if name != "id"}
         try:
-            return await self._run(saving(table), saved_id=values["id"], **columns)
+            return await self._run(update_by_id(table), saved_id=values["id"], **columns)
         except IntegrityError as error:
             raise Duplicate(f"{table.name}: another row has this key") from error
 
 
-def same(column: sa.Column[Any], name: str | None = None) -> sa.ColumnElement[bool]:
+def equals_param(column: sa.Column[Any], name: str | None = None) -> sa.ColumnElement[bool]:
     """The column has the value that is given under its own name, or another."""
     return column == sa.bindparam(name or column.name, type_=column.type)
 
 
 @cache
-def saving(table: sa.Table) -> sa.Update:
+def update_by_id(table: sa.Table) -> sa.Update:
     """Columns get the values given under their names; the row is the one with `saved_id`."""
-    return sa.update(table).where(same(table.c.id, "saved_id"))
+    return sa.update(table).where(equals_param(table.c.id, "saved_id"))
 
 
 @cache

@@ -11,25 +11,25 @@ from bough.domain.allowance import Fullness
 from bough.domain.endpoint import EndpointType
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId
-from bough.store.allowances import Terms
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.allowances import PlanTerms
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import branches, endpoints, organizations, projects, roles, transfer_periods
 
 _PAGE = 500  # rows read in one go
 _OF_BRANCH = (
     sa.select(roles)
-    .where(same(roles.c.branch_id), roles.c.name > sa.bindparam("after", type_=roles.c.name.type))
+    .where(equals_param(roles.c.branch_id), roles.c.name > sa.bindparam("after", type_=roles.c.name.type))
     .order_by(roles.c.name)
     .limit(_PAGE)
 )
-_one = (same(roles.c.branch_id, "own_branch"), same(roles.c.name, "own_name"))
+_one = (equals_param(roles.c.branch_id, "own_branch"), equals_param(roles.c.name, "own_name"))
 _SAVE = sa.update(roles).where(*_one)
 _DELETE = sa.delete(roles).where(*_one)
 _NAMES = ("branch_id", "name")
-_TOLD = _SAVE.where(same(roles.c.verifier, "told_verifier"))
-_TOLD_WITHOUT = _SAVE.where(roles.c.verifier.is_(None))
-_AT_THE_DOOR = (
+_MARK_APPLIED = _SAVE.where(equals_param(roles.c.verifier, "told_verifier"))
+_MARK_APPLIED_WITHOUT_VERIFIER = _SAVE.where(roles.c.verifier.is_(None))
+_ENDPOINT_ACCESS = (
     sa.select(
         sa.case((roles.c.can_login, roles.c.verifier)).label("verifier"),
         roles.c.valid_until,
@@ -41,9 +41,9 @@ _AT_THE_DOOR = (
         projects.c.id.label("project_id"),
         projects.c.org_id,
         organizations.c.plan,
-        sa.case((endpoints.c.type == EndpointType.READ_WRITE, branches.c.fullness), else_=Fullness.ROOM.value).label(
-            "fullness"
-        ),
+        sa.case(
+            (endpoints.c.type == EndpointType.READ_WRITE, branches.c.fullness), else_=Fullness.BELOW_LIMIT.value
+        ).label("fullness"),
         sa.func.coalesce(transfer_periods.c.is_over, sa.false()).label("has_transferred_all"),
     )
     .select_from(endpoints)
@@ -51,9 +51,9 @@ _AT_THE_DOOR = (
     .join(organizations, organizations.c.id == projects.c.org_id)
     .outerjoin(transfer_periods, transfer_periods.c.project_id == projects.c.id)
     .join(branches, branches.c.id == endpoints.c.branch_id)
-    .outerjoin(roles, sa.and_(roles.c.branch_id == endpoints.c.branch_id, same(roles.c.name)))
+    .outerjoin(roles, sa.and_(roles.c.branch_id == endpoints.c.branch_id, equals_param(roles.c.name)))
     .where(
-        same(endpoints.c.id),
+        equals_param(endpoints.c.id),
         endpoints.c.deleted_at.is_(None),
         projects.c.deleted_at.is_(None),
         branches.c.deleted_at.is_(None),
@@ -61,7 +61,7 @@ _AT_THE_DOOR = (
 )
 
 
-_NOBODY: Mapping[str, Any] = {
+_UNKNOWN: Mapping[str, Any] = {
     "verifier": None,
     "valid_until": None,
     "project_settings": {},
@@ -71,13 +71,13 @@ _NOBODY: Mapping[str, Any] = {
     "project_id": "",
     "org_id": "",
     "plan": "free",
-    "fullness": Fullness.ROOM.value,
+    "fullness": Fullness.BELOW_LIMIT.value,
     "has_transferred_all": False,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtTheDoor:
+class EndpointAccess:
     """What decides whether somebody who names an endpoint and a role may enter, and how they are pooled."""
 
     verifier: str | None  # None: there is no such role, or it has no password
@@ -89,18 +89,18 @@ class AtTheDoor:
     pooler_enabled: bool
     fullness: Fullness  # of what can be written through it
     has_transferred_all: bool  # that its project may
-    terms: Terms
+    terms: PlanTerms
 
 
 class Roles(Queries):
     async def add(self, role: Role) -> None:
-        await self._insert(roles, columns_of(role))
+        await self._insert(roles, to_columns(role))
 
     async def save(self, role: Role) -> None:
-        await self._run(_SAVE, own_branch=role.branch_id, own_name=role.name, **columns_of(role))
+        await self._run(_SAVE, own_branch=role.branch_id, own_name=role.name, **to_columns(role))
 
     async def add_all(self, made: Sequence[Role]) -> None:
-        await self._insert_many(roles, [columns_of(role) for role in made])
+        await self._insert_many(roles, [to_columns(role) for role in made])
 
     async def save_all(self, changed: Sequence[Role]) -> None:
         await self._run_many(_SAVE, [_with_key(role) for role in changed])
@@ -108,46 +108,46 @@ class Roles(Queries):
     async def remove_all(self, branch_id: BranchId, names: Sequence[str]) -> None:
         await self._run_many(_DELETE, [{"own_branch": branch_id, "own_name": name} for name in names])
 
-    async def set_told(self, branch_id: BranchId, name: str, verifier: str | None, now: datetime) -> None:
+    async def mark_applied(self, branch_id: BranchId, name: str, verifier: str | None, now: datetime) -> None:
         """Postgres knows it by this verifier, or without one; one that was changed meanwhile is still a wish."""
         told = {"own_branch": branch_id, "own_name": name, "is_wished": False, "updated_at": now}
         if verifier is None:
-            await self._run(_TOLD_WITHOUT, **told)
+            await self._run(_MARK_APPLIED_WITHOUT_VERIFIER, **told)
         else:
-            await self._run(_TOLD, told_verifier=verifier, **told)
+            await self._run(_MARK_APPLIED, told_verifier=verifier, **told)
 
     async def remove(self, branch_id: BranchId, name: str) -> None:
         await self._run(_DELETE, own_branch=branch_id, own_name=name)
 
     async def get(self, branch_id: BranchId, name: str) -> Role | None:
         row = await self._one(sa.select(roles).where(roles.c.branch_id == branch_id, roles.c.name == name))
-        return rebuild(Role, row) if row else None
+        return from_row(Role, row) if row else None
 
-    async def of_branch(self, branch_id: BranchId) -> list[Role]:
+    async def list_in_branch(self, branch_id: BranchId) -> list[Role]:
         found: list[Role] = []
         while True:
             after = found[-1].name if found else ""
             page = await self._all(_OF_BRANCH, branch_id=branch_id, after=after)
-            found += [rebuild(Role, row) for row in page]
+            found += [from_row(Role, row) for row in page]
             if len(page) < _PAGE:
                 return found
 
-    async def at_the_door(self, endpoint_id: EndpointId, name: str) -> AtTheDoor | None:
+    async def get_endpoint_access(self, endpoint_id: EndpointId, name: str) -> EndpointAccess | None:
         """In one question; None when no living project has such an endpoint."""
-        row = await self._one(_AT_THE_DOOR, id=endpoint_id, name=name)
-        return _at_the_door(row) if row else None
+        row = await self._one(_ENDPOINT_ACCESS, id=endpoint_id, name=name)
+        return _to_endpoint_access(row) if row else None
 
 
 def _with_key(role: Role) -> dict[str, Any]:
-    columns = {name: value for name, value in columns_of(role).items() if name not in _NAMES}
+    columns = {name: value for name, value in to_columns(role).items() if name not in _NAMES}
     return {"own_branch": role.branch_id, "own_name": role.name, **columns}
 
 
-def nobody_at_the_door(max_cu: float) -> AtTheDoor:
+def unknown_endpoint_access(max_cu: float) -> EndpointAccess:
     """What is said of an endpoint that is not there; made with the work that a row takes."""
-    return _at_the_door({**_NOBODY, "max_cu": max_cu})
+    return _to_endpoint_access({**_UNKNOWN, "max_cu": max_cu})
 
 
-def _at_the_door(row: Mapping[str, Any]) -> AtTheDoor:
-    own = {each.name: row[each.name] for each in fields(AtTheDoor) if each.name not in ("terms", "fullness")}
-    return AtTheDoor(**own, fullness=Fullness(row["fullness"]), terms=rebuild(Terms, row))
+def _to_endpoint_access(row: Mapping[str, Any]) -> EndpointAccess:
+    own = {each.name: row[each.name] for each in fields(EndpointAccess) if each.name not in ("terms", "fullness")}
+    return EndpointAccess(**own, fullness=Fullness(row["fullness"]), terms=from_row(PlanTerms, row))

@@ -4,16 +4,16 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bough.domain.link import Link, Purpose
+from bough.domain.one_time_link import LinkPurpose, OneTimeLink
 from bough.domain.session import Session
 from bough.domain.user import User
 from bough.ids import UserId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import links, sessions, users
 
 
-def _now(table: sa.Table) -> sa.ColumnElement[bool]:
+def _not_expired(table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.expires_at > sa.bindparam("now", type_=table.c.expires_at.type)
 
 
@@ -23,52 +23,56 @@ _SEEN = (
         *(column.label(f"user_{column.name}") for column in users.c),
     )
     .join(users, users.c.id == sessions.c.user_id)
-    .where(same(sessions.c.digest), _now(sessions))
+    .where(equals_param(sessions.c.digest), _not_expired(sessions))
 )
-_OF = sa.select(sessions).where(same(sessions.c.user_id), _now(sessions)).order_by(sessions.c.created_at.desc())
-_LINK = sa.select(links).where(same(links.c.digest), same(links.c.purpose), _now(links))
+_OF = (
+    sa.select(sessions)
+    .where(equals_param(sessions.c.user_id), _not_expired(sessions))
+    .order_by(sessions.c.created_at.desc())
+)
+_LINK = sa.select(links).where(equals_param(links.c.digest), equals_param(links.c.purpose), _not_expired(links))
 
 
 class Sessions(Queries):
     async def add(self, session: Session) -> None:
-        await self._insert(sessions, columns_of(session))
+        await self._insert(sessions, to_columns(session))
 
     async def get(self, digest: str, now: datetime) -> tuple[Session, User] | None:
         row = await self._one(_SEEN, digest=digest, now=now)
-        return (rebuild(Session, row, "session_"), rebuild(User, row, "user_")) if row else None
+        return (from_row(Session, row, "session_"), from_row(User, row, "user_")) if row else None
 
-    async def of(self, user_id: UserId, now: datetime) -> list[Session]:
-        return [rebuild(Session, row) for row in await self._all(_OF, user_id=user_id, now=now)]
+    async def list_by_user(self, user_id: UserId, now: datetime) -> list[Session]:
+        return [from_row(Session, row) for row in await self._all(_OF, user_id=user_id, now=now)]
 
-    async def end(self, digest: str) -> None:
-        await self._run(sa.delete(sessions).where(same(sessions.c.digest)), digest=digest)
+    async def delete(self, digest: str) -> None:
+        await self._run(sa.delete(sessions).where(equals_param(sessions.c.digest)), digest=digest)
 
-    async def end_all(self, user_id: UserId, *, but: str = "") -> int:
-        ours = sa.and_(sessions.c.user_id == user_id, sessions.c.digest != but)
+    async def delete_by_user(self, user_id: UserId, *, except_digest: str = "") -> int:
+        ours = sa.and_(sessions.c.user_id == user_id, sessions.c.digest != except_digest)
         return await self._run(sa.delete(sessions).where(ours))
 
-    async def forget_expired(self, now: datetime) -> int:
+    async def delete_expired(self, now: datetime) -> int:
         return await self._run(sa.delete(sessions).where(sessions.c.expires_at <= now))
 
 
 class Links(Queries):
-    async def add(self, link: Link) -> None:
-        await self._insert(links, columns_of(link))
+    async def add(self, link: OneTimeLink) -> None:
+        await self._insert(links, to_columns(link))
 
-    async def get(self, digest: str, purpose: Purpose, now: datetime) -> Link | None:
+    async def get(self, digest: str, purpose: LinkPurpose, now: datetime) -> OneTimeLink | None:
         row = await self._one(_LINK, digest=digest, purpose=purpose, now=now)
-        return rebuild(Link, row) if row else None
+        return from_row(OneTimeLink, row) if row else None
 
-    async def use(self, digest: str) -> int:
+    async def consume(self, digest: str) -> int:
         """How many there were: of two who follow it at once, one gets 1."""
-        return await self._run(sa.delete(links).where(same(links.c.digest)), digest=digest)
+        return await self._run(sa.delete(links).where(equals_param(links.c.digest)), digest=digest)
 
-    async def void(self, user_id: UserId) -> None:
+    async def delete_by_user(self, user_id: UserId) -> None:
         """All links of a person: their password was changed."""
         await self._run(sa.delete(links).where(links.c.user_id == user_id))
 
-    async def void_all(self, user_id: UserId, purpose: Purpose) -> None:
+    async def delete_by_purpose(self, user_id: UserId, purpose: LinkPurpose) -> None:
         await self._run(sa.delete(links).where(links.c.user_id == user_id, links.c.purpose == purpose))
 
-    async def forget_expired(self, now: datetime) -> int:
+    async def delete_expired(self, now: datetime) -> int:
         return await self._run(sa.delete(links).where(links.c.expires_at <= now))

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from bough.domain import snapshot_schedule
 from bough.domain.snapshot_schedule import SnapshotSchedule
 from bough.ids import BranchId, ProjectId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import to_columns
 from bough.store.tables import branches, projects, snapshot_schedules
 
-_ONE = sa.select(snapshot_schedules).where(same(snapshot_schedules.c.branch_id))
+_ONE = sa.select(snapshot_schedules).where(equals_param(snapshot_schedules.c.branch_id))
 _DUE = (
     sa.select(snapshot_schedules)
     .join(branches, branches.c.id == snapshot_schedules.c.branch_id)
@@ -33,16 +33,16 @@ class SnapshotSchedules(Queries):
         row = await self._one(_ONE, branch_id=branch_id)
         return _rebuilt(row) if row else None
 
-    async def put(self, schedule: SnapshotSchedule) -> None:
+    async def replace(self, schedule: SnapshotSchedule) -> None:
         """In the place of the one that the branch has."""
         await self.remove(schedule.branch_id)
-        columns = {**columns_of(schedule), "items": snapshot_schedule.written(schedule.items)}
+        columns = {**to_columns(schedule), "items": snapshot_schedule.encode_items(schedule.items)}
         await self._insert(snapshot_schedules, columns)
 
     async def remove(self, branch_id: BranchId) -> None:
         await self._run(sa.delete(snapshot_schedules).where(snapshot_schedules.c.branch_id == branch_id))
 
-    async def due(self, now: datetime, limit: int) -> list[SnapshotSchedule]:
+    async def list_due(self, now: datetime, limit: int) -> list[SnapshotSchedule]:
         """Those with a moment that has come, of branches and projects that live."""
         return [_rebuilt(row) for row in await self._all(_DUE, now=now, row_limit=limit)]
 
@@ -51,7 +51,7 @@ def _rebuilt(row: Mapping[str, Any]) -> SnapshotSchedule:
     return SnapshotSchedule(
         branch_id=BranchId(row["branch_id"]),
         project_id=ProjectId(row["project_id"]),
-        items=snapshot_schedule.read(row["items"]),
+        items=snapshot_schedule.decode_items(row["items"]),
         next_at=row["next_at"],
         updated_at=row["updated_at"],
     )

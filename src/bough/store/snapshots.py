@@ -6,19 +6,19 @@ import sqlalchemy as sa
 
 from bough.domain.snapshot import Snapshot
 from bough.ids import ProjectId, SnapshotId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import projects, snapshots, volumes
 
 _live = snapshots.c.deleted_at.is_(None)
-_ONE = sa.select(snapshots).where(same(snapshots.c.id), same(snapshots.c.project_id))
+_ONE = sa.select(snapshots).where(equals_param(snapshots.c.id), equals_param(snapshots.c.project_id))
 _OF_PROJECT = (
     sa.select(snapshots)
-    .where(same(snapshots.c.project_id), _live)
+    .where(equals_param(snapshots.c.project_id), _live)
     .order_by(snapshots.c.created_at.desc(), snapshots.c.id)
 )
-_NAMES = sa.select(snapshots.c.name).where(same(snapshots.c.project_id), _live)
-_COUNT = sa.select(sa.func.count()).select_from(snapshots).where(same(snapshots.c.project_id), _live)
+_NAMES = sa.select(snapshots.c.name).where(equals_param(snapshots.c.project_id), _live)
+_COUNT = sa.select(sa.func.count()).select_from(snapshots).where(equals_param(snapshots.c.project_id), _live)
 _EXPIRED = (
     sa.select(snapshots)
     .join(projects, projects.c.id == snapshots.c.project_id)
@@ -36,42 +36,42 @@ _EXPIRED = (
 class Snapshots(Queries):
     async def add(self, snapshot: Snapshot) -> None:
         """Its volume has a row already."""
-        await self._insert(snapshots, columns_of(snapshot))
+        await self._insert(snapshots, to_columns(snapshot))
 
     async def save(self, snapshot: Snapshot) -> None:
-        await self._save(snapshots, columns_of(snapshot))
+        await self._save(snapshots, to_columns(snapshot))
 
     async def get(self, project_id: ProjectId, snapshot_id: SnapshotId) -> Snapshot | None:
         """Also one that is being removed."""
         row = await self._one(_ONE, id=snapshot_id, project_id=project_id)
-        return rebuild(Snapshot, row) if row else None
+        return from_row(Snapshot, row) if row else None
 
-    async def named(self, project_id: ProjectId, name: str) -> Snapshot | None:
+    async def get_by_name(self, project_id: ProjectId, name: str) -> Snapshot | None:
         row = await self._one(
             sa.select(snapshots).where(snapshots.c.project_id == project_id, snapshots.c.name == name, _live)
         )
-        return rebuild(Snapshot, row) if row else None
+        return from_row(Snapshot, row) if row else None
 
-    async def of_project(self, project_id: ProjectId) -> list[Snapshot]:
+    async def list_in_project(self, project_id: ProjectId) -> list[Snapshot]:
         """The newest first."""
-        return [rebuild(Snapshot, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
+        return [from_row(Snapshot, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
 
-    async def every_of(self, project_id: ProjectId) -> list[Snapshot]:
+    async def list_with_deleted(self, project_id: ProjectId) -> list[Snapshot]:
         """Those that are being removed, too."""
         rows = await self._all(sa.select(snapshots).where(snapshots.c.project_id == project_id))
-        return [rebuild(Snapshot, row) for row in rows]
+        return [from_row(Snapshot, row) for row in rows]
 
-    async def names_in(self, project_id: ProjectId) -> set[str]:
+    async def list_names(self, project_id: ProjectId) -> set[str]:
         return {row["name"] for row in await self._all(_NAMES, project_id=project_id)}
 
-    async def count_in(self, project_id: ProjectId) -> int:
+    async def count_in_project(self, project_id: ProjectId) -> int:
         return int(await self._value(_COUNT, project_id=project_id))
 
-    async def expired(self, now: datetime, limit: int) -> list[Snapshot]:
+    async def list_expired(self, now: datetime, limit: int) -> list[Snapshot]:
         """Those whose time is over, of projects that live."""
-        return [rebuild(Snapshot, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
+        return [from_row(Snapshot, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
-    async def forget(self, snapshot: Snapshot) -> None:
+    async def delete(self, snapshot: Snapshot) -> None:
         """Its row, and that of its volume, whose data is gone."""
         await self._run(sa.delete(snapshots).where(snapshots.c.id == snapshot.id))
         await self._run(sa.delete(volumes).where(volumes.c.id == snapshot.volume_id))

@@ -20,19 +20,19 @@ import sqlalchemy as sa
 
 from bough import log
 from bough.store import schema
-from bough.store.failures import store_failures
+from bough.store.errors import translate_driver_errors
 from bough.store.queries import Values
 from bough.store.store import Rows
 
 _PRAGMAS = ("journal_mode=wal", "foreign_keys=on", "busy_timeout=10000")
 _SOON = 0.2  # seconds until what was committed without waiting is sent to the disk
 
-logger = log.get(room="store")
+logger = log.get_logger(component="store")
 
 
 class SqliteStore:
     name = "sqlite"
-    shared = False
+    is_shared = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,46 +47,46 @@ class SqliteStore:
     async def open(self) -> None:
         self.path.touch(mode=0o600)
         self.path.chmod(0o600)
-        await self._apart(self._upgrade)
+        await self._run_in_thread(self._upgrade)
 
     async def close(self) -> None:
-        await self._apart(self._reader.dispose)
-        await self._apart(self._writer.dispose)
+        await self._run_in_thread(self._reader.dispose)
+        await self._run_in_thread(self._writer.dispose)
         await asyncio.get_running_loop().run_in_executor(self._searching, self._searcher.dispose)
         self._waiting.shutdown()
         self._searching.shutdown()
 
     @asynccontextmanager
     async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
-        with store_failures():
+        with translate_driver_errors():
             if slow:
-                yield Rows(_Elsewhere(self._searcher, self._searching))
+                yield Rows(_ThreadedConnection(self._searcher, self._searching))
                 return
             with self._reader.connect() as connection:
-                yield Rows(_Here(connection))
+                yield Rows(_InlineConnection(connection))
 
     @asynccontextmanager
-    async def leading(self, what: str = "tasks") -> AsyncIterator[bool]:
+    async def try_leader_lock(self, lock_name: str = "tasks") -> AsyncIterator[bool]:
         yield True  # one machine, one control
 
     @asynccontextmanager
-    async def transaction(self, *, lasting: bool = True) -> AsyncIterator[Rows]:
-        with store_failures(sqlite3.OperationalError):
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Rows]:
+        with translate_driver_errors(sqlite3.OperationalError):
             async with self._writing:
                 with self._writer.connect() as connection:
                     driver = _driver(connection)
                     try:
-                        await self._apart(partial(_begin, driver, lasting))
-                        yield Rows(_Here(connection))
-                        await self._apart(driver.commit)
+                        await self._run_in_thread(partial(_begin, driver, durable))
+                        yield Rows(_InlineConnection(connection))
+                        await self._run_in_thread(driver.commit)
                     except BaseException:
                         # Behind what may still run there when we were cancelled, and before whoever begins next.
                         self._waiting.submit(driver.rollback)
                         raise
-            if not lasting:
+            if not durable:
                 self._settle_soon()
 
-    async def _apart(self, work: Callable[[], None]) -> None:
+    async def _run_in_thread(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._waiting, work)
 
     def _upgrade(self) -> None:
@@ -108,7 +108,7 @@ class SqliteStore:
         asyncio.get_running_loop().run_in_executor(None, _sync, self.path.with_name(f"{self.path.name}-wal"))
 
 
-class _Here:
+class _InlineConnection:
     """A connection whose statements run at once; others have their turn between two of them."""
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -119,7 +119,7 @@ class _Here:
         return self._connection.execute(statement, values)
 
 
-class _Elsewhere:
+class _ThreadedConnection:
     """A connection whose statements run in a thread, to their last row."""
 
     def __init__(self, engine: sa.Engine, thread: ThreadPoolExecutor) -> None:

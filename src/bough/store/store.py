@@ -15,8 +15,8 @@ from bough.store.histories import Histories
 from bough.store.idempotency import Idempotency
 from bough.store.instant_databases import InstantDatabases
 from bough.store.invitations import Invitations
-from bough.store.letters import Letters
 from bough.store.lineages import Lineages
+from bough.store.mail_messages import MailMessages
 from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
@@ -44,7 +44,7 @@ class Rows:
         self.invitations = Invitations(connection)
         self.sessions = Sessions(connection)
         self.links = Links(connection)
-        self.letters = Letters(connection)
+        self.mail_messages = MailMessages(connection)
         self.api_keys = ApiKeys(connection)
         self.projects = Projects(connection)
         self.grants = Grants(connection)
@@ -74,7 +74,7 @@ class Store(Protocol):
     """What a back end must offer."""
 
     name: str
-    shared: bool  # whether several controls may work on it at once
+    is_shared: bool  # whether several controls may work on it at once
 
     async def open(self) -> None:
         """Connect and bring the schema up to date; a store newer than the program is refused."""
@@ -87,10 +87,10 @@ class Store(Protocol):
         With `slow` for what may take long: others are asked meanwhile.
         """
 
-    def leading(self, what: str = "tasks") -> AbstractAsyncContextManager[bool]:
+    def try_leader_lock(self, lock_name: str = "tasks") -> AbstractAsyncContextManager[bool]:
         """True for one process at a time and thing to lead, however many share the store."""
 
-    def transaction(self, *, lasting: bool = True) -> AbstractAsyncContextManager[Rows]:
+    def transaction(self, *, durable: bool = True) -> AbstractAsyncContextManager[Rows]:
         """All or nothing. Commits at the end of the block, rolls back when it raises.
 
         A lasting one is on disk when the block ends, and with it everything committed before. Another

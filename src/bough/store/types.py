@@ -11,10 +11,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 Json = sa.JSON().with_variant(JSONB(), "postgresql")
-BigKey = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only `INTEGER` keys up by itself
+BigIntegerKey = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only `INTEGER` keys up by itself
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcDateTime(TypeDecorator[datetime]):
     """A moment in UTC: `timestamptz` on PostgreSQL, microseconds since 1970 on SQLite."""
 
     impl = sa.BigInteger
@@ -36,7 +36,7 @@ class Moment(TypeDecorator[datetime]):
         return _EPOCH + timedelta(microseconds=value)
 
 
-class Words(TypeDecorator[tuple[str, ...]]):
+class SpaceSeparated(TypeDecorator[tuple[str, ...]]):
     """A short tuple of words without spaces."""
 
     impl = sa.Text

@@ -7,13 +7,13 @@ import sqlalchemy as sa
 from bough.domain.branch import Branch, BranchState
 from bough.domain.endpoint import EndpointState
 from bough.ids import BranchId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row
 from bough.store.tables import branches, endpoints, projects, snapshot_schedules
 
 _child = branches.alias("child")
 _unarchived = (_child.c.deleted_at.is_(None), _child.c.state != BranchState.ARCHIVED)
-_HAS_UNARCHIVED_CHILDREN = sa.select(sa.exists().where(same(_child.c.parent_id), *_unarchived))
+_HAS_UNARCHIVED_CHILDREN = sa.select(sa.exists().where(equals_param(_child.c.parent_id), *_unarchived))
 _used_since = sa.bindparam("used_since", type_=branches.c.created_at.type)
 _USES = (endpoints.c.created_at, endpoints.c.last_active, endpoints.c.started_at, endpoints.c.suspended_at)
 _IS_UP = sa.and_(
@@ -44,10 +44,12 @@ _DUE = (
 
 
 class UnusedBranches(Queries):
-    async def due(self, *, created_before: datetime, used_since: datetime, limit: int) -> list[Branch]:
+    async def list_due_for_archiving(
+        self, *, created_before: datetime, used_since: datetime, limit: int
+    ) -> list[Branch]:
         """Those that are to be archived, as `domain/archiving.py` has it: the longest unchanged first."""
         rows = await self._all(_DUE, created_before=created_before, used_since=used_since, row_limit=limit)
-        return [rebuild(Branch, row) for row in rows]
+        return [from_row(Branch, row) for row in rows]
 
     async def has_unarchived_children(self, branch_id: BranchId) -> bool:
         return bool(await self._value(_HAS_UNARCHIVED_CHILDREN, parent_id=branch_id))

@@ -8,13 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from bough.domain.endpoint import Endpoint
-from bough.domain.usage import Moved, Usage
+from bough.domain.usage import EndpointTraffic, EndpointUsage
 from bough.ids import EndpointId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row
 from bough.store.tables import endpoints, gateway_workers, usage
 
-_own = same(usage.c.endpoint_id, "own_id")
+_own = equals_param(usage.c.endpoint_id, "own_id")
 _ONE = sa.select(usage).where(_own)
 _COUNTED_AT = sa.select(usage.c.counted_at).where(_own)
 
@@ -23,8 +23,8 @@ def _more(name: str) -> sa.ColumnElement[float]:
     return usage.c[name] + sa.bindparam(f"more_{name}", type_=usage.c[name].type)
 
 
-_MOVED = ("bytes_in", "bytes_out", "connections_opened")
-_ADD_MOVED = sa.update(usage).where(_own).values({name: _more(name) for name in _MOVED})
+_TRAFFIC_COLUMNS = ("bytes_in", "bytes_out", "connections_opened")
+_ADD_TRAFFIC = sa.update(usage).where(_own).values({name: _more(name) for name in _TRAFFIC_COLUMNS})
 _ADD_TIME = (
     sa.update(usage)
     .where(_own)
@@ -48,12 +48,12 @@ _RUNNING = (
     .where(usage.c.counted_at.is_not(None))
     .order_by(usage.c.endpoint_id)
 )
-_LAST = sa.select(gateway_workers.c.sequence).where(same(gateway_workers.c.id)).with_for_update()
-_SEEN = sa.update(gateway_workers).where(same(gateway_workers.c.id, "worker"))
+_LAST = sa.select(gateway_workers.c.sequence).where(equals_param(gateway_workers.c.id)).with_for_update()
+_SEEN = sa.update(gateway_workers).where(equals_param(gateway_workers.c.id, "worker"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class MeteredCompute:
     """A compute whose time is being counted."""
 
     endpoint_id: EndpointId
@@ -62,40 +62,40 @@ class Counted:
 
 
 class Usages(Queries):
-    async def get(self, endpoint_id: EndpointId) -> Usage | None:
+    async def get(self, endpoint_id: EndpointId) -> EndpointUsage | None:
         row = await self._one(_ONE, own_id=endpoint_id)
-        return rebuild(Usage, row) if row else None
+        return from_row(EndpointUsage, row) if row else None
 
-    async def add_moved(self, moved: Moved) -> None:
+    async def add_traffic(self, traffic: EndpointTraffic) -> None:
         """An endpoint that is gone meanwhile has nothing to add to."""
         await self._run(
-            _ADD_MOVED,
-            own_id=moved.endpoint_id,
-            more_bytes_in=moved.bytes_in,
-            more_bytes_out=moved.bytes_out,
-            more_connections_opened=moved.opened,
+            _ADD_TRAFFIC,
+            own_id=traffic.endpoint_id,
+            more_bytes_in=traffic.bytes_in,
+            more_bytes_out=traffic.bytes_out,
+            more_connections_opened=traffic.connections_opened,
         )
 
     async def add_cpu(self, endpoint_id: EndpointId, run_started_at: datetime, seconds: float) -> bool:
         """What is new since the last measure of this run; False when more of it was measured before."""
         return await self._run(_ADD_CPU, own_id=endpoint_id, run=run_started_at, taken=seconds) == 1
 
-    async def running(self) -> list[Counted]:
-        return [rebuild(Counted, row) for row in await self._all(_RUNNING)]
+    async def list_metered(self) -> list[MeteredCompute]:
+        return [from_row(MeteredCompute, row) for row in await self._all(_RUNNING)]
 
-    async def start_counting(self, endpoint_id: EndpointId, now: datetime) -> None:
+    async def start_metering(self, endpoint_id: EndpointId, now: datetime) -> None:
         """Its compute runs from now on."""
         await self._add_time(endpoint_id, 0.0, 0.0, now)
 
-    async def stop_counting(self, endpoint: Endpoint, now: datetime, cu: float | None = None) -> None:
+    async def stop_metering(self, endpoint: Endpoint, now: datetime, cu: float | None = None) -> None:
         """Its compute ran until now, if its time was counted; its size was `cu`, or as large as it may be."""
         since = await self._value(_COUNTED_AT, own_id=endpoint.id)
         if since is not None:
             await self._add_time(endpoint.id, _seconds(since, now), cu or endpoint.max_cu, None)
 
-    async def count(
+    async def add_running_time(
         self,
-        counted: Iterable[Counted],
+        computes: Iterable[MeteredCompute],
         now: datetime,
         *,
         running: Collection[EndpointId],
@@ -109,7 +109,7 @@ class Usages(Queries):
                 sizes.get(each.endpoint_id) or each.max_cu,
                 now,
             )
-            for each in counted
+            for each in computes
         ]
         await self._run_many(_ADD_TIME, times)
 
@@ -132,7 +132,7 @@ def _seconds(since: datetime, now: datetime) -> float:
 
 
 class GatewayWorkers(Queries):
-    async def is_new(self, worker: str, sequence: int, now: datetime) -> bool:
+    async def record_report(self, worker: str, sequence: int, now: datetime) -> bool:
         """Whether this report was never counted; from now on it is."""
         last = await self._value(_LAST, id=worker)
         if last is None:
@@ -143,5 +143,5 @@ class GatewayWorkers(Queries):
         await self._run(_SEEN, worker=worker, sequence=sequence, seen_at=now)
         return True
 
-    async def forget_before(self, moment: datetime) -> int:
+    async def delete_before(self, moment: datetime) -> int:
         return await self._run(sa.delete(gateway_workers).where(gateway_workers.c.seen_at < moment))

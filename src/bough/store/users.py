@@ -6,46 +6,46 @@ import sqlalchemy as sa
 
 from bough.domain.user import User
 from bough.ids import UserId
-from bough.store.queries import Queries, same
-from bough.store.rebuild import columns_of, rebuild
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import users
 
-_ONE = sa.select(users).where(same(users.c.id))
+_ONE = sa.select(users).where(equals_param(users.c.id))
 _LOCK = _ONE.with_for_update()
-_LOCK_ROOM = sa.select(users.c.id).where(same(users.c.id)).with_for_update(key_share=True)
-_NAMED = sa.select(users).where(same(users.c.email))
+_LOCK_NO_KEY = sa.select(users.c.id).where(equals_param(users.c.id)).with_for_update(key_share=True)
+_NAMED = sa.select(users).where(equals_param(users.c.email))
 
 
 class Users(Queries):
     async def add(self, user: User) -> None:
         """Raises Duplicate when somebody has the address."""
-        await self._insert(users, columns_of(user))
+        await self._insert(users, to_columns(user))
 
     async def save(self, user: User) -> None:
-        await self._save(users, columns_of(user))
+        await self._save(users, to_columns(user))
 
     async def get(self, user_id: UserId) -> User | None:
         row = await self._one(_ONE, id=user_id)
-        return rebuild(User, row) if row else None
+        return from_row(User, row) if row else None
 
-    async def held(self, user_id: UserId) -> User | None:
+    async def get_for_update(self, user_id: UserId) -> User | None:
         """Nobody else changes them in this transaction's time. SQLite has one writer anyway."""
         row = await self._one(_LOCK, id=user_id)
-        return rebuild(User, row) if row else None
+        return from_row(User, row) if row else None
 
     async def lock(self, user_id: UserId) -> None:
         """One decision on the room of their plan at a time. Rows that refer to them may be written meanwhile."""
-        await self._value(_LOCK_ROOM, id=user_id)
+        await self._value(_LOCK_NO_KEY, id=user_id)
 
-    async def with_email(self, email: str) -> User | None:
+    async def get_by_email(self, email: str) -> User | None:
         row = await self._one(_NAMED, email=email)
-        return rebuild(User, row) if row else None
+        return from_row(User, row) if row else None
 
-    async def named(self, user_ids: Collection[UserId]) -> dict[UserId, User]:
+    async def get_many(self, user_ids: Collection[UserId]) -> dict[UserId, User]:
         rows = await self._all(sa.select(users).where(users.c.id.in_(user_ids)))
-        return {UserId(row["id"]): rebuild(User, row) for row in rows}
+        return {UserId(row["id"]): from_row(User, row) for row in rows}
 
-    async def everybody(self) -> list[User]:
+    async def list_all(self) -> list[User]:
         """In the order in which they came."""
         rows = await self._all(sa.select(users).order_by(users.c.created_at, users.c.id))
-        return [rebuild(User, row) for row in rows]
+        return [from_row(User, row) for row in rows]

@@ -55,7 +55,7 @@ _SNAPSHOT_USES = (
 
 
 class VolumeUses(Queries):
-    async def every(self) -> list[VolumeUse]:
+    async def list_all(self) -> list[VolumeUse]:
         """Of branches that are not purged, of replicas and of snapshots."""
         queries = (_OWN_USES, _REPLICA_USES, _SNAPSHOT_USES)
         return [VolumeUse(**row) for query in queries for row in await self._all(query)]

@@ -1,1 +1,1 @@
-"""Standing work: no input, repeatable, one sentence back."""
+"""Recurring work without input. Each task can run at any time and again."""

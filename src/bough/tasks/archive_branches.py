@@ -4,29 +4,29 @@ from datetime import timedelta
 
 from bough import clock
 from bough.config import Settings
-from bough.control.recording import Record
-from bough.domain.archiving import Patience, is_due
+from bough.control.audit import AuditRecord
+from bough.domain.archive_policy import ArchivePolicy, should_archive
 from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch
 from bough.domain.operation import OperationAction
 from bough.engine.port import Engine
 from bough.errors import Busy
 from bough.ids import BranchId
-from bough.operations.action import Wish
-from bough.operations.queue import Queue
+from bough.operations.action import NewOperation
+from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
-AT_ONCE = 2  # a pack takes a processor and much of the disk's time
+CONCURRENCY = 2  # a pack takes a processor and much of the disk's time
 REQUEST_ID = "archive-branches"
-_AGAIN = 3600.0  # seconds until one is tried again that was tried in vain
+_RETRY_SECONDS = 3600.0  # seconds until one is tried again that was tried in vain
 
 
 class ArchiveBranches:
-    every = 60.0
+    interval = 60.0
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine, queue: Queue) -> None:
-        self._patience = Patience(
-            age=timedelta(days=settings.archive_branch_days), idle=timedelta(hours=settings.archive_idle_hours)
+    def __init__(self, settings: Settings, store: Store, engine: Engine, queue: OperationQueue) -> None:
+        self._policy = ArchivePolicy(
+            min_age=timedelta(days=settings.archive_branch_days), min_idle=timedelta(hours=settings.archive_idle_hours)
         )
         self._store = store
         self._engine = engine
@@ -34,32 +34,32 @@ class ArchiveBranches:
         self._tried: dict[BranchId, float] = {}
 
     async def run(self) -> str:
-        if self._engine.capabilities().refuses_new is not None:
+        if self._engine.capabilities().creation_blocked_reason is not None:
             return ""  # before a branch takes less room it takes more
         now = clock.now()
         self._tried = {each: until for each, until in self._tried.items() if until > clock.monotonic()}
         async with self._store.read(slow=True) as rows:
-            room = AT_ONCE - await rows.operations.count_open_of(OperationAction.TIMELINE_ARCHIVE)
-            due = await rows.unused_branches.due(
-                created_before=now - self._patience.age,
-                used_since=now - self._patience.idle,
-                limit=AT_ONCE + len(self._tried),
+            room = CONCURRENCY - await rows.operations.count_open_by_action(OperationAction.TIMELINE_ARCHIVE)
+            due = await rows.unused_branches.list_due_for_archiving(
+                created_before=now - self._policy.min_age,
+                used_since=now - self._policy.min_idle,
+                limit=CONCURRENCY + len(self._tried),
             )
         waiting = [branch for branch in due if branch.id not in self._tried]
         count = sum([await self._archive(branch) for branch in waiting[: max(0, room)]])
         return f"archiving {count} branches that nobody uses" if count else ""
 
     async def _archive(self, branch: Branch) -> bool:
-        wish = Wish(OperationAction.TIMELINE_ARCHIVE, branch.project_id, branch.id)
+        wish = NewOperation(OperationAction.TIMELINE_ARCHIVE, branch.project_id, branch.id)
         try:
-            async with self._queue.turn(wish.touch, patient=False) as rows:
+            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
                 if not await self._is_due(rows, branch):
                     return False  # somebody uses it meanwhile
                 await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
-                await _note(rows, branch)
+                await _write_audit(rows, branch)
         except Busy:
             return False  # the next beat tries again
-        self._tried[branch.id] = clock.monotonic() + _AGAIN
+        self._tried[branch.id] = clock.monotonic() + _RETRY_SECONDS
         return True
 
     async def _is_due(self, rows: Rows, branch: Branch) -> bool:
@@ -67,13 +67,13 @@ class ArchiveBranches:
         project = await rows.projects.get(branch.project_id)
         if fresh is None or project is None or project.deleted_at is not None:
             return False
-        endpoints = await rows.endpoints.every_of(branch.id)
+        endpoints = await rows.endpoints.list_with_deleted(branch.id)
         has_children = await rows.unused_branches.has_unarchived_children(branch.id)
-        return is_due(fresh, endpoints, self._patience, clock.now(), has_unarchived_children=has_children)
+        return should_archive(fresh, endpoints, self._policy, clock.now(), has_unarchived_children=has_children)
 
 
-async def _note(rows: Rows, branch: Branch) -> None:
+async def _write_audit(rows: Rows, branch: Branch) -> None:
     project = await rows.projects.get(branch.project_id)
-    record = Record(PLATFORM, "archive_branch", address="", request_id=REQUEST_ID, thing=branch.id)
-    record.about(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
+    record = AuditRecord(PLATFORM, "archive_branch", address="", request_id=REQUEST_ID, thing=branch.id)
+    record.add_details(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
     await record.write(rows)

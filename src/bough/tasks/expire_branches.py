@@ -2,26 +2,26 @@
 
 from bough import clock, log
 from bough.config import Settings
-from bough.control import deletions
-from bough.control.activity import Activity
-from bough.control.recording import Record
+from bough.control.audit import AuditRecord
+from bough.control.branches import deletion
+from bough.control.gateway.activity import EndpointActivity
 from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch
-from bough.domain.operation import Reach, Touch
-from bough.errors import Busy, RuleBroken
-from bough.operations.queue import Queue
+from bough.domain.operation import LockLevel, LockScope
+from bough.errors import Busy, RuleViolation
+from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
-AT_ONCE = 50
+BATCH_SIZE = 50
 REQUEST_ID = "expire-branches"
 
-logger = log.get(room="tasks")
+logger = log.get_logger(component="tasks")
 
 
 class ExpireBranches:
-    every = 1.0
+    interval = 1.0
 
-    def __init__(self, settings: Settings, store: Store, queue: Queue, activity: Activity) -> None:
+    def __init__(self, settings: Settings, store: Store, queue: OperationQueue, activity: EndpointActivity) -> None:
         self._recoverable_seconds = settings.recoverable_branch_seconds
         self._store = store
         self._queue = queue
@@ -29,32 +29,34 @@ class ExpireBranches:
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            due = await rows.branches.expired(clock.now(), AT_ONCE)
+            due = await rows.branches.list_expired(clock.now(), BATCH_SIZE)
         count = sum([await self._expire(branch) for branch in due])
         return f"deleting {count} branches that expired" if count else ""
 
     async def _expire(self, branch: Branch) -> bool:
-        touch = Touch(reach=Reach.BRANCH, project_id=branch.project_id, branch_id=branch.id)
+        touch = LockScope(level=LockLevel.BRANCH, project_id=branch.project_id, branch_id=branch.id)
         try:
-            async with self._queue.turn(touch, patient=False) as rows:
+            async with self._queue.locked_transaction(touch, can_wait=False) as rows:
                 fresh = await rows.branches.get(branch.project_id, branch.id)
                 if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
                     return False  # somebody gave it more time
-                gone = await deletions.remove(rows, fresh, method="ttl", recoverable_seconds=self._recoverable_seconds)
-                await self._queue.enqueue(rows, gone.wishes, request_id=REQUEST_ID)
-                await _note(rows, fresh)
+                gone = await deletion.delete_branch_rows(
+                    rows, fresh, method="ttl", recoverable_seconds=self._recoverable_seconds
+                )
+                await self._queue.enqueue(rows, gone.new_operations, request_id=REQUEST_ID)
+                await _write_audit(rows, fresh)
         except Busy:
             return False  # the next beat tries again
-        except RuleBroken as error:
-            logger.error("branch_not_expired", branch_id=branch.id, reason=error.public)
+        except RuleViolation as error:
+            logger.error("branch_not_expired", branch_id=branch.id, reason=error.public_message)
             return False
         for endpoint in gone.endpoints:
-            self._activity.changed(endpoint.id)
+            self._activity.invalidate(endpoint.id)
         return True
 
 
-async def _note(rows: Rows, branch: Branch) -> None:
+async def _write_audit(rows: Rows, branch: Branch) -> None:
     project = await rows.projects.get(branch.project_id)
-    record = Record(PLATFORM, "expire_branch", address="", request_id=REQUEST_ID, thing=branch.id)
-    record.about(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
+    record = AuditRecord(PLATFORM, "expire_branch", address="", request_id=REQUEST_ID, thing=branch.id)
+    record.add_details(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
     await record.write(rows)

@@ -1,48 +1,48 @@
 """Snapshots whose time is over are deleted, as their owner would delete them."""
 
 from bough import clock
-from bough.control import snapshots
-from bough.control.recording import Record
+from bough.control.audit import AuditRecord
+from bough.control.restores import snapshots
 from bough.domain.audit import PLATFORM
 from bough.domain.snapshot import Snapshot
 from bough.errors import Busy
-from bough.operations.queue import Queue
+from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
-AT_ONCE = 50
+BATCH_SIZE = 50
 REQUEST_ID = "expire-snapshots"
 
 
 class ExpireSnapshots:
-    every = 1.0
+    interval = 1.0
 
-    def __init__(self, store: Store, queue: Queue) -> None:
+    def __init__(self, store: Store, queue: OperationQueue) -> None:
         self._store = store
         self._queue = queue
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            due = await rows.snapshots.expired(clock.now(), AT_ONCE)
+            due = await rows.snapshots.list_expired(clock.now(), BATCH_SIZE)
         count = sum([await self._expire(snapshot) for snapshot in due])
         return f"deleting {count} snapshots that expired" if count else ""
 
     async def _expire(self, snapshot: Snapshot) -> bool:
-        removing = snapshots.removing_of(snapshot.project_id, snapshot.id)
+        removing = snapshots.build_delete_operation(snapshot.project_id, snapshot.id)
         try:
-            async with self._queue.turn(removing.touch, patient=False) as rows:
+            async with self._queue.locked_transaction(removing.lock, can_wait=False) as rows:
                 fresh = await rows.snapshots.get(snapshot.project_id, snapshot.id)
                 if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
                     return False  # somebody gave it more time
-                await snapshots.remove(rows, fresh)
+                await snapshots.mark_deleted(rows, fresh)
                 await self._queue.enqueue(rows, [removing], request_id=REQUEST_ID)
-                await _note(rows, fresh)
+                await _write_audit(rows, fresh)
         except Busy:
             return False  # a branch is being made of it; the next beat tries again
         return True
 
 
-async def _note(rows: Rows, snapshot: Snapshot) -> None:
+async def _write_audit(rows: Rows, snapshot: Snapshot) -> None:
     project = await rows.projects.get(snapshot.project_id)
-    record = Record(PLATFORM, "expire_snapshot", address="", request_id=REQUEST_ID, thing=snapshot.id)
-    record.about(org_id=project.org_id if project else None, project_id=snapshot.project_id, name=snapshot.name)
+    record = AuditRecord(PLATFORM, "expire_snapshot", address="", request_id=REQUEST_ID, thing=snapshot.id)
+    record.add_details(org_id=project.org_id if project else None, project_id=snapshot.project_id, name=snapshot.name)
     await record.write(rows)

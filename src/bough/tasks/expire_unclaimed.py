@@ -1,33 +1,33 @@
 """Instant databases that nobody claimed in time are deleted, and of those that are gone no row is kept."""
 
 from bough import clock
-from bough.control import projects
-from bough.control.activity import Activity
-from bough.control.recording import Record
+from bough.control.audit import AuditRecord
+from bough.control.gateway.activity import EndpointActivity
+from bough.control.projects import projects
 from bough.domain.audit import PLATFORM
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
-from bough.domain.operation import Reach, Touch
+from bough.domain.operation import LockLevel, LockScope
 from bough.errors import Busy
 from bough.ids import ProjectId
-from bough.operations.queue import Queue
+from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
-AT_ONCE = 50
+BATCH_SIZE = 50
 REQUEST_ID = "expire-unclaimed"
 
 
 class ExpireUnclaimed:
-    every = 5.0
+    interval = 5.0
 
-    def __init__(self, store: Store, queue: Queue, activity: Activity) -> None:
+    def __init__(self, store: Store, queue: OperationQueue, activity: EndpointActivity) -> None:
         self._store = store
         self._queue = queue
         self._activity = activity
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            due = await rows.instant_databases.expired(clock.now(), AT_ONCE)
-            gone = await rows.projects.purged_in(UNCLAIMED_ORGANIZATION, AT_ONCE)
+            due = await rows.instant_databases.list_expired(clock.now(), BATCH_SIZE)
+            gone = await rows.projects.list_purged(UNCLAIMED_ORGANIZATION, BATCH_SIZE)
         count = sum([await self._expire(each) for each in due])
         for project_id in gone:
             await self._forget(project_id)
@@ -36,31 +36,31 @@ class ExpireUnclaimed:
     async def _expire(self, database: InstantDatabase) -> bool:
         """Its project cannot be recovered, so the next task that comes by removes it for good."""
         try:
-            async with self._queue.turn(_touch(database.project_id), patient=False) as rows:
+            async with self._queue.locked_transaction(_project_lock(database.project_id), can_wait=False) as rows:
                 now = clock.now()
                 fresh = await rows.instant_databases.get(database.digest)
                 project = await rows.projects.get(database.project_id)
                 if fresh is None or not fresh.is_expired(now) or project is None or project.deleted_at is not None:
                     return False  # somebody claims it, or it is on its way out
-                _, rests = await projects.retire(rows, project, recoverable_seconds=0)
+                _, rests = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
                 await self._queue.enqueue(rows, rests, request_id=REQUEST_ID)
-                record = Record(PLATFORM, "expire_instant_database", address="", request_id=REQUEST_ID)
-                record.about(org_id=project.org_id, project_id=project.id, ref=fresh.ref)
+                record = AuditRecord(PLATFORM, "expire_instant_database", address="", request_id=REQUEST_ID)
+                record.add_details(org_id=project.org_id, project_id=project.id, ref=fresh.ref)
                 await record.write(rows)
         except Busy:
             return False  # the next beat tries again
         for wish in rests:
             if wish.endpoint_id is not None:
-                self._activity.changed(wish.endpoint_id)
+                self._activity.invalidate(wish.endpoint_id)
         return True
 
     async def _forget(self, project_id: ProjectId) -> None:
         try:
-            async with self._queue.turn(_touch(project_id), patient=False) as rows:
-                await rows.projects.forget(project_id)
+            async with self._queue.locked_transaction(_project_lock(project_id), can_wait=False) as rows:
+                await rows.projects.delete(project_id)
         except Busy:
             return  # the operation that removed it is not over
 
 
-def _touch(project_id: ProjectId) -> Touch:
-    return Touch(reach=Reach.PROJECT, project_id=project_id)
+def _project_lock(project_id: ProjectId) -> LockScope:
+    return LockScope(level=LockLevel.PROJECT, project_id=project_id)

@@ -7,8 +7,8 @@ from bough.config import Settings
 from bough.store.store import Store
 
 
-class ForgetAudit:
-    every = 3600.0
+class DeleteOldAudit:
+    interval = 3600.0
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._days = settings.audit_days
@@ -19,7 +19,7 @@ class ForgetAudit:
         if oldest is None:
             return ""
         async with self._store.transaction() as rows:
-            count = await rows.audit.forget_before(oldest)
+            count = await rows.audit.delete_before(oldest)
         return f"forgot {count} old lines of the audit" if count else ""
 
     def _oldest(self) -> datetime | None:

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 
-from bough import clock, rotation
+from bough import clock, log_rotation
 from bough.config import Settings
 from bough.engine.port import Engine
 from bough.ids import EndpointId
 from bough.store.store import Store
 
-KEPT = timedelta(days=1)  # whoever asks why a project went wrong may have deleted it already
-AT_ONCE = 500
+LOG_RETENTION = timedelta(days=1)  # whoever asks why a project went wrong may have deleted it already
+LOG_BATCH_SIZE = 500
 
 
-class ForgetLogs:
-    every = 3600.0
+class DeleteEndpointLogs:
+    interval = 3600.0
 
     def __init__(self, settings: Settings, store: Store, engine: Engine) -> None:
         self._folder = settings.compute_logs
@@ -31,7 +31,7 @@ class ForgetLogs:
 
     def _silent(self) -> Iterator[EndpointId]:
         """Endpoints whose log had no new line for a day; most of them only sleep."""
-        before = (clock.now() - KEPT).timestamp()
+        before = (clock.now() - LOG_RETENTION).timestamp()
         for path in self._folder.glob("*.log"):
             with suppress(FileNotFoundError):
                 if path.lstat().st_mtime < before:
@@ -41,10 +41,10 @@ class ForgetLogs:
         seen = await self._engine.observe()
         known: set[EndpointId] = set()
         async with self._store.read() as rows:
-            for first in range(0, len(endpoints), AT_ONCE):
-                known |= await rows.endpoints.known(endpoints[first : first + AT_ONCE])
-        return set(endpoints) - known - seen.running - seen.spare
+            for first in range(0, len(endpoints), LOG_BATCH_SIZE):
+                known |= await rows.endpoints.filter_existing(endpoints[first : first + LOG_BATCH_SIZE])
+        return set(endpoints) - known - seen.running_endpoints - seen.spare_endpoints
 
     def _remove(self, gone: set[EndpointId]) -> None:
         for endpoint in gone:
-            rotation.remove(self._folder / f"{endpoint}.log")
+            log_rotation.remove_log(self._folder / f"{endpoint}.log")

@@ -4,8 +4,8 @@ from bough import clock
 from bough.store.store import Store
 
 
-class ForgetPeople:
-    every = 600.0
+class DeleteExpiredLinks:
+    interval = 600.0
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -14,10 +14,10 @@ class ForgetPeople:
         now = clock.now()
         async with self._store.transaction() as rows:
             counts = {
-                "sessions": await rows.sessions.forget_expired(now),
-                "links": await rows.links.forget_expired(now),
-                "invitations": await rows.invitations.forget_expired(now),
-                "transfer requests": await rows.transfer_requests.forget_expired(now),
+                "sessions": await rows.sessions.delete_expired(now),
+                "links": await rows.links.delete_expired(now),
+                "invitations": await rows.invitations.delete_expired(now),
+                "transfer requests": await rows.transfer_requests.delete_expired(now),
             }
         gone = [f"{count} {things}" for things, count in counts.items() if count]
         return f"forgot {', '.join(gone)} that expired" if gone else ""

@@ -5,16 +5,16 @@ from datetime import timedelta
 from bough import clock
 from bough.store.store import Store
 
-KEPT = timedelta(days=1)
+WORKER_RETENTION = timedelta(days=1)
 
 
-class ForgetWorkers:
-    every = 3600.0
+class DeleteGatewayWorkers:
+    interval = 3600.0
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def run(self) -> str:
         async with self._store.transaction() as rows:
-            count = await rows.gateway_workers.forget_before(clock.now() - KEPT)
+            count = await rows.gateway_workers.delete_before(clock.now() - WORKER_RETENTION)
         return f"forgot {count} gateway workers" if count else ""

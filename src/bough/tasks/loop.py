@@ -11,11 +11,11 @@ from bough import clock, log
 from bough.errors import PlatformError
 from bough.store.store import Store
 
-logger = log.get(room="tasks")
+logger = log.get_logger(component="tasks")
 
 
 class Task(Protocol):
-    every: float  # seconds between two runs
+    interval: float  # seconds between two runs
 
     async def run(self) -> str:
         """Look at the world, nudge it, say what was done; empty when there was nothing."""
@@ -32,7 +32,7 @@ class Loop:
     async def run(self) -> None:
         while True:
             try:
-                async with self._store.leading(self._name) as leader:
+                async with self._store.try_leader_lock(self._name) as leader:
                     if leader:
                         await self.run_due()
             except PlatformError as error:  # the store is away; it will be back
@@ -45,7 +45,7 @@ class Loop:
         for task, due in self._due.items():
             if due <= clock.monotonic():
                 await self._run(task)
-                self._due[task] = clock.monotonic() + task.every
+                self._due[task] = clock.monotonic() + task.interval
 
     async def _run(self, task: Task) -> None:
         name = type(task).__name__

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bough import clock
-from bough.control.activity import Activity
-from bough.control.figures import Figures
+from bough.control.gateway.activity import EndpointActivity
+from bough.control.platform.measurements import ComputeMeasurements
 from bough.domain.endpoint import Endpoint
-from bough.engine.port import Engine, Usage
+from bough.engine.port import ComputeUsage, Engine
 from bough.ids import EndpointId
-from bough.operations import measuring
+from bough.operations import usage_measurement
 from bough.store.store import Store
-from bough.tasks.fairness import in_turn
-from bough.tasks.looks import Looks
+from bough.tasks.inspections import InspectionPool
+from bough.tasks.round_robin import interleave_by_project
 
-AT_ONCE = 4
-MOST = 200  # in one go: each is a session of its own
-RARELY = 1800.0  # seconds from one measure of a compute that does nothing to the next
-WORKED = 0.1  # seconds of processor time: a subscription or a worker writes without a client
+CONCURRENCY = 4
+BATCH_SIZE = 200  # in one go: each is a session of its own
+IDLE_INTERVAL = 1800.0  # seconds from one measure of a compute that does nothing to the next
+BUSY_CPU_SECONDS = 0.1  # seconds of processor time: a subscription or a worker writes without a client
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +31,32 @@ class _Measured:
 
 
 class MeasureBranches:
-    every = 30.0
+    interval = 30.0
 
-    def __init__(self, store: Store, engine: Engine, figures: Figures, activity: Activity) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, measurements: ComputeMeasurements, activity: EndpointActivity
+    ) -> None:
         self._store = store
         self._engine = engine
-        self._figures = figures
+        self._measurements = measurements
         self._activity = activity
         self._measured: dict[EndpointId, _Measured] = {}
-        self._usages: dict[EndpointId, Usage] = {}
-        self._looks: Looks[Endpoint] = Looks(AT_ONCE, self._measure)
+        self._usages: dict[EndpointId, ComputeUsage] = {}
+        self._inspections: InspectionPool[Endpoint] = InspectionPool(CONCURRENCY, self._measure)
 
     async def run(self) -> str:
         async with self._store.read(slow=True) as rows:
-            active = await rows.endpoints.active()
-        taken = await self._engine.cpu_seconds()
+            active = await rows.endpoints.list_active()
+        taken = await self._engine.read_cpu_seconds()
         self._retain({endpoint.id for endpoint in active})
-        due = [each for each in self._due(active, taken) if self._looks.may_look(each.id)]
+        due = [each for each in self._due(active, taken) if self._inspections.can_inspect(each.id)]
         for endpoint in due:
             self._measured[endpoint.id] = _Measured(clock.monotonic(), taken.get(endpoint.id, 0.0))
-        await self._looks.at(due)
+        await self._inspections.run(due)
         for endpoint_id in self._usages.keys() & taken.keys():
             usage = self._usages[endpoint_id]
             self._usages[endpoint_id] = replace(usage, cpu_seconds=max(usage.cpu_seconds, taken[endpoint_id]))
-        self._figures.note(self._usages)
+        self._measurements.replace_all(self._usages)
         return ""
 
     def _retain(self, active: set[EndpointId]) -> None:
@@ -63,36 +65,36 @@ class MeasureBranches:
 
     def _due(self, active: list[Endpoint], taken: Mapping[EndpointId, float]) -> list[Endpoint]:
         """Those that wait longest come first. A read replica that does nothing may lag behind a busy branch."""
-        worked = {each.branch_id for each in active if self._has_worked(each.id, taken.get(each.id, 0.0))}
+        worked = {each.branch_id for each in active if self._was_busy(each.id, taken.get(each.id, 0.0))}
         due = [each for each in active if each.branch_id in worked or self._is_old(each.id)]
         due.sort(key=lambda each: self._measured[each.id].at if each.id in self._measured else 0.0)
-        return in_turn(due, lambda each: each.project_id)[:MOST]
+        return interleave_by_project(due, lambda each: each.project_id)[:BATCH_SIZE]
 
-    def _has_worked(self, endpoint_id: EndpointId, cpu_seconds: float) -> bool:
+    def _was_busy(self, endpoint_id: EndpointId, cpu_seconds: float) -> bool:
         before = self._measured.get(endpoint_id)
-        if before is None or self._activity.is_used_since(endpoint_id, before.at):
+        if before is None or self._activity.was_used_since(endpoint_id, before.at):
             return True
-        return not 0.0 <= cpu_seconds - before.cpu_seconds < WORKED
+        return not 0.0 <= cpu_seconds - before.cpu_seconds < BUSY_CPU_SECONDS
 
     def _is_old(self, endpoint_id: EndpointId) -> bool:
         before = self._measured.get(endpoint_id)
-        return before is None or endpoint_id not in self._usages or clock.monotonic() - before.at >= RARELY
+        return before is None or endpoint_id not in self._usages or clock.monotonic() - before.at >= IDLE_INTERVAL
 
     async def _measure(self, endpoint: Endpoint) -> bool:
         before = self._usages.pop(endpoint.id, None)
-        usage = await self._engine.usage(endpoint.id)
+        usage = await self._engine.measure_usage(endpoint.id)
         if usage is None:
             return False
         self._usages[endpoint.id] = usage
         await self._note(endpoint, usage)
         if before is not None and before.logical_bytes != usage.logical_bytes:
             # It may have grown, or shrunk, without a client: a subscription writes, and so does autovacuum.
-            self._activity.unmeasured([endpoint.id])
+            self._activity.mark_unmeasured([endpoint.id])
         return True
 
-    async def _note(self, endpoint: Endpoint, usage: Usage) -> None:
+    async def _note(self, endpoint: Endpoint, usage: ComputeUsage) -> None:
         async with self._store.read() as rows:
-            if not await measuring.is_news(rows, endpoint, usage):
+            if not await usage_measurement.has_new_usage(rows, endpoint, usage):
                 return
-        async with self._store.transaction(lasting=False) as rows:
-            await measuring.note(rows, endpoint, usage)
+        async with self._store.transaction(durable=False) as rows:
+            await usage_measurement.record_usage(rows, endpoint, usage)

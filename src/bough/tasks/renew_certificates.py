@@ -3,11 +3,11 @@
 import asyncio
 
 from bough import clock
-from bough.control.tls_files import TlsFiles
+from bough.control.platform.tls_files import TlsFiles
 
 
 class RenewCertificates:
-    every = 5.0  # whoever replaced the files of their certificate waits for it
+    interval = 5.0  # whoever replaced the files of their certificate waits for it
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files

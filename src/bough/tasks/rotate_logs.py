@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from bough import log, rotation
+from bough import log, log_rotation
 from bough.config import Settings
 
-AT_ONCE = 8  # other tasks wait for this one, and packing a piece takes a tenth of a second
+BATCH_SIZE = 8  # other tasks wait for this one, and packing a piece takes a tenth of a second
 
-logger = log.get(room="tasks")
+logger = log.get_logger(component="tasks")
 
 
 class RotateLogs:
-    every = 15.0  # a compute that fails at every statement writes a great deal in a minute
+    interval = 15.0  # a compute that fails at every statement writes a great deal in a minute
 
     def __init__(self, settings: Settings) -> None:
         self._folders = (settings.logs, settings.compute_logs)
@@ -27,7 +27,7 @@ class RotateLogs:
         return f"cut {count} long logs" if count else ""
 
     def _rotate(self) -> int:
-        return sum(self._cut(path) for _, path in heapq.nlargest(AT_ONCE, self._too_long()))
+        return sum(self._cut(path) for _, path in heapq.nlargest(BATCH_SIZE, self._too_long()))
 
     def _too_long(self) -> Iterator[tuple[int, Path]]:
         for folder in self._folders:
@@ -40,7 +40,7 @@ class RotateLogs:
     def _cut(self, path: Path) -> bool:
         """One that cannot be cut does not keep the others from it."""
         try:
-            return rotation.rotate(path, self._longest, self._kept)
+            return log_rotation.rotate(path, self._longest, self._kept)
         except OSError as error:
             logger.error("log_not_cut", path=str(path), reason=str(error))
             return False

@@ -6,21 +6,21 @@ from datetime import timedelta
 from bough import clock, log
 from bough.access.vault import Vault
 from bough.config import Settings
-from bough.control import mail, postman
-from bough.domain.letter import Letter
+from bough.control.platform import mail, smtp
+from bough.domain.mail_message import MailMessage
 from bough.errors import PreconditionFailed, Unavailable
 from bough.store.store import Store
 
-AT_ONCE = 20
-FIRST_PAUSE = timedelta(seconds=15)
-LONGEST_PAUSE = timedelta(hours=2)
-GIVEN_UP_AFTER = timedelta(days=3)
+BATCH_SIZE = 20
+MIN_RETRY_DELAY = timedelta(seconds=15)
+MAX_RETRY_DELAY = timedelta(hours=2)
+GIVE_UP_AFTER = timedelta(days=3)
 
-logger = log.get(room="tasks")
+logger = log.get_logger(component="tasks")
 
 
 class SendMail:
-    every = 1.0
+    interval = 1.0
 
     def __init__(self, settings: Settings, store: Store, vault: Vault) -> None:
         self._settings = settings
@@ -29,31 +29,33 @@ class SendMail:
 
     async def run(self) -> str:
         async with self._store.read() as rows:
-            due = await rows.letters.due(clock.now(), AT_ONCE)
+            due = await rows.mail_messages.list_due(clock.now(), BATCH_SIZE)
         sent = sum([await self._send(letter) for letter in due])
         return f"sent {sent} mails" if sent else ""
 
-    async def _send(self, letter: Letter) -> bool:
+    async def _send(self, letter: MailMessage) -> bool:
         """A crash between sending and forgetting sends it twice, which is better than never."""
         try:
             if letter.recipient is not None:
-                text = mail.text_of(self._vault, letter)
-                await asyncio.to_thread(postman.deliver, self._settings, letter.recipient, letter.subject, text)
+                text = mail.open_text(self._vault, letter)
+                await asyncio.to_thread(smtp.deliver, self._settings, letter.recipient, letter.subject, text)
         except Unavailable as error:
-            return await self._postpone(letter, error.public)
+            return await self._postpone(letter, error.public_message)
         except PreconditionFailed as error:  # sealed with keys that are gone
-            logger.error("mail_given_up", letter=letter.id, reason=error.public)
+            logger.error("mail_given_up", letter=letter.id, reason=error.public_message)
         async with self._store.transaction() as rows:
-            await rows.letters.remove(letter.id)
+            await rows.mail_messages.remove(letter.id)
         return letter.recipient is not None
 
-    async def _postpone(self, letter: Letter, reason: str) -> bool:
+    async def _postpone(self, letter: MailMessage, reason: str) -> bool:
         now = clock.now()
-        gives_up = now - letter.created_at > GIVEN_UP_AFTER
+        gives_up = now - letter.created_at > GIVE_UP_AFTER
         logger.error("mail_given_up" if gives_up else "mail_postponed", letter=letter.id, reason=reason)
         async with self._store.transaction() as rows:
             if gives_up:
-                await rows.letters.remove(letter.id)
+                await rows.mail_messages.remove(letter.id)
             else:
-                await rows.letters.postpone(letter, now + min(FIRST_PAUSE * 2 ** min(letter.tries, 12), LONGEST_PAUSE))
+                await rows.mail_messages.postpone(
+                    letter, now + min(MIN_RETRY_DELAY * 2 ** min(letter.tries, 12), MAX_RETRY_DELAY)
+                )
         return False

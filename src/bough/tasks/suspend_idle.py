@@ -8,76 +8,78 @@ from datetime import datetime, timedelta
 
 from bough import clock
 from bough.config import Settings
-from bough.control.activity import Activity
-from bough.domain.endpoint import Endpoint, EndpointState, wishing
+from bough.control.gateway.activity import EndpointActivity
+from bough.domain.endpoint import Endpoint, EndpointState, request_state
 from bough.domain.operation import OperationAction
-from bough.domain.project import SUSPEND_DEFAULT, SUSPEND_SHORTEST
+from bough.domain.project import MIN_SUSPEND_SECONDS, SUSPEND_DEFAULT
 from bough.engine.port import Engine
 from bough.errors import Busy
-from bough.operations.action import Wish
-from bough.operations.actions.suspend_compute import WHEN_QUIET
-from bough.operations.queue import Queue
+from bough.operations.action import NewOperation
+from bough.operations.actions.suspend_compute import ONLY_IF_IDLE_KEY
+from bough.operations.queue import OperationQueue
 from bough.store.store import Store
-from bough.tasks.fairness import in_turn
-from bough.tasks.looks import Looks
+from bough.tasks.inspections import InspectionPool
+from bough.tasks.round_robin import interleave_by_project
 
-AT_ONCE = 8
-MOST = 64  # in one go; the rest waits a second
+CONCURRENCY = 8
+BATCH_SIZE = 64  # in one go; the rest waits a second
 
 
 class SuspendIdle:
-    every = 1.0
+    interval = 1.0
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine, queue: Queue, activity: Activity) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, engine: Engine, queue: OperationQueue, activity: EndpointActivity
+    ) -> None:
         self._default = settings.suspend_timeout_default
         self._store = store
         self._engine = engine
         self._queue = queue
         self._activity = activity
-        self._looks: Looks[Endpoint] = Looks(AT_ONCE, self._suspend)
+        self._inspections: InspectionPool[Endpoint] = InspectionPool(CONCURRENCY, self._suspend)
 
     async def run(self) -> str:
-        count = await self._looks.while_due(self._due, self.every)
+        count = await self._inspections.run_while_due(self._due, self.interval)
         return f"suspending {count} idle computes" if count else ""
 
     async def _due(self) -> list[Endpoint]:
         now = clock.now()
-        default, shortest = timedelta(seconds=self._default), timedelta(seconds=SUSPEND_SHORTEST)
-        self._activity.forget_wanted(now - timedelta(days=8))  # no timeout is longer
+        default, shortest = timedelta(seconds=self._default), timedelta(seconds=MIN_SUSPEND_SECONDS)
+        self._activity.prune_requested(now - timedelta(days=8))  # no timeout is longer
         async with self._store.read() as rows:
-            quiet = await rows.endpoints.quiet_since(now - default, now - shortest)
-        due = [each for each in quiet if self._is_due(each, now) and self._looks.may_look(each.id)]
-        return in_turn(due, lambda each: each.project_id)[:MOST]
+            quiet = await rows.endpoints.list_idle_since(now - default, now - shortest)
+        due = [each for each in quiet if self._is_due(each, now) and self._inspections.can_inspect(each.id)]
+        return interleave_by_project(due, lambda each: each.project_id)[:BATCH_SIZE]
 
     def _is_due(self, endpoint: Endpoint, now: datetime) -> bool:
         seconds = endpoint.suspend_timeout_seconds
         timeout = timedelta(seconds=self._default if seconds == SUSPEND_DEFAULT else seconds)
-        wanted = self._activity.last_wanted(endpoint.id)
+        wanted = self._activity.last_requested_at(endpoint.id)
         return now - max(endpoint.last_active or endpoint.created_at, wanted) >= timeout
 
     async def _suspend(self, endpoint: Endpoint) -> bool:
         busy = await self._engine.is_busy(endpoint.id)
         if busy:
-            async with self._store.transaction(lasting=False) as rows:
-                await rows.endpoints.touch(endpoint.id, clock.now())
+            async with self._store.transaction(durable=False) as rows:
+                await rows.endpoints.record_activity(endpoint.id, clock.now())
             return False
         return await self._enqueue(endpoint)
 
     async def _enqueue(self, endpoint: Endpoint) -> bool:
-        wish = Wish(
+        wish = NewOperation(
             OperationAction.SUSPEND_COMPUTE,
             endpoint.project_id,
             endpoint.branch_id,
             endpoint.id,
-            parameters={WHEN_QUIET: True},
+            parameters={ONLY_IF_IDLE_KEY: True},
         )
         try:
-            async with self._queue.turn(wish.touch, patient=False) as rows:
+            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
                 now = clock.now()
-                fresh = await rows.endpoints.living(endpoint.id)
+                fresh = await rows.endpoints.get_live(endpoint.id)
                 if fresh is None or fresh.state is not EndpointState.ACTIVE or not self._is_due(fresh, now):
                     return False
-                await rows.endpoints.save(wishing(fresh, EndpointState.IDLE, now))
+                await rows.endpoints.save(request_state(fresh, EndpointState.IDLE, now))
                 await self._queue.enqueue(rows, [wish], request_id="suspend-idle")
         except Busy:
             return False  # somebody works on it; the next beat looks again

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from bough.gateway.auth.binding import end_point
+from bough.gateway.auth.channel_binding import tls_server_end_point
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -30,17 +30,17 @@ def _certificate(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey, al
 @pytest.mark.parametrize("name", ["sha256", "sha384", "sha512"])
 def test_it_is_the_hash_of_the_signature(name: str) -> None:
     der = _certificate(ec.generate_private_key(ec.SECP256R1()), getattr(hashes, name.upper())())
-    assert end_point(der) == hashlib.new(name, der).digest()
+    assert tls_server_end_point(der) == hashlib.new(name, der).digest()
 
 
 def test_a_weak_hash_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     der = _certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     monkeypatch.setattr(x509, "load_der_x509_certificate", lambda _: _Signed(hashes.SHA1()))
-    assert end_point(der) == hashlib.sha256(der).digest()
+    assert tls_server_end_point(der) == hashlib.sha256(der).digest()
 
 
 def test_ed25519_cannot_be_bound_to() -> None:
-    assert end_point(_certificate(ed25519.Ed25519PrivateKey.generate(), None)) is None
+    assert tls_server_end_point(_certificate(ed25519.Ed25519PrivateKey.generate(), None)) is None
 
 
 class _Signed:

@@ -5,12 +5,12 @@ import unicodedata
 
 import pytest
 
-import world
 from bough.errors import Denied
 from bough.gateway.auth import password
-from bough.gateway.auth.scram import Verifier
+from bough.gateway.auth.scram import ScramVerifier
 from bough.gateway.wire import messages
-from gateway.auth.client import stored
+from support import platform
+from support.scram_client import make_verifier
 
 PASSWORDS = [
     "pencil",
@@ -45,9 +45,9 @@ PASSWORDS = [
 ]
 
 
-async def _kept(postgres_server: world.PostgresServer, passwords: list[str]) -> list[str]:
+async def _kept(postgres_server: platform.PostgresServer, passwords: list[str]) -> list[str]:
     """What Postgres stores for each."""
-    connection = await postgres_server._connect()
+    connection = await postgres_server.connect()
     try:
         async with connection.transaction():
             await connection.execute("set local scram_iterations = 1; create role prepared_test")
@@ -67,12 +67,14 @@ async def _kept(postgres_server: world.PostgresServer, passwords: list[str]) -> 
     return [row["verifier"] for row in rows]
 
 
-async def test_passwords_are_prepared_as_postgres_does(postgres_server: world.PostgresServer, long: bool) -> None:
+async def test_passwords_are_prepared_as_postgres_does(
+    postgres_server: platform.PostgresServer, is_long_run: bool
+) -> None:
     """Some that are known to be odd, and many of chance: every table of RFC 3454 has its characters in them."""
     chance = random.Random(7)
     plain = [c for c in map(chr, range(0x21, 0x3400)) if unicodedata.category(c) != "Cs"]
     odd = [chr(n) for n in (*range(0xF900, 0xFFFE), *range(0x1D100, 0x1D7FF), *range(0xE0000, 0xE0080), 0x10FFFD)]
-    count = 15_000 if long else 2_000
+    count = 15_000 if is_long_run else 2_000
     tried = PASSWORDS + [
         "".join(chance.choice(plain if chance.random() < 0.8 else odd) for _ in range(chance.randint(1, 3)))
         for _ in range(count)
@@ -82,29 +84,29 @@ async def test_passwords_are_prepared_as_postgres_does(postgres_server: world.Po
     wrong = [
         ascii(text)
         for text, verifier in zip(tried, kept, strict=True)
-        if not password.fits(text, Verifier.parse(verifier))  # type: ignore[arg-type]
+        if not password.verify_password(text, ScramVerifier.parse(verifier))  # type: ignore[arg-type]
     ]
     assert wrong == []
 
 
 def test_a_password_that_is_not_utf_8_is_taken_as_it_is() -> None:
     """A client with another encoding stored it as it sends it."""
-    known = Verifier.parse(stored(b"p\xe4ss", b"salt", 2))
+    known = ScramVerifier.parse(make_verifier(b"p\xe4ss", b"salt", 2))
     assert known is not None
-    assert password.fits(messages.password(b"p\xe4ss\0"), known)
-    assert not password.fits("päss", known)
+    assert password.verify_password(messages.parse_password(b"p\xe4ss\0"), known)
+    assert not password.verify_password("päss", known)
 
 
 def test_another_password_does_not_fit() -> None:
-    known = Verifier.parse(stored(b"pencil", b"salt", 2))
+    known = ScramVerifier.parse(make_verifier(b"pencil", b"salt", 2))
     assert known is not None
-    assert password.fits("pencil", known)
+    assert password.verify_password("pencil", known)
     for wrong in ("", "Pencil", "pencil ", "pencil\u00e4"):
-        assert not password.fits(wrong, known)
+        assert not password.verify_password(wrong, known)
 
 
 def test_nobody_pays_for_counts_that_a_role_chose() -> None:
-    known = Verifier.parse(stored(b"x", b"salt", 1).replace("$1:", "$2147483647:"))
+    known = ScramVerifier.parse(make_verifier(b"x", b"salt", 1).replace("$1:", "$2147483647:"))
     assert known is not None
     with pytest.raises(Denied, match="2147483647 iterations"):
         password.check_iterations(known)
@@ -128,4 +130,4 @@ def test_nobody_pays_for_counts_that_a_role_chose() -> None:
     ],
 )
 def test_the_endpoint_in_front_of_a_password(text: str, found: tuple[str, str] | None) -> None:
-    assert password.cut(text) == found
+    assert password.split_endpoint_password(text) == found

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.gateway.pooling.budget import Budget
+from bough.gateway.pooling.budget import ServerBudget
 
 KEY = "ep-quiet-river-a1b2c3d4"
 
@@ -17,53 +17,53 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "pools"
 
 
-def workers(folder: Path, count: int, alive: set[int] | None = None) -> list[Budget]:
+def workers(folder: Path, count: int, alive: set[int] | None = None) -> list[ServerBudget]:
     living = set(range(count)) if alive is None else alive
-    return [Budget(folder, number, living.__contains__) for number in range(count)]
+    return [ServerBudget(folder, number, living.__contains__) for number in range(count)]
 
 
-def taken(budget: Budget, limit: int) -> int:
+def taken(budget: ServerBudget, limit: int) -> int:
     """As many as it may have."""
-    return next(count for count in range(limit + 1) if not budget.take(KEY, limit))
+    return next(count for count in range(limit + 1) if not budget.acquire(KEY, limit))
 
 
 def test_together_they_never_have_more_than_the_limit(folder: Path) -> None:
     one, other = workers(folder, 2)
     assert taken(one, 5) == 5
-    assert not other.take(KEY, 5)
-    one.give(KEY)
-    assert other.take(KEY, 5)
-    assert not one.take(KEY, 5)
+    assert not other.acquire(KEY, 5)
+    one.release(KEY)
+    assert other.acquire(KEY, 5)
+    assert not one.acquire(KEY, 5)
 
 
 def test_keys_are_apart(folder: Path) -> None:
     (one,) = workers(folder, 1)
-    assert one.take(KEY, 1)
-    assert one.take("ep-other", 1)
-    assert not one.take(KEY, 1)
+    assert one.acquire(KEY, 1)
+    assert one.acquire("ep-other", 1)
+    assert not one.acquire(KEY, 1)
 
 
 def test_while_another_waits_nobody_has_more_than_its_share(folder: Path) -> None:
     one, other = workers(folder, 2)
     assert taken(one, 10) == 10
-    assert one.owed(KEY, 10) == (0, 0)
-    other.want(KEY, 3)
-    assert one.owed(KEY, 10) == (3, 5)
+    assert one.get_excess(KEY, 10) == (0, 0)
+    other.set_waiting(KEY, 3)
+    assert one.get_excess(KEY, 10) == (3, 5)
     for _ in range(5):
-        one.give(KEY)
-        assert not one.take(KEY, 10), "what was given up is the other's"
-    assert one.owed(KEY, 10) == (3, 0)
+        one.release(KEY)
+        assert not one.acquire(KEY, 10), "what was given up is the other's"
+    assert one.get_excess(KEY, 10) == (3, 0)
     assert taken(other, 10) == 5
-    other.want(KEY, 0)
-    other.give(KEY)
-    assert one.take(KEY, 10), "nobody waits any longer"
+    other.set_waiting(KEY, 0)
+    other.release(KEY)
+    assert one.acquire(KEY, 10), "nobody waits any longer"
 
 
 def test_what_a_dead_worker_had_is_free(folder: Path) -> None:
     alive = {0, 1}
     one, other = workers(folder, 2, alive)
     assert taken(other, 4) == 4
-    assert not one.take(KEY, 4)
+    assert not one.acquire(KEY, 4)
     alive.discard(1)
     assert taken(one, 4) == 4
 
@@ -71,21 +71,21 @@ def test_what_a_dead_worker_had_is_free(folder: Path) -> None:
 def test_who_takes_over_a_number_begins_with_nothing(folder: Path) -> None:
     one, other = workers(folder, 2)
     assert taken(other, 4) == 4
-    Budget(folder, 1, lambda _: True)
+    ServerBudget(folder, 1, lambda _: True)
     assert taken(one, 4) == 4
 
 
 def test_the_last_one_takes_the_file_away_and_nobody_counts_in_it_any_more(folder: Path) -> None:
     one, other = workers(folder, 2)
-    assert one.take(KEY, 3)
-    assert other.take(KEY, 3)
-    one.leave(KEY)
+    assert one.acquire(KEY, 3)
+    assert other.acquire(KEY, 3)
+    one.withdraw(KEY)
     assert [path.name for path in folder.iterdir()] == [KEY]
-    other.leave(KEY)
+    other.withdraw(KEY)
     assert not list(folder.iterdir())
-    one.want(KEY, 0)  # has the file open no longer, or one that has no name
+    one.set_waiting(KEY, 0)  # has the file open no longer, or one that has no name
     assert taken(other, 3) == 3
-    assert not one.take(KEY, 3)
+    assert not one.acquire(KEY, 3)
 
 
 def test_closing_leaves_everything(folder: Path) -> None:
@@ -111,19 +111,19 @@ def test_whatever_they_do_the_counts_are_right(
     have = [0, 0, 0]
     for number, step in steps:
         budget = budgets[number]
-        if step == "take" and budget.take(KEY, limit):
+        if step == "take" and budget.acquire(KEY, limit):
             have[number] += 1
         elif step == "give" and have[number]:
-            budget.give(KEY)
+            budget.release(KEY)
             have[number] -= 1
         elif step in ("want", "rest"):
-            budget.want(KEY, int(step == "want"))
+            budget.set_waiting(KEY, int(step == "want"))
         elif step == "leave":
-            budget.leave(KEY)
+            budget.withdraw(KEY)
             have[number] = 0
         assert sum(have) <= limit
     for budget in budgets:
-        budget.want(KEY, 0)
+        budget.set_waiting(KEY, 0)
     assert taken(budgets[0], limit) == limit - sum(have)
     for budget in budgets:
         budget.close()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bough.gateway.wire import messages
-from gateway.pooling.phrases import SYNC, describe, execute, parse, query
-from gateway.pooling.pooler import Pooler
-from gateway.pooling.speaking import Speaker
+from support.pooler import Pooler
+from support.protocol_client import ProtocolClient
+from support.protocol_messages import SYNC, describe, execute, parse, query
 
 MEGABYTE = 1024 * 1024
 EVERYDAY, LONG = 64, 400  # megabytes
@@ -32,14 +32,14 @@ class Memory:
 
 
 @pytest.fixture
-def megabytes(long: bool) -> int:
-    return LONG if long else EVERYDAY
+def megabytes(is_long_run: bool) -> int:
+    return LONG if is_long_run else EVERYDAY
 
 
-async def say(speaker: Speaker, pieces: Iterator[bytes]) -> None:
+async def say(speaker: ProtocolClient, pieces: Iterator[bytes]) -> None:
     """Not more at once than the other side takes."""
     for piece in pieces:
-        speaker.say(piece)
+        speaker.send(piece)
         await speaker.wire.writer.drain()
 
 
@@ -57,10 +57,10 @@ def large_bind(name: bytes, megabytes: int) -> Iterator[bytes]:
     return large(b"B", b"\0" + name + b"\0\0\0\0\1" + size, megabytes, b"\0\0")
 
 
-async def lengths(speaker: Speaker) -> AsyncIterator[tuple[bytes, int]]:
+async def lengths(speaker: ProtocolClient) -> AsyncIterator[tuple[bytes, int]]:
     """What comes back, by its size; nothing of it is kept."""
     reader, kind = speaker.wire.reader, b""
-    while kind != messages.READY:
+    while kind != messages.READY_FOR_QUERY:
         head = await reader.readexactly(5)
         kind, left = head[:1], int.from_bytes(head[1:]) - 4
         yield kind, left
@@ -68,82 +68,84 @@ async def lengths(speaker: Speaker) -> AsyncIterator[tuple[bytes, int]]:
             left -= len(await reader.read(min(left, 65536)))
 
 
-async def test_a_large_parameter(one_member: Pooler, megabytes: int) -> None:
-    client, other = await one_member.clients(2)
-    await client.ask(parse("s", "select length($1::text)"), SYNC)
+async def test_a_large_parameter(one_server_connection: Pooler, megabytes: int) -> None:
+    client, other = await one_server_connection.connect_many(2)
+    await client.request(parse("s", "select length($1::text)"), SYNC)
     await other.query("select 1")
     memory = Memory()
     await say(client, large_bind(b"s", megabytes))
-    assert (await client.ask(execute(), SYNC)).value == str(megabytes * MEGABYTE)
+    assert (await client.request(execute(), SYNC)).value == str(megabytes * MEGABYTE)
     assert memory.grown() < ROOM
-    assert await other.value("select 1") == "1"
+    assert await other.fetch_value("select 1") == "1"
 
 
-async def test_a_large_parameter_of_a_statement_that_is_not_there(one_member: Pooler, megabytes: int) -> None:
-    client, other = await one_member.clients(2)
+async def test_a_large_parameter_of_a_statement_that_is_not_there(
+    one_server_connection: Pooler, megabytes: int
+) -> None:
+    client, other = await one_server_connection.connect_many(2)
     memory = Memory()
     await say(client, large_bind(b"unknown", megabytes))
-    assert (await client.ask(execute(), SYNC)).code == "26000"
+    assert (await client.request(execute(), SYNC)).sqlstate == "26000"
     assert memory.grown() < ROOM
-    assert await other.value("select 1") == "1"
+    assert await other.fetch_value("select 1") == "1"
 
 
 @pytest.mark.parametrize("kind", ["query", "parse"])
-async def test_a_large_text(one_member: Pooler, megabytes: int, kind: str) -> None:
+async def test_a_large_text(one_server_connection: Pooler, megabytes: int, kind: str) -> None:
     """A statement that is kept has to be; so its text is not flat, but no other is."""
-    client, other = await one_member.clients(2)
+    client, other = await one_server_connection.connect_many(2)
     memory = Memory()
     if kind == "query":
         await say(client, large(b"Q", b"select length('", megabytes, b"')\0"))
-        answer = await client.answer()
+        answer = await client.read_reply()
     else:
         await say(client, large(b"P", b"\0select length('", megabytes, b"')\0\0\0"))
-        answer = await client.ask(parse("t", "select 1"), describe("S", "t"), SYNC)
-        assert answer.kinds == "11tTZ"
-        assert await client.value("select 1") == "1"
+        answer = await client.request(parse("t", "select 1"), describe("S", "t"), SYNC)
+        assert answer.message_types == "11tTZ"
+        assert await client.fetch_value("select 1") == "1"
         return
     assert answer.value == str(megabytes * MEGABYTE)
     assert memory.grown() < ROOM
-    assert await other.value("select 1") == "1"
+    assert await other.fetch_value("select 1") == "1"
 
 
-async def test_a_large_result(one_member: Pooler, megabytes: int) -> None:
-    client, other = await one_member.clients(2)
+async def test_a_large_result(one_server_connection: Pooler, megabytes: int) -> None:
+    client, other = await one_server_connection.connect_many(2)
     memory = Memory()
     for sql in (
         f"select repeat('x', {megabytes * MEGABYTE})",
         f"select repeat('x', {MEGABYTE}) from generate_series(1, {megabytes})",
         f"copy (select repeat('x', {MEGABYTE}) from generate_series(1, {megabytes})) to stdout",
     ):
-        client.say(query(sql))
+        client.send(query(sql))
         heard = [(kind, size) async for kind, size in lengths(client)]
         assert sum(size for kind, size in heard if kind in b"Dd") >= megabytes * MEGABYTE
-        assert await other.value("select 1") == "1"
+        assert await other.fetch_value("select 1") == "1"
     assert memory.grown() < ROOM
 
 
-async def test_a_large_copy(one_member: Pooler, megabytes: int) -> None:
-    client, other = await one_member.clients(2)
-    await client.does("create unlogged table lines (line text)")
+async def test_a_large_copy(one_server_connection: Pooler, megabytes: int) -> None:
+    client, other = await one_server_connection.connect_many(2)
+    await client.execute("create unlogged table lines (line text)")
     memory = Memory()
-    client.say(query("copy lines from stdin"))
+    client.send(query("copy lines from stdin"))
     for _ in range(megabytes):
         await say(client, large(b"d", b"", 1, b"\n"))
-    client.say(b"c\0\0\0\4")
-    assert (await client.answer()).tags == [f"COPY {megabytes}"]
+    client.send(b"c\0\0\0\4")
+    assert (await client.read_reply()).tags == [f"COPY {megabytes}"]
     assert memory.grown() < ROOM
-    assert await other.value("select count(*) from lines") == str(megabytes)
+    assert await other.fetch_value("select count(*) from lines") == str(megabytes)
 
 
-async def test_someone_who_does_not_read_costs_no_memory(one_member: Pooler, megabytes: int) -> None:
+async def test_someone_who_does_not_read_costs_no_memory(one_server_connection: Pooler, megabytes: int) -> None:
     """The member is theirs meanwhile, and Postgres waits."""
-    client, _ = await one_member.clients(2)
-    await client.value("select 1")
+    client, _ = await one_server_connection.connect_many(2)
+    await client.fetch_value("select 1")
     memory = Memory()
     client.wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    client.say(query(f"select repeat('x', 1000) from generate_series(1, {megabytes * 1000})"))
+    client.send(query(f"select repeat('x', 1000) from generate_series(1, {megabytes * 1000})"))
     asked = "select exists (select from pg_stat_activity where datname = $1 and wait_event = 'ClientWrite')"
-    await one_member.waits_until(asked, one_member.database)
+    await one_server_connection.wait_until(asked, one_server_connection.database)
     assert memory.grown() < ROOM
     client.wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
     assert [kind async for kind, _ in lengths(client)].count(b"D") == megabytes * 1000

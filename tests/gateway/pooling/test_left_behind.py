@@ -2,13 +2,13 @@
 
 import pytest
 
-from gateway.pooling.phrases import SYNC, ask, query
-from gateway.pooling.pooler import Pooler
-from gateway.pooling.speaking import Speaker
+from support.pooler import Pooler
+from support.protocol_client import ProtocolClient
+from support.protocol_messages import SYNC, extended_query, query
 
 
-async def test_a_transactions_temporary_tables_end_with_it(three: list[Speaker]) -> None:
-    client, other, _ = three
+async def test_a_transactions_temporary_tables_end_with_it(three_clients: list[ProtocolClient]) -> None:
+    client, other, _ = three_clients
     for made in (
         "create temp table t (id integer)",
         "create temporary table t as select 1 as id",
@@ -18,11 +18,11 @@ async def test_a_transactions_temporary_tables_end_with_it(three: list[Speaker])
         "create temp sequence t",
         "create table pg_temp.t (id integer)",
     ):
-        await client.does("begin", made)
-        await client.does("select * from t", "commit")
-        assert (await client.query("table t")).code == "42P01", made
-        assert (await other.query("table t")).code == "42P01", made
-        await other.does("begin", "create temp table t (other text)", "table t", "rollback")
+        await client.execute("begin", made)
+        await client.execute("select * from t", "commit")
+        assert (await client.query("table t")).sqlstate == "42P01", made
+        assert (await other.query("table t")).sqlstate == "42P01", made
+        await other.execute("begin", "create temp table t (other text)", "table t", "rollback")
 
 
 @pytest.mark.parametrize("by", ["simple", "extended"])
@@ -44,41 +44,43 @@ async def test_a_transactions_temporary_tables_end_with_it(three: list[Speaker])
     ],
 )
 async def test_what_cannot_be_kept_is_refused_and_the_session_goes_on(
-    three: list[Speaker], by: str, words: str
+    three_clients: list[ProtocolClient], by: str, words: str
 ) -> None:
-    client, other, _ = three
-    answer = await (client.query(words) if by == "simple" else client.extended(words))
-    assert (answer.code, answer.troubles[0].severity, answer.status) == ("0A000", "ERROR", "I")
-    assert await client.value("select 1") == "1"
-    assert await other.value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
+    client, other, _ = three_clients
+    answer = await (client.query(words) if by == "simple" else client.extended_query(words))
+    assert (answer.sqlstate, answer.errors[0].severity, answer.status) == ("0A000", "ERROR", "I")
+    assert await client.fetch_value("select 1") == "1"
+    assert await other.fetch_value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
 
 
 @pytest.mark.parametrize(
     "words", ["listen news", "select pg_advisory_lock(1)", "select pg_try_advisory_lock_shared(1)"]
 )
-async def test_a_refusal_aborts_the_transaction_like_an_error(three: list[Speaker], words: str) -> None:
-    client, other, _ = three
-    await client.does("begin", "insert into things values (1)")
+async def test_a_refusal_aborts_the_transaction_like_an_error(three_clients: list[ProtocolClient], words: str) -> None:
+    client, other, _ = three_clients
+    await client.execute("begin", "insert into things values (1)")
     answer = await client.query(words)
-    assert (answer.code, answer.status) == ("0A000", "E")
-    assert (await client.query("select 1")).code == "25P02"
+    assert (answer.sqlstate, answer.status) == ("0A000", "E")
+    assert (await client.query("select 1")).sqlstate == "25P02"
     assert (await client.query("commit")).tags == ["ROLLBACK"]
-    assert await client.value("select count(*) from things") == "0"
-    batch = await client.ask(ask("insert into things values (2)"), ask(words), ask("select 1"), SYNC)
-    assert (batch.code, batch.kinds[-2:], batch.status) == ("0A000", "EZ", "I")
-    assert await other.value("select count(*) from things") == "0"
+    assert await client.fetch_value("select count(*) from things") == "0"
+    batch = await client.request(
+        extended_query("insert into things values (2)"), extended_query(words), extended_query("select 1"), SYNC
+    )
+    assert (batch.sqlstate, batch.message_types[-2:], batch.status) == ("0A000", "EZ", "I")
+    assert await other.fetch_value("select count(*) from things") == "0"
 
 
-async def test_refusals_name_the_way_out(one_member: Pooler) -> None:
-    client = await one_member.client()
+async def test_refusals_name_the_way_out(one_server_connection: Pooler) -> None:
+    client = await one_server_connection.connect()
     for words, way in (("listen news", "direct host"), ("select pg_advisory_lock(1)", "pg_advisory_xact_lock")):
-        trouble = (await client.query(words)).troubles[0]
+        trouble = (await client.query(words)).errors[0]
         assert way in f"{trouble.message} {trouble.detail} {trouble.hint}"
 
 
-async def test_words_in_strings_comments_and_columns_are_not_refused(three: list[Speaker]) -> None:
-    client, _, _ = three
-    await client.does(
+async def test_words_in_strings_comments_and_columns_are_not_refused(three_clients: list[ProtocolClient]) -> None:
+    client, _, _ = three_clients
+    await client.execute(
         "create table listen (prepare text, temp text)",
         "insert into listen values ('listen news', $$ select pg_advisory_lock(1) $$)",
         "select 'listen a; listen b' as listen -- listen c",
@@ -91,15 +93,17 @@ async def test_words_in_strings_comments_and_columns_are_not_refused(three: list
     )
 
 
-async def test_statements_of_sql_and_cursors_that_are_held_end_with_the_transaction(three: list[Speaker]) -> None:
-    client, other, _ = three
+async def test_statements_of_sql_and_cursors_that_are_held_end_with_the_transaction(
+    three_clients: list[ProtocolClient],
+) -> None:
+    client, other, _ = three_clients
     for _ in range(2):
-        await client.does("begin", "prepare p as select 1", "declare c cursor with hold for select 1", "execute p")
-        await client.does("fetch c", "commit")
+        await client.execute("begin", "prepare p as select 1", "declare c cursor with hold for select 1", "execute p")
+        await client.execute("fetch c", "commit")
         for each in (client, other):
-            assert (await each.query("execute p")).code == "26000"
-            assert (await each.query("fetch c")).code == "34000"
-    await client.does("begin; prepare p as select 1; execute p; deallocate p; commit")
+            assert (await each.query("execute p")).sqlstate == "26000"
+            assert (await each.query("fetch c")).sqlstate == "34000"
+    await client.execute("begin; prepare p as select 1; execute p; deallocate p; commit")
 
 
 HIDING = """
@@ -133,43 +137,43 @@ HIDING = """
     ],
 )
 async def test_what_is_hidden_in_functions_stays_hidden_from_others(
-    one_member: Pooler, place: str, hidden: str, seen: str, code: str | None
+    one_server_connection: Pooler, place: str, hidden: str, seen: str, code: str | None
 ) -> None:
-    await one_member.behind.execute(HIDING)
-    client, other = await one_member.clients(2)
+    await one_server_connection.superuser.execute(HIDING)
+    client, other = await one_server_connection.connect_many(2)
     if place == "extended":
-        await client.extended(hidden)
+        await client.extended_query(hidden)
     elif place == "alone":
         await client.query(hidden)
     elif place == "in a transaction":
-        await client.does("begin", hidden, "commit")
+        await client.execute("begin", hidden, "commit")
     else:
-        await client.ask(query(f"begin; {hidden}; commit"))
-    for each in (other, await one_member.client()):
+        await client.request(query(f"begin; {hidden}; commit"))
+    for each in (other, await one_server_connection.connect()):
         answer = await each.query(seen)
-        assert (answer.code or answer.value) == code
+        assert (answer.sqlstate or answer.value) == code
 
 
-async def test_a_notification_comes_to_nobody_at_the_pooled_host(one_member: Pooler) -> None:
-    await one_member.behind.execute(HIDING)
-    client, other = await one_member.clients(2)
+async def test_a_notification_comes_to_nobody_at_the_pooled_host(one_server_connection: Pooler) -> None:
+    await one_server_connection.superuser.execute(HIDING)
+    client, other = await one_server_connection.connect_many(2)
     await client.query("select hear()")
-    await other.does("notify news, 'hello'", "select 1")
-    assert b"A" not in {each.type for each in other.heard}
+    await other.execute("notify news, 'hello'", "select 1")
+    assert b"A" not in {each.type for each in other.received}
 
 
-async def test_numbers_of_a_sequence_are_known_in_the_transaction(three: list[Speaker]) -> None:
-    client, other, _ = three
-    await client.does("create sequence numbers", "begin", "select nextval('numbers')")
-    assert await client.value("select lastval()") == "1"
-    assert await client.value("select currval('numbers')") == "1"
-    await client.does("commit")
-    assert (await other.query("select lastval()")).code == "55000"
+async def test_numbers_of_a_sequence_are_known_in_the_transaction(three_clients: list[ProtocolClient]) -> None:
+    client, other, _ = three_clients
+    await client.execute("create sequence numbers", "begin", "select nextval('numbers')")
+    assert await client.fetch_value("select lastval()") == "1"
+    assert await client.fetch_value("select currval('numbers')") == "1"
+    await client.execute("commit")
+    assert (await other.query("select lastval()")).sqlstate == "55000"
 
 
-async def test_a_library_that_is_loaded_does_not_pass_to_others(three: list[Speaker]) -> None:
-    client, other, _ = three
-    member = await client.value("select pg_backend_pid()")
-    await client.does("load 'auto_explain'")
-    assert await other.value("select pg_backend_pid()") != member
-    assert (await other.query("show auto_explain.log_min_duration")).code == "42704"
+async def test_a_library_that_is_loaded_does_not_pass_to_others(three_clients: list[ProtocolClient]) -> None:
+    client, other, _ = three_clients
+    member = await client.fetch_value("select pg_backend_pid()")
+    await client.execute("load 'auto_explain'")
+    assert await other.fetch_value("select pg_backend_pid()") != member
+    assert (await other.query("show auto_explain.log_min_duration")).sqlstate == "42704"

@@ -2,16 +2,16 @@
 
 import pytest
 
-from gateway.pooling.pooler import Pooler
-from gateway.pooling.speaking import Speaker
+from support.pooler import Pooler
+from support.protocol_client import ProtocolClient
 
 STATE = """select current_setting('search_path'), current_setting('timezone'), current_setting('statement_timeout'),
                   nullif(current_setting('app.tenant', true), ''), current_user, current_setting('application_name'),
                   current_setting('default_transaction_isolation')"""
 
 
-async def set_all(client: Speaker, name: str, role: str) -> None:
-    await client.does(
+async def set_all(client: ProtocolClient, name: str, role: str) -> None:
+    await client.execute(
         f"set search_path = {name}, public",
         "set timezone = 'Asia/Tokyo'",
         f"set statement_timeout = '{len(name)}min'",
@@ -22,10 +22,10 @@ async def set_all(client: Speaker, name: str, role: str) -> None:
     )
 
 
-async def test_settings_follow_their_client_and_nobody_else(one_member: Pooler) -> None:
-    one, other, bare = await one_member.clients(3)
-    role = f"{one_member.database}_worker"
-    await bare.does(f"create role {role}")
+async def test_settings_follow_their_client_and_nobody_else(one_server_connection: Pooler) -> None:
+    one, other, bare = await one_server_connection.connect_many(3)
+    role = f"{one_server_connection.database}_worker"
+    await bare.execute(f"create role {role}")
     before = (await bare.query(STATE)).rows
     await set_all(one, "one", role)
     assert (await bare.query(STATE)).rows == before
@@ -35,7 +35,7 @@ async def test_settings_follow_their_client_and_nobody_else(one_member: Pooler) 
             expected = (f"{name}, public", "Asia/Tokyo", f"{len(name)}min", name, role, name, "repeatable read")
             assert (await client.query(STATE)).rows == [expected]
         assert (await bare.query(STATE)).rows == before
-    await one.does("reset all", "reset role")
+    await one.execute("reset all", "reset role")
     assert (await one.query(STATE)).rows == before
 
 
@@ -63,17 +63,17 @@ async def test_settings_follow_their_client_and_nobody_else(one_member: Pooler) 
     ],
 )
 async def test_what_is_set_is_kept_as_postgres_would(
-    three: list[Speaker], by: str, words: list[str], kept: str | None
+    three_clients: list[ProtocolClient], by: str, words: list[str], kept: str | None
 ) -> None:
-    client, other, _ = three
+    client, other, _ = three_clients
     for sql in words:
-        await (client.query(sql) if by == "simple" else client.extended(sql))
+        await (client.query(sql) if by == "simple" else client.extended_query(sql))
     asked = "select nullif(current_setting('app.tenant', true), '')"
-    assert await other.value(asked) is None
-    await other.does("set app.tenant = 'of another'")
-    assert await client.value(asked) == kept
-    assert await other.value(asked) == "of another"
-    assert await client.value(asked) == kept
+    assert await other.fetch_value(asked) is None
+    await other.execute("set app.tenant = 'of another'")
+    assert await client.fetch_value(asked) == kept
+    assert await other.fetch_value(asked) == "of another"
+    assert await client.fetch_value(asked) == kept
 
 
 @pytest.mark.parametrize(
@@ -98,32 +98,32 @@ async def test_what_is_set_is_kept_as_postgres_would(
         ("random_page_cost", "1.25"),
     ],
 )
-async def test_a_setting_of_any_kind_follows(three: list[Speaker], name: str, value: str) -> None:
-    client, other, _ = three
-    before = await other.value(f"show {name}")
-    await client.does(f"select set_config('{name}', '{value}', false)")
-    expected = await client.value(f"show {name}")
-    assert await other.value(f"show {name}") == before
-    assert await client.value(f"show {name}") == expected
-    assert await other.value(f"show {name}") == before
+async def test_a_setting_of_any_kind_follows(three_clients: list[ProtocolClient], name: str, value: str) -> None:
+    client, other, _ = three_clients
+    before = await other.fetch_value(f"show {name}")
+    await client.execute(f"select set_config('{name}', '{value}', false)")
+    expected = await client.fetch_value(f"show {name}")
+    assert await other.fetch_value(f"show {name}") == before
+    assert await client.fetch_value(f"show {name}") == expected
+    assert await other.fetch_value(f"show {name}") == before
 
 
-async def test_changes_are_told_to_their_client_only(three: list[Speaker]) -> None:
-    client, other, _ = three
-    await client.does("set timezone = 'Asia/Tokyo'", "set application_name = 'mine'")
+async def test_changes_are_told_to_their_client_only(three_clients: list[ProtocolClient]) -> None:
+    client, other, _ = three_clients
+    await client.execute("set timezone = 'Asia/Tokyo'", "set application_name = 'mine'")
     assert (client.parameters["TimeZone"], client.parameters["application_name"]) == ("Asia/Tokyo", "mine")
     before = dict(other.parameters)
-    await other.does("select 1")
-    await client.does("select 1")
+    await other.execute("select 1")
+    await client.execute("select 1")
     assert other.parameters == before
     assert (client.parameters["TimeZone"], client.parameters["application_name"]) == ("Asia/Tokyo", "mine")
 
 
-async def test_clients_in_other_roles_do_not_lend_them(one_member: Pooler) -> None:
+async def test_clients_in_other_roles_do_not_lend_them(one_server_connection: Pooler) -> None:
     """A role that was taken in a transaction that failed is not kept; one that was left is not forgotten."""
-    client, other = await one_member.clients(2)
-    role = f"{one_member.database}_guest"
-    await client.does(f"create role {role}")
+    client, other = await one_server_connection.connect_many(2)
+    role = f"{one_server_connection.database}_guest"
+    await client.execute(f"create role {role}")
     asked = "select current_user = session_user"
     for words, kept in (
         ([f"set role {role}"], "f"),
@@ -135,7 +135,7 @@ async def test_clients_in_other_roles_do_not_lend_them(one_member: Pooler) -> No
     ):
         for sql in words:
             await client.query(sql)
-        assert await other.value(asked) == "t"
+        assert await other.fetch_value(asked) == "t"
         if kept is not None:
-            assert await client.value(asked) == kept
-    assert await other.value("select session_user") == "store"
+            assert await client.fetch_value(asked) == kept
+    assert await other.fetch_value("select session_user") == "store"

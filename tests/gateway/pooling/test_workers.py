@@ -4,29 +4,29 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import world
-from gateway.pooling import pooler as poolers
-from gateway.pooling.phrases import query
-from gateway.pooling.pooler import Pooler
-from gateway.pooling.speaking import Speaker
+from support import platform
+from support import pooler as poolers
+from support.pooler import Pooler
+from support.protocol_client import ProtocolClient
+from support.protocol_messages import query
 
 SERVERS = 4
 
 
 @pytest.fixture
-async def pooler(postgres_server: world.PostgresServer) -> AsyncIterator[Pooler]:
-    async with poolers.opened(postgres_server, workers=2) as opened:
-        opened.set(servers=SERVERS, servers_per_pool=SERVERS)
+async def pooler(postgres_server: platform.PostgresServer) -> AsyncIterator[Pooler]:
+    async with poolers.open_pooler(postgres_server, workers=2) as opened:
+        opened.configure(servers=SERVERS, servers_per_pool=SERVERS)
         yield opened
 
 
-async def clients_by_worker(pooler: Pooler, count: int) -> list[list[Speaker]]:
+async def clients_by_worker(pooler: Pooler, count: int) -> list[list[ProtocolClient]]:
     """So many of each: workers take them in turn."""
-    found: list[list[Speaker]] = [[], []]
+    found: list[list[ProtocolClient]] = [[], []]
     before = [0, 0]
     while min(map(len, found)) < count:
-        client = await pooler.client()
-        now = [rooms.activity.connections for rooms in pooler.doorway.rooms]
+        client = await pooler.connect()
+        now = [rooms.activity.connections for rooms in pooler.gateway.worker_services]
         found[0 if now[0] > before[0] else 1].append(client)
         before = now
     return found
@@ -35,23 +35,23 @@ async def clients_by_worker(pooler: Pooler, count: int) -> list[list[Speaker]]:
 async def test_clients_of_both_are_served_though_one_worker_had_all_there_is(pooler: Pooler) -> None:
     ours, theirs = await clients_by_worker(pooler, SERVERS)
     for client in ours[:SERVERS]:
-        await client.does("begin", "select 1")
+        await client.execute("begin", "select 1")
     for client in theirs[:SERVERS]:
-        client.say(query("select 'served'"))
-    assert len(await pooler.members()) == SERVERS
+        client.send(query("select 'served'"))
+    assert len(await pooler.list_server_pids()) == SERVERS
     for client in ours[:SERVERS]:
-        await client.does("commit")
+        await client.execute("commit")
     for client in theirs[:SERVERS]:
-        assert (await client.answer()).value == "served"
-        assert len(await pooler.members()) <= SERVERS
+        assert (await client.read_reply()).value == "served"
+        assert len(await pooler.list_server_pids()) <= SERVERS
 
 
-async def rounds(everybody: list[Speaker], count: int) -> None:
+async def rounds(everybody: list[ProtocolClient], count: int) -> None:
     for _ in range(count):
         for client in everybody:
-            client.say(query("select pg_sleep(0.002)"))
+            client.send(query("select pg_sleep(0.002)"))
         for client in everybody:
-            assert not (await client.answer()).troubles
+            assert not (await client.read_reply()).errors
 
 
 async def test_both_go_on_when_both_want_more_than_there_is(pooler: Pooler) -> None:
@@ -61,7 +61,7 @@ async def test_both_go_on_when_both_want_more_than_there_is(pooler: Pooler) -> N
     for _ in range(20):
         before = members
         await rounds([*ours, *theirs], 60)  # longer than it takes them to look twice who has how many
-        members = set(await pooler.members())
+        members = set(await pooler.list_server_pids())
         assert len(members) <= SERVERS
         if members == before:
             return

@@ -7,14 +7,14 @@ import psycopg
 import pytest
 from psycopg import pq
 
-import world
+from support import platform
 
 
-class Session:
+class PgSession:
     def __init__(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         self._inner = connection.pgconn
 
-    def runs(self, text: bytes) -> list[str]:
+    def run(self, text: bytes) -> list[str]:
         """The command tags of a text, one a statement, and last the SQLSTATE if it failed."""
         said = []
         self._inner.send_query(text)
@@ -24,7 +24,7 @@ class Session:
             said.append((words or b"").decode())
         return said
 
-    def fails(self, text: bytes) -> tuple[str, str, str]:
+    def run_failing(self, text: bytes) -> tuple[str, str, str]:
         """SQLSTATE, message and hint."""
         result = self._inner.exec_(text)
         assert result.status == pq.ExecStatus.FATAL_ERROR
@@ -32,18 +32,18 @@ class Session:
         code, message, hint = ((result.error_field(field) or b"").decode() for field in asked)
         return code, message, hint
 
-    def prepares(self, name: bytes, text: bytes = b"select 1") -> None:
+    def prepare(self, name: bytes, text: bytes = b"select 1") -> None:
         """As a driver does, without SQL."""
         assert self._inner.prepare(name, text).status == pq.ExecStatus.COMMAND_OK
 
-    def answers(self, question: bytes) -> list[tuple[bytes | None, ...]]:
+    def query(self, question: bytes) -> list[tuple[bytes | None, ...]]:
         result = self._inner.exec_(question)
         assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message
         return [tuple(result.get_value(row, n) for n in range(result.nfields)) for row in range(result.ntuples)]
 
 
 @pytest.fixture(scope="session")
-def session_database(postgres_server: world.PostgresServer) -> Iterator[str]:
+def session_database(postgres_server: platform.PostgresServer) -> Iterator[str]:
     """For statements of every kind, which may leave tables and functions behind."""
     address = f"host={postgres_server.folder} user=store"
     while True:
@@ -59,8 +59,8 @@ def session_database(postgres_server: world.PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def session(session_database: str) -> Iterator[Session]:
+def session(session_database: str) -> Iterator[PgSession]:
     with psycopg.connect(session_database, autocommit=True) as opened:
-        yield Session(opened)
+        yield PgSession(opened)
     with psycopg.connect(session_database, autocommit=True) as opened:
         opened.execute("drop schema public cascade; create schema public")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.gateway.wire.framing import HEADER, Framing, Message, body_length
-from bough.gateway.wire.malformed import Malformed
+from bough.gateway.wire.framing import HEADER_LENGTH, Message, MessageDecoder, parse_body_length
+from bough.gateway.wire.protocol_error import ProtocolError
 
 LIMIT = 100
 kinds = st.integers(0, 255).map(lambda n: bytes([n]))
@@ -14,48 +14,48 @@ some = st.lists(st.builds(Message, kinds, st.binary(max_size=LIMIT - 4)), max_si
 
 @given(some, st.binary(max_size=4), st.lists(st.integers(1, 40), min_size=1))
 def test_messages_come_out_as_they_went_in(sent: list[Message], tail: bytes, sizes: list[int]) -> None:
-    stream = b"".join(message.encoded() for message in sent) + tail
-    framing, got, at, turn = Framing(LIMIT), [], 0, 0
+    stream = b"".join(message.encode() for message in sent) + tail
+    framing, got, at, turn = MessageDecoder(LIMIT), [], 0, 0
     while at < len(stream):
         piece = stream[at : at + sizes[turn % len(sizes)]]
         at, turn = at + len(piece), turn + 1
         framing.feed(memoryview(piece))
-        while (message := framing.next()) is not None:
+        while (message := framing.next_message()) is not None:
             got.append(message)
         assert len(framing) <= LIMIT + 1 + len(piece)
     assert got == sent
-    assert framing.rest() == tail
-    assert framing.rest() == b""
+    assert framing.take_remainder() == tail
+    assert framing.take_remainder() == b""
     assert len(framing) == 0
 
 
 @given(st.lists(st.binary(max_size=60), max_size=60), st.integers(4, 50))
 def test_garbage_is_refused_or_cut_and_never_piles_up(pieces: list[bytes], limit: int) -> None:
-    framing = Framing(limit)
+    framing = MessageDecoder(limit)
     for piece in pieces:
         framing.feed(piece)
         try:
-            while (message := framing.next()) is not None:
+            while (message := framing.next_message()) is not None:
                 assert len(message.body) <= limit - 4
-        except Malformed:
+        except ProtocolError:
             return
         assert len(framing) <= limit + len(piece)
 
 
 @pytest.mark.parametrize("length", [0, 3, LIMIT + 1, 2**31, 2**32 - 1])
 def test_an_impossible_length_is_refused_at_once(length: int) -> None:
-    framing = Framing(LIMIT)
+    framing = MessageDecoder(LIMIT)
     framing.feed(b"Q" + length.to_bytes(4, "big"))
-    with pytest.raises(Malformed, match=f"{length} bytes"):
-        framing.next()
+    with pytest.raises(ProtocolError, match=f"{length} bytes"):
+        framing.next_message()
 
 
 def test_the_limit_itself_is_fine() -> None:
-    framing = Framing(LIMIT)
-    framing.feed(Message(b"Q", bytes(LIMIT - 4)).encoded())
-    assert framing.next() == Message(b"Q", bytes(LIMIT - 4))
+    framing = MessageDecoder(LIMIT)
+    framing.feed(Message(b"Q", bytes(LIMIT - 4)).encode())
+    assert framing.next_message() == Message(b"Q", bytes(LIMIT - 4))
 
 
 def test_the_head_tells_how_much_follows() -> None:
-    whole = Message(b"p", b"secret\0").encoded()
-    assert HEADER + body_length(whole[:HEADER], LIMIT) == len(whole)
+    whole = Message(b"p", b"secret\0").encode()
+    assert HEADER_LENGTH + parse_body_length(whole[:HEADER_LENGTH], LIMIT) == len(whole)

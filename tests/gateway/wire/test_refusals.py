@@ -2,16 +2,16 @@
 
 import pytest
 
-from bough.gateway.wire import messages, refusals
-from bough.gateway.wire.refusals import Refusal
-from gateway.wire.conftest import Session
+from bough.gateway.wire import messages, rejections
+from bough.gateway.wire.rejections import StatementRejection
+from gateway.wire.conftest import PgSession
 
 ALL = [
-    refusals.LISTENING,
-    refusals.TEMPORARY,
-    refusals.PREPARING,
-    refusals.HOLDING,
-    *refusals.LOCKING.values(),
+    rejections.LISTEN,
+    rejections.TEMPORARY_OBJECT,
+    rejections.SQL_PREPARE,
+    rejections.CURSOR_WITH_HOLD,
+    *rejections.SESSION_LOCKS.values(),
 ]
 SESSIONS = [
     "select 1",
@@ -26,36 +26,36 @@ SESSIONS = [
 
 @pytest.mark.parametrize("refusal", ALL)
 @pytest.mark.parametrize("before", SESSIONS)
-def test_postgres_cannot_parse_it_whatever_is_set(session: Session, refusal: Refusal, before: str) -> None:
-    session.runs(before.encode())
-    code, message, _ = session.fails(refusal.text())
-    assert code == refusals.SYNTAX_ERROR
-    assert refusals.NEAR.decode() in message
+def test_postgres_cannot_parse_it_whatever_is_set(session: PgSession, refusal: StatementRejection, before: str) -> None:
+    session.run(before.encode())
+    code, message, _ = session.run_failing(refusal.failing_sql())
+    assert code == rejections.SYNTAX_ERROR
+    assert rejections.SYNTAX_ERROR_TOKEN.decode() in message
 
 
-def test_an_open_transaction_is_aborted(session: Session) -> None:
-    assert session.runs(b"begin") == ["BEGIN"]
-    assert session.runs(refusals.LISTENING.text()) == [refusals.SYNTAX_ERROR]
-    assert session.runs(b"select 1") == ["25P02"]
-    assert session.runs(b"rollback") == ["ROLLBACK"]
-    assert session.runs(b"select 1") == ["SELECT 1"]
-
-
-@pytest.mark.parametrize("refusal", ALL)
-def test_the_client_reads_our_words(refusal: Refusal) -> None:
-    told = messages.trouble(refusal.error()[5:])
-    assert (told.severity, told.code, told.message, told.hint) == ("ERROR", "0A000", refusal.message, refusal.hint)
+def test_an_open_transaction_is_aborted(session: PgSession) -> None:
+    assert session.run(b"begin") == ["BEGIN"]
+    assert session.run(rejections.LISTEN.failing_sql()) == [rejections.SYNTAX_ERROR]
+    assert session.run(b"select 1") == ["25P02"]
+    assert session.run(b"rollback") == ["ROLLBACK"]
+    assert session.run(b"select 1") == ["SELECT 1"]
 
 
 @pytest.mark.parametrize("refusal", ALL)
-def test_the_words_say_what_to_do(refusal: Refusal) -> None:
+def test_the_client_reads_our_words(refusal: StatementRejection) -> None:
+    told = messages.parse_error_response(refusal.encode_error()[5:])
+    assert (told.severity, told.sqlstate, told.message, told.hint) == ("ERROR", "0A000", refusal.message, refusal.hint)
+
+
+@pytest.mark.parametrize("refusal", ALL)
+def test_the_words_say_what_to_do(refusal: StatementRejection) -> None:
     assert "pooled host" in refusal.message
     assert "the direct host: the same one without -pooler" in refusal.hint
     assert (refusal.message + refusal.hint).isascii()  # clients may speak any encoding
 
 
 def test_locks_name_what_works_instead() -> None:
-    hints = {function: refusal.hint.split()[1] for function, refusal in refusals.LOCKING.items()}
+    hints = {function: refusal.hint.split()[1] for function, refusal in rejections.SESSION_LOCKS.items()}
     assert hints == {
         "pg_advisory_lock": "pg_advisory_xact_lock",
         "pg_advisory_lock_shared": "pg_advisory_xact_lock_shared",

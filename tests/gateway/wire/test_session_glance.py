@@ -4,29 +4,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.gateway.wire import session_words
-from bough.gateway.wire.session_words import LONGEST, PLAIN, UNREAD, Look, look
-from bough.gateway.wire.sql import statements
-from gateway.wire.spoken import LASTING, LOCAL, REFUSED, SETTINGS, UNREMARKABLE
+from bough.gateway.wire import session_effects
+from bough.gateway.wire.session_effects import (
+    MAX_PARSED_BYTES,
+    NO_EFFECTS,
+    UNKNOWN_EFFECTS,
+    SessionEffects,
+    find_session_effects,
+)
+from bough.gateway.wire.sql import split_statements
+from gateway.wire.sample_statements import HARMLESS, REJECTED, SESSION_BOUND, SETTINGS, TRANSACTION_LOCAL
 
-ALL = [*UNREMARKABLE, *SETTINGS, *(text for _, text in LOCAL), *(text for _, text in (*REFUSED, *LASTING))]
+ALL = [
+    *HARMLESS,
+    *SETTINGS,
+    *(text for _, text in TRANSACTION_LOCAL),
+    *(text for _, text in (*REJECTED, *SESSION_BOUND)),
+]
 
 
-def seen(text: str, alone: bool = True) -> Look:
-    return look(text.encode(), alone=alone)
+def seen(text: str, alone: bool = True) -> SessionEffects:
+    return find_session_effects(text.encode(), is_transaction=alone)
 
 
 @given(st.binary(), st.booleans())
 def test_any_bytes_can_be_looked_at(text: bytes, alone: bool) -> None:
-    assert isinstance(look(text, alone=alone), Look)
+    assert isinstance(find_session_effects(text, is_transaction=alone), SessionEffects)
 
 
 @pytest.mark.parametrize("refused", [b"listen a", b"select pg_advisory_lock(1)", b"create temp table t ()"])
 def test_what_is_too_long_to_be_taken_apart_is_cleaned_thoroughly(refused: bytes) -> None:
-    longest = refused.ljust(LONGEST)
-    assert look(longest, alone=True).refusal is not None
-    assert look(longest + b" ", alone=True) is UNREAD
-    assert look(b"select '" + b"x" * LONGEST + b"'", alone=True) is PLAIN
+    longest = refused.ljust(MAX_PARSED_BYTES)
+    assert find_session_effects(longest, is_transaction=True).rejection is not None
+    assert find_session_effects(longest + b" ", is_transaction=True) is UNKNOWN_EFFECTS
+    assert find_session_effects(b"select '" + b"x" * MAX_PARSED_BYTES + b"'", is_transaction=True) is NO_EFFECTS
 
 
 gaps = st.sampled_from(
@@ -55,13 +66,15 @@ def test_spaces_comments_and_case_change_nothing(data: st.DataObject, said: list
     for token in tokens:
         written += (token if token[0] in "\"'" else data.draw(cases)(token)) + data.draw(gaps)
     assert seen(written, alone) == seen(plainly, alone)
-    assert seen(plainly, alone) == session_words._seen(statements(plainly.encode()), alone)
+    assert seen(plainly, alone) == session_effects._combine_effects(split_statements(plainly.encode()), alone)
 
 
 @given(st.lists(st.sampled_from(["; ", "'", '"', "$$", "/*", "*/", "--", "\n", *ALL]), max_size=6), st.booleans())
 def test_a_glance_lets_nothing_go_that_matters(said: list[str], alone: bool) -> None:
     text = " ".join(said).encode()
-    assert look(text, alone=alone) == session_words._seen(statements(text), alone)
+    assert find_session_effects(text, is_transaction=alone) == session_effects._combine_effects(
+        split_statements(text), alone
+    )
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -77,4 +90,4 @@ def test_quoted_words_do_not_count(text: str) -> None:
         f"/*{comment}; {comment}*/ select 1",
         f"insert into log values (1, ';{literal}') returning id",
     ):
-        assert seen(quoted) is PLAIN
+        assert seen(quoted) is NO_EFFECTS

@@ -2,49 +2,56 @@
 
 import pytest
 
-from bough.gateway.wire.refusals import HOLDING, LISTENING, LOCKING, PREPARING, TEMPORARY, Refusal
-from bough.gateway.wire.session_words import PLAIN, Look, look
-from gateway.wire.conftest import Session
-from gateway.wire.spoken import LASTING, LOCAL, REFUSED, SETTINGS, UNREMARKABLE
+from bough.gateway.wire.rejections import (
+    CURSOR_WITH_HOLD,
+    LISTEN,
+    SESSION_LOCKS,
+    SQL_PREPARE,
+    TEMPORARY_OBJECT,
+    StatementRejection,
+)
+from bough.gateway.wire.session_effects import NO_EFFECTS, SessionEffects, find_session_effects
+from gateway.wire.conftest import PgSession
+from gateway.wire.sample_statements import HARMLESS, REJECTED, SESSION_BOUND, SETTINGS, TRANSACTION_LOCAL
 
-DIRTIES = Look(dirties=True)
-PREPARES = Look(dirties=True, prepares=True)
+DIRTIES = SessionEffects(leaves_state=True)
+PREPARES = SessionEffects(leaves_state=True, prepares_by_sql=True)
 
 
-def seen(text: str, alone: bool = True) -> Look:
-    return look(text.encode(), alone=alone)
+def seen(text: str, alone: bool = True) -> SessionEffects:
+    return find_session_effects(text.encode(), is_transaction=alone)
 
 
-@pytest.mark.parametrize("text", UNREMARKABLE)
+@pytest.mark.parametrize("text", HARMLESS)
 @pytest.mark.parametrize("alone", [True, False])
 def test_nearly_everything_is_plain(text: str, alone: bool) -> None:
-    assert seen(text, alone) is PLAIN
+    assert seen(text, alone) is NO_EFFECTS
 
 
 @pytest.mark.parametrize("text", SETTINGS)
 @pytest.mark.parametrize("alone", [True, False])
 def test_settings_are_touched(text: str, alone: bool) -> None:
     found = seen(text, alone)
-    assert found == Look(touches_settings=True, custom_settings=found.custom_settings)
+    assert found == SessionEffects(changes_settings=True, custom_settings=found.custom_settings)
 
 
-@pytest.mark.parametrize(("count", "text"), LOCAL)
+@pytest.mark.parametrize(("count", "text"), TRANSACTION_LOCAL)
 def test_local_sets_are_counted(count: int, text: str) -> None:
-    assert seen(text) == Look(local_sets=count)
+    assert seen(text) == SessionEffects(local_sets=count)
 
 
-@pytest.mark.parametrize(("refusal", "text"), REFUSED)
+@pytest.mark.parametrize(("refusal", "text"), REJECTED)
 @pytest.mark.parametrize("alone", [True, False])
-def test_what_never_works(refusal: Refusal, text: str, alone: bool) -> None:
-    assert seen(text, alone) == Look(refusal)
-    assert seen(f"begin; {text}; commit", alone) == Look(refusal)
+def test_what_never_works(refusal: StatementRejection, text: str, alone: bool) -> None:
+    assert seen(text, alone) == SessionEffects(refusal)
+    assert seen(f"begin; {text}; commit", alone) == SessionEffects(refusal)
 
 
-@pytest.mark.parametrize(("refusal", "text"), LASTING)
-def test_what_works_until_the_transaction_ends(refusal: Refusal, text: str) -> None:
-    left = PREPARES if refusal is PREPARING else DIRTIES
-    assert seen(text) == Look(refusal)
-    assert seen(text + ";") == Look(refusal)
+@pytest.mark.parametrize(("refusal", "text"), SESSION_BOUND)
+def test_what_works_until_the_transaction_ends(refusal: StatementRejection, text: str) -> None:
+    left = PREPARES if refusal is SQL_PREPARE else DIRTIES
+    assert seen(text) == SessionEffects(refusal)
+    assert seen(text + ";") == SessionEffects(refusal)
     assert seen(text, alone=False) == left
     assert seen(f"begin; {text}; commit") == left
     assert seen(f"{text}; select 1") == left
@@ -73,33 +80,35 @@ def test_what_drops_itself_is_let_through(text: str) -> None:
     ],
 )
 def test_what_no_cleaning_helps_against(text: str) -> None:
-    assert seen(text) == Look(spoils=True)
+    assert seen(text) == SessionEffects(prevents_reuse=True)
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("DISCARD ALL", Look(touches_settings=True, forgets_all=True)),
-        ("deallocate all", Look(forgets_all=True)),
-        ("DEALLOCATE PREPARE ALL;", Look(forgets_all=True)),
-        ("select 1; deallocate all", Look(forgets_all=True)),
+        ("DISCARD ALL", SessionEffects(changes_settings=True, deallocates_all=True)),
+        ("deallocate all", SessionEffects(deallocates_all=True)),
+        ("DEALLOCATE PREPARE ALL;", SessionEffects(deallocates_all=True)),
+        ("select 1; deallocate all", SessionEffects(deallocates_all=True)),
         ("CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DEALLOCATE ALL; UNLISTEN *; "
          "SELECT pg_advisory_unlock_all(); DISCARD PLANS; DISCARD TEMP; DISCARD SEQUENCES",
-         Look(touches_settings=True, forgets_all=True)),
-        ("set local a.b = 1; set work_mem = 64", Look(touches_settings=True, local_sets=1)),
-        ("set local a.b = 1; create temp table t ()", Look(dirties=True, local_sets=1)),
-        ("select set_config('work_mem', '64', false), dblink_connect('x')", Look(touches_settings=True, spoils=True)),
-        ("prepare a as select 1; load 'x'", Look(dirties=True, prepares=True, spoils=True)),
-        ("deallocate a; select 1", Look(deallocates=(b"a",))),
+         SessionEffects(changes_settings=True, deallocates_all=True)),
+        ("set local a.b = 1; set work_mem = 64", SessionEffects(changes_settings=True, local_sets=1)),
+        ("set local a.b = 1; create temp table t ()", SessionEffects(leaves_state=True, local_sets=1)),
+        ("select set_config('work_mem', '64', false), dblink_connect('x')",
+         SessionEffects(changes_settings=True, prevents_reuse=True)),
+        ("prepare a as select 1; load 'x'",
+         SessionEffects(leaves_state=True, prepares_by_sql=True, prevents_reuse=True)),
+        ("deallocate a; select 1", SessionEffects(deallocates=(b"a",))),
     ],
 )  # fmt: skip
-def test_one_text_may_do_several_things(text: str, found: Look) -> None:
+def test_one_text_may_do_several_things(text: str, found: SessionEffects) -> None:
     assert seen(text) == found
 
 
 def test_one_statement_may_do_several_things() -> None:
     text = "create temp table t as select set_config('work_mem', '64', false)"
-    assert seen(text, alone=False) == Look(touches_settings=True, dirties=True)
+    assert seen(text, alone=False) == SessionEffects(changes_settings=True, leaves_state=True)
 
 
 NAMES = [
@@ -117,17 +126,17 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("text", "name"), NAMES)
-def test_statements_are_forgotten_by_the_name_postgres_knows(session: Session, text: str, name: bytes) -> None:
-    assert seen(text) == Look(deallocates=(name,))
-    session.prepares(name)
-    assert session.runs(text.encode()) == ["DEALLOCATE"]
+def test_statements_are_forgotten_by_the_name_postgres_knows(session: PgSession, text: str, name: bytes) -> None:
+    assert seen(text) == SessionEffects(deallocates=(name,))
+    session.prepare(name)
+    assert session.run(text.encode()) == ["DEALLOCATE"]
 
 
 @pytest.mark.parametrize(
     "text", ["deallocate", "deallocate 'a'", "deallocate a, b", 'deallocate U&"a"', "deallocate 1"]
 )
 def test_what_names_no_statement(text: str) -> None:
-    assert seen(text) is PLAIN
+    assert seen(text) is NO_EFFECTS
 
 
 CUSTOM = [
@@ -145,12 +154,12 @@ CUSTOM = [
 
 
 @pytest.mark.parametrize(("text", "names"), CUSTOM)
-def test_settings_of_ones_own_are_told_by_name(session: Session, text: str, names: list[bytes]) -> None:
+def test_settings_of_ones_own_are_told_by_name(session: PgSession, text: str, names: list[bytes]) -> None:
     """Postgres does not list them, so whoever wants to carry them along must know their names."""
     assert [*seen(text).custom_settings] == names
-    session.runs(text.encode())
-    assert session.answers(b"select 1 from pg_settings where name ~ '[.](tenant|c|x|y)'") == []
-    assert all(session.answers(b"select current_setting('%s')" % name) == [(b"x",)] for name in names)
+    session.run(text.encode())
+    assert session.query(b"select 1 from pg_settings where name ~ '[.](tenant|c|x|y)'") == []
+    assert all(session.query(b"select current_setting('%s')" % name) == [(b"x",)] for name in names)
 
 
 def test_reset_names_them_too() -> None:
@@ -165,18 +174,18 @@ KEPT = b"""
 """
 
 
-@pytest.mark.parametrize("text", [*SETTINGS, *UNREMARKABLE, *(text for _, text in LOCAL)])
-def test_settings_that_postgres_keeps_were_seen_coming(session: Session, text: str) -> None:
+@pytest.mark.parametrize("text", [*SETTINGS, *HARMLESS, *(text for _, text in TRANSACTION_LOCAL)])
+def test_settings_that_postgres_keeps_were_seen_coming(session: PgSession, text: str) -> None:
     """Not the other way round: to set what is set already is to touch it, too."""
-    before = session.answers(KEPT)
-    tags = session.runs(text.encode())
-    session.runs(b"rollback")
+    before = session.query(KEPT)
+    tags = session.run(text.encode())
+    session.run(b"rollback")
     found = seen(text)
     hidden = text.startswith("DO ")
-    assert found.touches_settings or hidden or session.answers(KEPT) == before
-    assert found.touches_settings or tags.count("SET") <= found.local_sets
+    assert found.changes_settings or hidden or session.query(KEPT) == before
+    assert found.changes_settings or tags.count("SET") <= found.local_sets
 
 
 def test_refusals_are_of_every_kind() -> None:
-    told = {refusal for refusal, _ in (*REFUSED, *LASTING)}
-    assert told == {LISTENING, TEMPORARY, PREPARING, HOLDING, *LOCKING.values()}
+    told = {refusal for refusal, _ in (*REJECTED, *SESSION_BOUND)}
+    assert told == {LISTEN, TEMPORARY_OBJECT, SQL_PREPARE, CURSOR_WITH_HOLD, *SESSION_LOCKS.values()}

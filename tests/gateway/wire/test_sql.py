@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.gateway.wire.sql import calls, folded, name, statements, tokens
-from gateway.wire.conftest import Session
+from bough.gateway.wire.sql import find_calls, split_statements, tokenize, truncate_identifier, unquote_identifier
+from gateway.wire.conftest import PgSession
 
 # Number of statements, and the text. Each runs on Postgres as it stands.
 TRICKY = [
@@ -64,13 +64,13 @@ TRICKY = [
 
 
 @pytest.mark.parametrize(("count", "text"), TRICKY)
-def test_statements_are_counted_as_postgres_counts_them(session: Session, count: int, text: str) -> None:
-    tags = session.runs(text.encode())
+def test_statements_are_counted_as_postgres_counts_them(session: PgSession, count: int, text: str) -> None:
+    tags = session.run(text.encode())
     assert len(tags) == count, tags
-    assert len(statements(text.encode())) == count
+    assert len(split_statements(text.encode())) == count
 
 
-def test_quotes_and_comments_in_any_order_end_where_postgres_ends_them(session: Session) -> None:
+def test_quotes_and_comments_in_any_order_end_where_postgres_ends_them(session: PgSession) -> None:
     """Most of these texts are nonsense for Postgres too; of thousands enough are not."""
     starts = ["'", "E'", "E'a'\n'", "U&'", "$$", "$a$", "1/*", "1--", '1 as "']
     pieces = ["'", "''", "\\", "E'", "$$", "$a$", "/*", "*/", "--", "\n", "\r", '"', ";", "1", " ", "a", "||"]
@@ -81,19 +81,19 @@ def test_quotes_and_comments_in_any_order_end_where_postgres_ends_them(session: 
         middle = "".join(chosen.choices(pieces, k=chosen.randint(2, 8)))
         text = ("select " + chosen.choice(starts) + middle + chosen.choice(ends)).encode()
         for tried in (text, text + b"; select 1"):
-            tags = session.runs(tried)
+            tags = session.run(tried)
             if all(tag.startswith("SELECT") for tag in tags):
-                assert len(statements(tried)) == len(tags), tried
+                assert len(split_statements(tried)) == len(tags), tried
                 compared += 1
     assert compared > 1_000
 
 
 @given(st.binary())
 def test_any_bytes_are_cut(text: bytes) -> None:
-    for statement in statements(text):
+    for statement in split_statements(text):
         assert statement
         assert all(statement)
-        assert list(calls(statement)) is not None
+        assert list(find_calls(statement)) is not None
 
 
 scraps = st.sampled_from(
@@ -105,7 +105,7 @@ scraps = st.sampled_from(
 def test_no_sign_is_lost_and_none_is_seen_twice(said: list[str]) -> None:
     text = "".join(said).encode()
     at, written, low = 0, text.decode("latin-1"), text.lower().decode("latin-1")
-    for token in tokens(text):
+    for token in tokenize(text):
         found = (written if token[0] in "\"'$" else low).find(token, at)
         assert found >= at
         at = found + len(token)
@@ -113,7 +113,7 @@ def test_no_sign_is_lost_and_none_is_seen_twice(said: list[str]) -> None:
 
 def test_tokens() -> None:
     text = b"SELECT Foo.\"Bar\"\"s\", 'It''s', E'\\'', $1, $$x$$, 12.5::INT /* no */ = -- no\n B"
-    assert list(tokens(text)) == [
+    assert list(tokenize(text)) == [
         *("select", "foo", ".", '"Bar""s"', ",", "'It''s'", ",", "'\\''", ",", "$1", ",", "$$x$$", ","),
         *("12", ".", "5", ":", ":", "int", "=", "b"),
     ]
@@ -121,20 +121,20 @@ def test_tokens() -> None:
 
 @pytest.mark.parametrize("text", ["'", "'a''", '"', "E'\\", "E'\\'", "$a$ $A$", "/* /* */", "--", "((((;"])
 def test_what_is_never_closed_goes_on_to_the_end(text: str) -> None:
-    assert len(statements(b"select 1 " + text.encode() + b"; x")) == 1
+    assert len(split_statements(b"select 1 " + text.encode() + b"; x")) == 1
 
 
 def test_names() -> None:
-    assert name('"a""b"') == 'a"b'
-    assert name("word") == "word"
-    assert folded('"' + "x" * 70 + '"') == b"x" * 63
-    assert folded(("é" * 40).encode().decode("latin-1")) == "é".encode() * 31
-    assert folded("\x80" * 70) == b"\x80" * 63
+    assert unquote_identifier('"a""b"') == 'a"b'
+    assert unquote_identifier("word") == "word"
+    assert truncate_identifier('"' + "x" * 70 + '"') == b"x" * 63
+    assert truncate_identifier(("é" * 40).encode().decode("latin-1")) == "é".encode() * 31
+    assert truncate_identifier("\x80" * 70) == b"\x80" * 63
 
 
 def test_calls_and_their_last_arguments() -> None:
-    (statement,) = statements(b'select pg_catalog.F(1, (2), g(3)), "H"(), x.y.z(true), never(a, b')
-    found = [(call.schema, call.function, call.commas, call.last) for call in calls(statement)]
+    (statement,) = split_statements(b'select pg_catalog.F(1, (2), g(3)), "H"(), x.y.z(true), never(a, b')
+    found = [(call.schema, call.function, call.commas, call.last_argument) for call in find_calls(statement)]
     assert found == [
         ("", ",", 0, ["2"]),
         ("", "g", 0, ["3"]),
@@ -154,5 +154,5 @@ SCALE = {
 @pytest.mark.parametrize("piece", SCALE.values(), ids=SCALE)
 def test_long_texts_come_to_an_end(piece: bytes) -> None:
     """Time that grew with the square of the length would be hours here, and the suite's own limit ends that."""
-    for statement in statements(b"select " + piece * 200_000):
-        assert sum(1 for _ in calls(statement)) <= 200_000
+    for statement in split_statements(b"select " + piece * 200_000):
+        assert sum(1 for _ in find_calls(statement)) <= 200_000

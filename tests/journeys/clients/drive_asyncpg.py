@@ -7,19 +7,19 @@ from typing import Any
 
 import asyncpg
 
-from journeys.clients.statements import TELL, TEMPORARY
-from journeys.clients.verbs_asyncpg import CLIENT, cancel, copy, recover, stream, taken
+from journeys.clients.asyncpg_actions import CLIENT, cancel, copy, prepare_uri, recover, stream
+from journeys.clients.statements import NOTIFY, TEMPORARY_TABLE
 
 
 async def main(uri: str, address: str) -> dict[str, Any]:
-    uri = taken(uri, address)
+    uri = prepare_uri(uri, address)
     one, other = await asyncpg.connect(uri), await asyncpg.connect(uri)
     seen = {
         "client": CLIENT,
         "is_bound": False,
         **await _prepare(one),
         **await cancel(one, other),
-        **await copy(one, TEMPORARY),
+        **await copy(one, TEMPORARY_TABLE),
         "streamed": await stream(one),
         "notified": await _notify(one, other),
         **await recover(one),
@@ -39,7 +39,7 @@ async def _prepare(one: Any) -> dict[str, Any]:
 async def _notify(one: Any, other: Any) -> list[str]:
     heard: asyncio.Queue[str] = asyncio.Queue()
     await one.add_listener("news", lambda _connection, _pid, _channel, payload: heard.put_nowait(payload))
-    await other.execute(TELL)
+    await other.execute(NOTIFY)
     async with asyncio.timeout(30):
         words = [await heard.get() for _ in range(2)]
     await one.reset()

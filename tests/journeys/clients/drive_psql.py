@@ -5,18 +5,18 @@ import re
 import sys
 from typing import Any
 
-from journeys.clients.statements import TELL, TEMPORARY
-from journeys.clients.verbs_psql import VERSION, Psql, cancel, copy, psql_at, recover, stream, wait_for
+from journeys.clients.psql_actions import VERSION, Psql, cancel, copy, open_psql, recover, stream, wait_for_line
+from journeys.clients.statements import NOTIFY, TEMPORARY_TABLE
 
 
 def main(uri: str, address: str) -> dict[str, Any]:
-    with psql_at(uri, address) as psql:
+    with open_psql(uri, address) as psql:
         return {
             "client": f"psql {VERSION}",
             "is_bound": psql.is_bound,
             **_prepare(psql),
             **cancel(psql),
-            **copy(psql, TEMPORARY),
+            **copy(psql, TEMPORARY_TABLE),
             "streamed": stream(psql),
             "notified": _notify(psql),
             **recover(psql),
@@ -34,8 +34,8 @@ def _prepare(psql: Psql) -> dict[str, Any]:
 
 def _notify(psql: Psql) -> list[str]:
     listener = psql.start("listen news; select 'listens';\n")
-    wait_for(listener, "listens")
-    psql.run(f"{TELL};")
+    wait_for_line(listener, "listens")
+    psql.run(f"{NOTIFY};")
     said, _ = listener.communicate("select 'look';\n", timeout=60)
     return re.findall(r'with payload "(\w+)"', said)
 

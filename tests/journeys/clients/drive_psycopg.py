@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 
-from journeys.clients.statements import TELL, TEMPORARY
-from journeys.clients.verbs_psycopg import CLIENT, Session, cancel, copy, is_bound, recover, stream, value
+from journeys.clients.psycopg_actions import CLIENT, Session, cancel, copy, fetch_value, is_bound, recover, stream
+from journeys.clients.statements import NOTIFY, TEMPORARY_TABLE
 
 
 def main(uri: str, address: str) -> dict[str, Any]:
@@ -18,10 +18,10 @@ def main(uri: str, address: str) -> dict[str, Any]:
         return {
             "client": CLIENT,
             "is_bound": is_bound(uri),
-            "prepared": [value(one, "select %s::int * %s::int", n, n, prepare=True) for n in range(1, 11)],
-            "statements": value(one, "select count(*) from pg_prepared_statements"),
+            "prepared": [fetch_value(one, "select %s::int * %s::int", n, n, prepare=True) for n in range(1, 11)],
+            "statements": fetch_value(one, "select count(*) from pg_prepared_statements"),
             **cancel(one, other),
-            **copy(one, TEMPORARY),
+            **copy(one, TEMPORARY_TABLE),
             "streamed": stream(one),
             "notified": _notify(one, other),
             **recover(one),
@@ -30,7 +30,7 @@ def main(uri: str, address: str) -> dict[str, Any]:
 
 def _notify(one: Session, other: Session) -> list[str]:
     one.execute("listen news")
-    other.execute(TELL)
+    other.execute(NOTIFY)
     return [note.payload for note in one.notifies(timeout=30, stop_after=2)]
 
 

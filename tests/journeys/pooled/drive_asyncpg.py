@@ -7,14 +7,21 @@ from typing import Any
 
 import asyncpg
 
-from journeys.clients.statements import LASTING
-from journeys.clients.verbs_asyncpg import CLIENT, cancel, copy, recover, state, stream, taken
-from journeys.pooled.crowd import CROWD, MEMORY, ROUNDS, WORD, counted, settings_of
+from journeys.clients.asyncpg_actions import CLIENT, cancel, copy, get_sqlstate, prepare_uri, recover, stream
+from journeys.clients.statements import PERMANENT_TABLE
+from journeys.pooled.connection_settings import (
+    CONNECTIONS,
+    ROUNDS,
+    SHOW_CUSTOM_SETTING,
+    SHOW_WORK_MEM,
+    count_kept_settings,
+    make_settings,
+)
 
 
 async def main(uri: str, address: str) -> dict[str, Any]:
-    uri = taken(uri, address)
-    crowd = [await asyncpg.connect(uri) for _ in range(CROWD)]
+    uri = prepare_uri(uri, address)
+    crowd = [await asyncpg.connect(uri) for _ in range(CONNECTIONS)]
     one, other = await asyncpg.connect(uri), await asyncpg.connect(uri)
     seen = {
         "client": CLIENT,
@@ -22,7 +29,7 @@ async def main(uri: str, address: str) -> dict[str, Any]:
         **await _crowd(crowd),
         "right_in_its_pool": await _its_pool(uri),
         **await cancel(one, other),
-        **await copy(one, LASTING),
+        **await copy(one, PERMANENT_TABLE),
         "streamed": await stream(one),
         **await recover(one),
         "listened": await _listen(one),
@@ -40,7 +47,7 @@ async def _crowd(crowd: list[Any]) -> dict[str, int]:
 
     async def work(number: int) -> int:
         session = crowd[number]
-        for setting in settings_of(number):
+        for setting in make_settings(number):
             await session.execute(setting)
         prepared = await session.prepare(f"select $1::int * 1000 + {number}", name="same")
         right = 0
@@ -49,10 +56,10 @@ async def _crowd(crowd: list[Any]) -> dict[str, int]:
             right += await prepared.fetchval(n) == n * 1000 + number and await cached == n * 2000 + number
         return right
 
-    right = sum(await asyncio.gather(*map(work, range(CROWD))))
-    memories = [await session.fetchval(MEMORY) for session in crowd]
-    words = [await session.fetchval(WORD) for session in crowd]
-    return counted(right, memories, words)
+    right = sum(await asyncio.gather(*map(work, range(CONNECTIONS))))
+    memories = [await session.fetchval(SHOW_WORK_MEM) for session in crowd]
+    words = [await session.fetchval(SHOW_CUSTOM_SETTING) for session in crowd]
+    return count_kept_settings(right, memories, words)
 
 
 async def _its_pool(uri: str) -> int:
@@ -67,7 +74,7 @@ async def _its_pool(uri: str) -> int:
                     right += await session.fetchval(f"select $1::int * 1000 + {number}", n) == n * 1000 + number
             return right
 
-        return sum(await asyncio.gather(*map(work, range(CROWD))))
+        return sum(await asyncio.gather(*map(work, range(CONNECTIONS))))
 
 
 async def _listen(one: Any) -> list[Any]:
@@ -79,16 +86,16 @@ async def _listen(one: Any) -> list[Any]:
 
 
 async def _temporary(one: Any) -> list[Any]:
-    outside = await state(one, "create temp table staying (n int)")
+    outside = await get_sqlstate(one, "create temp table staying (n int)")
     async with one.transaction():
         await one.execute("create temp table passing (n int)")
         await one.execute("insert into passing values (1), (2), (3)")
         inside = await one.fetchval("select count(*) from passing")
-    return [outside, inside, await state(one, "select * from passing")]
+    return [outside, inside, await get_sqlstate(one, "select * from passing")]
 
 
 async def _lock(one: Any, other: Any) -> list[Any]:
-    session_lock = await state(one, "select pg_advisory_lock(1)")
+    session_lock = await get_sqlstate(one, "select pg_advisory_lock(1)")
     async with one.transaction():
         await one.execute("select pg_advisory_xact_lock(1)")
         meanwhile = await other.fetchval("select pg_try_advisory_xact_lock(1)")

@@ -7,16 +7,33 @@ from typing import Any
 
 import psycopg
 
-from journeys.clients.statements import LASTING
-from journeys.clients.verbs_psycopg import CLIENT, Session, cancel, copy, is_bound, recover, state, stream, value
-from journeys.pooled.crowd import CROWD, MEMORY, ROUNDS, WORD, counted, settings_of
+from journeys.clients.psycopg_actions import (
+    CLIENT,
+    Session,
+    cancel,
+    copy,
+    fetch_value,
+    get_sqlstate,
+    is_bound,
+    recover,
+    stream,
+)
+from journeys.clients.statements import PERMANENT_TABLE
+from journeys.pooled.connection_settings import (
+    CONNECTIONS,
+    ROUNDS,
+    SHOW_CUSTOM_SETTING,
+    SHOW_WORK_MEM,
+    count_kept_settings,
+    make_settings,
+)
 
 
 def main(uri: str, address: str) -> dict[str, Any]:
     def connect(**more: Any) -> Session:
         return psycopg.connect(uri, hostaddr=address, **more)
 
-    crowd = [connect() for _ in range(CROWD)]
+    crowd = [connect() for _ in range(CONNECTIONS)]
     with connect(autocommit=True) as one, connect(autocommit=True) as other:
         seen = {
             "client": CLIENT,
@@ -24,7 +41,7 @@ def main(uri: str, address: str) -> dict[str, Any]:
             **_crowd(crowd),
             "pipelined": sum(map(_pipeline, (*crowd, one))),
             **cancel(one, other),
-            **copy(one, LASTING),
+            **copy(one, PERMANENT_TABLE),
             "streamed": stream(one),
             **recover(one),
             "listened": _listen(one),
@@ -42,23 +59,23 @@ def _crowd(crowd: list[Session]) -> dict[str, int]:
 
     def work(number: int) -> int:
         session = crowd[number]
-        for setting in settings_of(number):
+        for setting in make_settings(number):
             session.execute(setting)
         session.commit()
         right = 0
         for n in range(ROUNDS):
-            right += value(session, f"select %s::int * 1000 + {number}", n) == n * 1000 + number
+            right += fetch_value(session, f"select %s::int * 1000 + {number}", n) == n * 1000 + number
             session.commit()
         return right
 
-    with ThreadPoolExecutor(CROWD) as threads:
-        right = sum(threads.map(work, range(CROWD)))
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        right = sum(threads.map(work, range(CONNECTIONS)))
     memories, words = [], []
     for session in crowd:
-        memories.append(value(session, MEMORY))
-        words.append(value(session, WORD))
+        memories.append(fetch_value(session, SHOW_WORK_MEM))
+        words.append(fetch_value(session, SHOW_CUSTOM_SETTING))
         session.commit()
-    return counted(right, memories, words)
+    return count_kept_settings(right, memories, words)
 
 
 def _pipeline(session: Session) -> int:
@@ -79,20 +96,20 @@ def _listen(one: Session) -> list[Any]:
 
 
 def _temporary(one: Session) -> list[Any]:
-    outside = state(one, "create temp table staying (n int)")
+    outside = get_sqlstate(one, "create temp table staying (n int)")
     with one.transaction():
         one.execute("create temp table passing (n int)")
         one.execute("insert into passing values (1), (2), (3)")
-        inside = value(one, "select count(*) from passing")
-    return [outside, inside, state(one, "select * from passing")]
+        inside = fetch_value(one, "select count(*) from passing")
+    return [outside, inside, get_sqlstate(one, "select * from passing")]
 
 
 def _lock(one: Session, other: Session) -> list[Any]:
-    session_lock = state(one, "select pg_advisory_lock(1)")
+    session_lock = get_sqlstate(one, "select pg_advisory_lock(1)")
     with one.transaction():
         one.execute("select pg_advisory_xact_lock(1)")
-        meanwhile = value(other, "select pg_try_advisory_xact_lock(1)")
-    return [session_lock, meanwhile, value(other, "select pg_try_advisory_xact_lock(1)")]
+        meanwhile = fetch_value(other, "select pg_try_advisory_xact_lock(1)")
+    return [session_lock, meanwhile, fetch_value(other, "select pg_try_advisory_xact_lock(1)")]
 
 
 print(json.dumps(main(*sys.argv[1:])))

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship, selectinload
 from sqlalchemy.orm.exc import StaleDataError
 
-from journeys.clients.resolve import resolve
+from journeys.clients.host_override import override_host
 
 ACCOUNTS, WORKERS, TRANSFERS = 10, 20, 10
 
@@ -45,39 +45,39 @@ class Entry(Base):
     account: Mapped[Account] = relationship(back_populates="entries")
 
 
-class Regret(Exception):
+class Abort(Exception):
     """The work was right and is not wanted."""
 
 
-def engine_of(uri: str, address: str, driver: str) -> AsyncEngine:
+def create_engine(uri: str, address: str, driver: str) -> AsyncEngine:
     if driver == "psycopg":
         return create_async_engine(f"{uri.replace('postgresql:', 'postgresql+psycopg:')}&hostaddr={address}")
-    resolve(uri, address)
+    override_host(uri, address)
     plain = urlsplit(uri)._replace(scheme="postgresql+asyncpg", query="ssl=require")
     return create_async_engine(plain.geturl())
 
 
 async def main(uri: str, address: str, driver: str) -> dict[str, Any]:
-    engine = engine_of(uri, address, driver)
+    engine = create_engine(uri, address, driver)
     sessions = async_sessionmaker(engine, expire_on_commit=False)
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.drop_all)
         await connection.run_sync(Base.metadata.create_all)
     async with sessions.begin() as session:
         session.add_all(Account(id=n, name=f"account {n}", balance=1000) for n in range(ACCOUNTS))
-    told = await asyncio.gather(*(work(sessions, number) for number in range(WORKERS)))
+    told = await asyncio.gather(*(run_transfers(sessions, number) for number in range(WORKERS)))
     conflicts, regretted, caught = map(sum, zip(*told, strict=True))
     seen = {
         "client": f"SQLAlchemy {sa.__version__} with {driver}, {conflicts} conflicts",
         "regretted": regretted,
         "caught": caught,
-        **await looked(sessions),
+        **await read_totals(sessions),
     }
     await engine.dispose()
     return seen
 
 
-async def work(sessions: async_sessionmaker[AsyncSession], number: int) -> tuple[int, int, int]:
+async def run_transfers(sessions: async_sessionmaker[AsyncSession], number: int) -> tuple[int, int, int]:
     """How often somebody was faster, how often it was regretted, how often a savepoint was rolled back."""
     dice = random.Random(number)
     conflicts = regretted = caught = done = 0
@@ -86,13 +86,13 @@ async def work(sessions: async_sessionmaker[AsyncSession], number: int) -> tuple
             async with sessions.begin() as session:
                 await transfer(session, dice)
                 if done == 3:
-                    caught += await refused_in_a_savepoint(session)
+                    caught += await fail_in_savepoint(session)
                 if done % 5 == 4:
-                    raise Regret
+                    raise Abort
         except StaleDataError:
             conflicts += 1
             continue
-        except Regret:
+        except Abort:
             regretted += 1
         done += 1
     return conflicts, regretted, caught
@@ -108,7 +108,7 @@ async def transfer(session: AsyncSession, dice: random.Random) -> None:
     await session.flush()
 
 
-async def refused_in_a_savepoint(session: AsyncSession) -> bool:
+async def fail_in_savepoint(session: AsyncSession) -> bool:
     try:
         async with session.begin_nested():
             session.add(Entry(account_id=1000, amount=0, details={}))
@@ -117,7 +117,7 @@ async def refused_in_a_savepoint(session: AsyncSession) -> bool:
     return False
 
 
-async def looked(sessions: async_sessionmaker[AsyncSession]) -> dict[str, Any]:
+async def read_totals(sessions: async_sessionmaker[AsyncSession]) -> dict[str, Any]:
     async with sessions() as session:
         found = await session.scalars(sa.select(Account).options(selectinload(Account.entries)))
         accounts = found.all()

@@ -6,16 +6,16 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Path, Response
 from pydantic import Field, RootModel
 
-from bough.api.given import DeskGiven, OnceRoute, PartsGiven, PrincipalGiven
-from bough.api.shapes import INT64, Body, View, show
-from bough.control.key_use import KeyUse
-from bough.control.keys import PersonalKeys
+from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, ServicesDep
+from bough.api.schemas import INT64_MAX, Body, View, to_response
+from bough.control.people.keys import PersonalKeys
+from bough.control.platform.key_usage import KeyUsage
 from bough.domain.api_key import ApiKey
 from bough.domain.user import User
 
-router = APIRouter(tags=["API Key"], route_class=OnceRoute)
+router = APIRouter(tags=["API Key"], route_class=IdempotentRoute)
 
-KeyNumber = Annotated[int, Path(le=INT64, ge=-INT64, alias="key_id")]
+KeyIdPath = Annotated[int, Path(le=INT64_MAX, ge=-INT64_MAX, alias="key_id")]
 
 
 class ApiKeyCreate(Body):
@@ -49,7 +49,7 @@ class ApiKeyView(View):
     last_used_from_addr: str
 
     @classmethod
-    def of(cls, key: ApiKey, creator: User | None, use: KeyUse) -> Self:
+    def of(cls, key: ApiKey, creator: User | None, use: KeyUsage) -> Self:
         at, address = last_use(key, use)
         return cls(
             id=key.id,
@@ -75,7 +75,7 @@ class ApiKeyRevoked(View):
     revoked: bool
 
     @classmethod
-    def of(cls, key: ApiKey, use: KeyUse) -> Self:
+    def of(cls, key: ApiKey, use: KeyUsage) -> Self:
         at, address = last_use(key, use)
         return cls(
             id=key.id,
@@ -88,28 +88,28 @@ class ApiKeyRevoked(View):
         )
 
 
-def last_use(key: ApiKey, use: KeyUse) -> tuple[datetime | None, str]:
-    return use.last(key.id) or (key.last_used_at, key.last_used_from)
+def last_use(key: ApiKey, use: KeyUsage) -> tuple[datetime | None, str]:
+    return use.last_use(key.id) or (key.last_used_at, key.last_used_from)
 
 
 @router.get("/api_keys", response_model=ApiKeyList)
-async def list_api_keys(caller: PrincipalGiven, given: PartsGiven) -> Response:
+async def list_api_keys(caller: PrincipalDep, services: ServicesDep) -> Response:
     """The caller's personal keys, without their tokens."""
     caller.check_is_person()
-    async with given.store.read() as rows:
-        keys = await rows.api_keys.personal(caller.user_id)
+    async with services.store.read() as rows:
+        keys = await rows.api_keys.list_personal(caller.user_id)
         creator = await rows.users.get(caller.user_id)
-    shown = ApiKeyList([ApiKeyView.of(key, creator, given.key_use) for key in keys])
+    shown = ApiKeyList([ApiKeyView.of(key, creator, services.key_usage) for key in keys])
     return Response(shown.model_dump_json(exclude_none=True), media_type="application/json")
 
 
 @router.post("/api_keys", response_model=ApiKeyCreated)
-async def create_api_key(body: ApiKeyCreate, desk: DeskGiven) -> Response:
+async def create_api_key(body: ApiKeyCreate, context: ContextDep) -> Response:
     """A new personal key. Keep the `key` of the answer: it cannot be shown again."""
-    return show(ApiKeyCreated.of(*await PersonalKeys(desk).create(body.key_name)))
+    return to_response(ApiKeyCreated.of(*await PersonalKeys(context).create(body.key_name)))
 
 
 @router.delete("/api_keys/{key_id}", response_model=ApiKeyRevoked)
-async def revoke_api_key(key_id: KeyNumber, desk: DeskGiven, given: PartsGiven) -> Response:
+async def revoke_api_key(key_id: KeyIdPath, context: ContextDep, services: ServicesDep) -> Response:
     """Revoke a personal key: it stops working at once."""
-    return show(ApiKeyRevoked.of(await PersonalKeys(desk).revoke(key_id), given.key_use))
+    return to_response(ApiKeyRevoked.of(await PersonalKeys(context).revoke(key_id), services.key_usage))

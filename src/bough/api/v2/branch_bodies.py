@@ -4,34 +4,34 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-from bough.api.shapes import Body, Flag, IdText, Name
+from bough.api.schemas import Body, Flag, IdText, Name
 from bough.api.v2.endpoint_bodies import NewEndpointOptions
-from bough.control import points
-from bough.control.branch_planning import BranchChange, NewBranch
-from bough.control.restores import RestoreWish
+from bough.control.branches import points
+from bough.control.branches.plan import BranchChange, NewBranch
+from bough.control.restores.restores import RequestedRestore
 from bough.domain.endpoint import EndpointType
 from bough.ids import BranchId
 
 
-def _written_out(value: Any) -> Any:
+def _check_is_written_out(value: Any) -> Any:
     """A bare number would be read as seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and "T" not in value.upper()):
         raise ValueError("write the moment as 2026-01-31T12:00:00Z, with its zone")
     return value
 
 
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+Timestamp = Annotated[AwareDatetime, BeforeValidator(_check_is_written_out)]
 
 
 class NewBranchBody(Body):
     parent_id: IdText | None = None
     name: Name | None = None
     parent_lsn: str | None = None
-    parent_timestamp: Moment | None = None
+    parent_timestamp: Timestamp | None = None
     protected: Flag = False
     archived: Flag = False
     init_source: Annotated[str, Field(max_length=64)] | None = None
-    expires_at: Moment | None = None
+    expires_at: Timestamp | None = None
 
 
 class BranchCreate(Body):
@@ -39,9 +39,9 @@ class BranchCreate(Body):
     branch: NewBranchBody = NewBranchBody()
     annotation_value: dict[str, str] = Field(default_factory=dict)
 
-    def wish(self) -> NewBranch:
+    def to_new_branch(self) -> NewBranch:
         asked = self.branch
-        point = points.asked(
+        point = points.parse_point(
             asked.parent_lsn, asked.parent_timestamp, lsn_name="parent_lsn", at_name="parent_timestamp"
         )
         return NewBranch(
@@ -53,20 +53,20 @@ class BranchCreate(Body):
             point=point,
             is_archived=asked.archived,
             annotations=self.annotation_value,
-            endpoints=tuple((EndpointType(each.type), each.wish()) for each in self.endpoints),
+            endpoints=tuple((EndpointType(each.type), each.to_endpoint_request()) for each in self.endpoints),
         )
 
 
 class ChangedBranchBody(Body):
     name: Name | None = None
     protected: Flag | None = None
-    expires_at: Moment | None = None
+    expires_at: Timestamp | None = None
 
 
 class BranchUpdate(Body):
     branch: ChangedBranchBody
 
-    def change(self) -> BranchChange:
+    def to_branch_change(self) -> BranchChange:
         asked = self.branch
         return BranchChange(
             name=asked.name,
@@ -79,11 +79,13 @@ class BranchUpdate(Body):
 class BranchRestore(Body):
     source_branch_id: IdText
     source_lsn: str | None = None
-    source_timestamp: Moment | None = None
+    source_timestamp: Timestamp | None = None
     preserve_under_name: Name | None = None
 
-    def wish(self) -> RestoreWish:
-        point = points.asked(self.source_lsn, self.source_timestamp, lsn_name="source_lsn", at_name="source_timestamp")
-        return RestoreWish(
+    def to_restore_request(self) -> RequestedRestore:
+        point = points.parse_point(
+            self.source_lsn, self.source_timestamp, lsn_name="source_lsn", at_name="source_timestamp"
+        )
+        return RequestedRestore(
             source_id=BranchId(self.source_branch_id), point=point, preserve_under_name=self.preserve_under_name
         )

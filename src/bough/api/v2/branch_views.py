@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from bough.api.shapes import View
+from bough.api.schemas import View
 from bough.domain.branch import Branch, BranchState
-from bough.store.branch_pages import BranchUse, SeenBranch
+from bough.store.branch_pages import BranchUsage, BranchWithUsage
 
 
 class BranchCreator(View):
@@ -61,16 +61,16 @@ class BranchView(View):
     recovery: BranchRecovery | None
 
     @classmethod
-    def of(cls, seen: SeenBranch) -> "BranchView":
-        return cls.with_use(seen.branch, seen.used, seen.creator)
+    def of(cls, seen: BranchWithUsage) -> "BranchView":
+        return cls.with_usage(seen.branch, seen.usage, seen.creator)
 
     @classmethod
     def new(cls, branch: Branch, creator: str | None) -> "BranchView":
         """One that nobody used yet."""
-        return cls.with_use(branch, BranchUse(), creator)
+        return cls.with_usage(branch, BranchUsage(), creator)
 
     @classmethod
-    def with_use(cls, branch: Branch, used: BranchUse, creator: str | None) -> "BranchView":
+    def with_usage(cls, branch: Branch, usage: BranchUsage, creator: str | None) -> "BranchView":
         is_made = branch.state is not BranchState.INIT
         return cls(
             id=branch.id,
@@ -87,11 +87,11 @@ class BranchView(View):
             primary=branch.is_default,
             default=branch.is_default,
             protected=branch.is_protected,
-            cpu_used_sec=used.cpu_seconds,
-            compute_time_seconds=used.compute_seconds,
-            active_time_seconds=used.active_seconds,
+            cpu_used_sec=usage.cpu_seconds,
+            compute_time_seconds=usage.compute_seconds,
+            active_time_seconds=usage.active_seconds,
             written_data_bytes=branch.written_bytes,
-            data_transfer_bytes=used.bytes_out,
+            data_transfer_bytes=usage.bytes_out,
             created_at=branch.created_at,
             updated_at=branch.updated_at,
             ttl_interval_seconds=branch.ttl_seconds,

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from bough.api.given import ConnectableProject, DeskGiven
-from bough.api.shapes import IdText, Text, View, show
-from bough.control.connection import Connections
-from bough.domain.connection_uri import connection_uri
-from bough.domain.endpoint import Endpoint, Hosts
+from bough.api.dependencies import ConnectableProject, ContextDep
+from bough.api.schemas import IdText, Text, View, to_response
+from bough.control.endpoints.connection_uri import Connections
+from bough.domain.connection_uri import build_connection_uri
+from bough.domain.endpoint import Endpoint, EndpointHosts
 from bough.ids import BranchId, EndpointId
 
 router = APIRouter(tags=["Project"])
@@ -28,17 +28,17 @@ class ConnectionDetails(View):
 
     @classmethod
     def of(
-        cls, endpoint: Endpoint, region_id: str, hosts: Hosts, *, role: str, password: str, database: str
+        cls, endpoint: Endpoint, region_id: str, hosts: EndpointHosts, *, role: str, password: str, database: str
     ) -> "ConnectionDetails":
-        host = hosts.direct(endpoint.id, region_id)
+        host = hosts.direct_host(endpoint.id, region_id)
         return cls(
-            connection_uri=connection_uri(role=role, password=password, host=host, database=database),
+            connection_uri=build_connection_uri(role=role, password=password, host=host, database=database),
             connection_parameters=ConnectionParameters(
                 database=database,
                 password=password,
                 role=role,
                 host=host,
-                pooler_host=hosts.pooled(endpoint.id, region_id),
+                pooler_host=hosts.pooled_host(endpoint.id, region_id),
             ),
         )
 
@@ -50,7 +50,7 @@ class ConnectionUriResponse(View):
 @router.get("/projects/{project_id}/connection_uri", response_model=ConnectionUriResponse)
 async def get_connection_uri(
     project: ConnectableProject,
-    desk: DeskGiven,
+    context: ContextDep,
     database_name: Annotated[Text, Query()],
     role_name: Annotated[Text, Query()],
     branch_id: Annotated[IdText | None, Query()] = None,
@@ -58,7 +58,7 @@ async def get_connection_uri(
     pooled: Annotated[bool, Query()] = False,
 ) -> Response:
     """The URI for a role and a database; by default on the default branch's own endpoint."""
-    uri = await Connections(desk).uri(
+    uri = await Connections(context).build_uri(
         project,
         branch_id=BranchId(branch_id) if branch_id else None,
         endpoint_id=EndpointId(endpoint_id) if endpoint_id else None,
@@ -66,4 +66,4 @@ async def get_connection_uri(
         database_name=database_name,
         pooled=pooled,
     )
-    return show(ConnectionUriResponse(uri=uri))
+    return to_response(ConnectionUriResponse(uri=uri))

@@ -6,20 +6,20 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from bough.access import lookup
-from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
-from bough.api.names import in_path
-from bough.api.shapes import Body, BranchName, PathText, View, show
+from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject, ServicesDep, WritableProject
+from bough.api.path_convertors import rest_of_path
+from bough.api.schemas import Body, BranchIdPath, PathText, View, to_response
 from bough.api.v2.operations import OperationView
-from bough.control.databases import Databases
+from bough.control.branches.databases import Databases
 from bough.domain.database import Database
 from bough.domain.operation import Operation
 from bough.errors import NotFound
 from bough.ids import BranchId
 
-router = APIRouter(tags=["Branch"], route_class=OnceRoute)
+router = APIRouter(tags=["Branch"], route_class=IdempotentRoute)
 
-PLACE = "/projects/{project_id}/branches/{branch_id}/databases"
-ONE = f"{PLACE}/{in_path('database_name')}"
+COLLECTION_PATH = "/projects/{project_id}/branches/{branch_id}/databases"
+ITEM_PATH = f"{COLLECTION_PATH}/{rest_of_path('database_name')}"
 
 DatabaseName = Annotated[PathText, Path(alias="database_name")]
 
@@ -75,60 +75,68 @@ class DatabaseOperations(View):
     operations: list[OperationView]
 
 
-@router.get(PLACE, response_model=DatabasesResponse)
-async def list_project_branch_databases(project: ReadableProject, branch_id: BranchName, given: PartsGiven) -> Response:
+@router.get(COLLECTION_PATH, response_model=DatabasesResponse)
+async def list_project_branch_databases(
+    project: ReadableProject, branch_id: BranchIdPath, services: ServicesDep
+) -> Response:
     """The branch's databases, oldest first; one that was made with SQL is here some seconds later."""
-    async with given.store.read() as rows:
+    async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
-        found = await rows.databases.of_branch(branch.id)
-    return show(DatabasesResponse(databases=[DatabaseView.of(database) for database in found]))
+        found = await rows.databases.list_in_branch(branch.id)
+    return to_response(DatabasesResponse(databases=[DatabaseView.of(database) for database in found]))
 
 
-@router.post(PLACE, response_model=DatabaseOperations, status_code=201)
+@router.post(COLLECTION_PATH, response_model=DatabaseOperations, status_code=201)
 async def create_project_branch_database(
-    project: WritableProject, branch_id: BranchName, body: DatabaseCreate, desk: DeskGiven
+    project: WritableProject, branch_id: BranchIdPath, body: DatabaseCreate, context: ContextDep
 ) -> Response:
     """A database that belongs to a role of the branch."""
     asked = body.database
-    made = await Databases(desk).create(project, BranchId(branch_id), asked.name, asked.owner_name)
+    made = await Databases(context).create(project, BranchId(branch_id), asked.name, asked.owner_name)
     return _shown(*made, status=201)
 
 
-@router.get(ONE, response_model=DatabaseResponse)
+@router.get(ITEM_PATH, response_model=DatabaseResponse)
 async def get_project_branch_database(
-    project: ReadableProject, branch_id: BranchName, database_name: DatabaseName, given: PartsGiven
+    project: ReadableProject, branch_id: BranchIdPath, database_name: DatabaseName, services: ServicesDep
 ) -> Response:
     """One database."""
-    async with given.store.read() as rows:
+    async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
         database = await rows.databases.get(branch.id, database_name)
     if database is None:
-        raise NotFound.thing("database")
-    return show(DatabaseResponse(database=DatabaseView.of(database)))
+        raise NotFound.resource("database")
+    return to_response(DatabaseResponse(database=DatabaseView.of(database)))
 
 
-@router.patch(ONE, response_model=DatabaseOperations)
+@router.patch(ITEM_PATH, response_model=DatabaseOperations)
 async def update_project_branch_database(
-    project: WritableProject, branch_id: BranchName, database_name: DatabaseName, body: DatabaseUpdate, desk: DeskGiven
+    project: WritableProject,
+    branch_id: BranchIdPath,
+    database_name: DatabaseName,
+    body: DatabaseUpdate,
+    context: ContextDep,
 ) -> Response:
     """Rename a database, or give it another owner. A new name cuts off whoever is in it."""
     asked = body.database
     return _shown(
-        *await Databases(desk).change(
+        *await Databases(context).update(
             project, BranchId(branch_id), database_name, new_name=asked.name, owner=asked.owner_name
         )
     )
 
 
-@router.delete(ONE, response_model=DatabaseOperations, responses={204: {"description": "There is no such database"}})
+@router.delete(
+    ITEM_PATH, response_model=DatabaseOperations, responses={204: {"description": "There is no such database"}}
+)
 async def delete_project_branch_database(
-    project: WritableProject, branch_id: BranchName, database_name: DatabaseName, desk: DeskGiven
+    project: WritableProject, branch_id: BranchIdPath, database_name: DatabaseName, context: ContextDep
 ) -> Response:
     """Delete a database, also while clients are connected to it."""
-    gone = await Databases(desk).delete(project, BranchId(branch_id), database_name)
+    gone = await Databases(context).delete(project, BranchId(branch_id), database_name)
     return Response(status_code=204) if gone is None else _shown(*gone)
 
 
 def _shown(database: Database, operations: list[Operation], status: int = 200) -> Response:
     shown = [OperationView.of(operation) for operation in operations]
-    return show(DatabaseOperations(database=DatabaseView.of(database), operations=shown), status)
+    return to_response(DatabaseOperations(database=DatabaseView.of(database), operations=shown), status)

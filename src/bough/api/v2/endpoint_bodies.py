@@ -4,9 +4,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, StrictInt, model_validator
 
-from bough.api.shapes import Body, ComputeUnits, Flag, IdText
+from bough.api.schemas import Body, ComputeUnits, Flag, IdText
 from bough.api.v2.project_settings import PoolerSettings, PreloadLibraries, SettingNames
-from bough.control.endpoint_planning import EndpointWish
+from bough.control.endpoints.plan import RequestedEndpoint
 from bough.domain.endpoint import EndpointType
 
 EndpointLabel = Annotated[str, Field(min_length=1, max_length=64)]
@@ -37,8 +37,8 @@ class NewEndpointOptions(Body):
     provisioner: Annotated[str, Field(min_length=1, max_length=60)] | None = None
     suspend_timeout_seconds: SuspendTimeout | None = None
 
-    def wish(self) -> EndpointWish:
-        return EndpointWish(**_common(self))
+    def to_endpoint_request(self) -> RequestedEndpoint:
+        return RequestedEndpoint(**_common(self))
 
 
 class NewEndpointBody(NewEndpointOptions):
@@ -50,8 +50,8 @@ class NewEndpointBody(NewEndpointOptions):
     passwordless_access: Flag | None = None
     name: EndpointLabel | None = None
 
-    def wish(self) -> EndpointWish:
-        return EndpointWish(**_common(self), **_rest(self))
+    def to_endpoint_request(self) -> RequestedEndpoint:
+        return RequestedEndpoint(**_common(self), **_rest(self))
 
 
 class EndpointCreate(Body):
@@ -75,8 +75,8 @@ class ChangedEndpointBody(Body):
 class EndpointUpdate(Body):
     endpoint: ChangedEndpointBody
 
-    def wish(self) -> EndpointWish:
-        return EndpointWish(**_common(self.endpoint), **_rest(self.endpoint))
+    def to_endpoint_request(self) -> RequestedEndpoint:
+        return RequestedEndpoint(**_common(self.endpoint), **_rest(self.endpoint))
 
 
 def _common(asked: NewEndpointOptions | ChangedEndpointBody) -> dict[str, Any]:

@@ -7,21 +7,21 @@ from fastapi import APIRouter, Path, Response
 
 from bough import ids
 from bough.access import lookup
-from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
-from bough.api.shapes import View, show
+from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject, ServicesDep, WritableProject
+from bough.api.schemas import View, to_response
 from bough.api.v2.endpoint_bodies import EndpointCreate, EndpointUpdate
 from bough.api.v2.operations import OperationView
-from bough.control.desk import Desk
-from bough.control.endpoints import Endpoints
-from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, Hosts
+from bough.control.context import Context
+from bough.control.endpoints.endpoints import Endpoints
+from bough.domain.endpoint import Endpoint, EndpointHosts, EndpointState, EndpointType
 from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.errors import Invalid
 from bough.ids import BranchId, EndpointId
 
-router = APIRouter(tags=["Endpoint"], route_class=OnceRoute)
+router = APIRouter(tags=["Endpoint"], route_class=IdempotentRoute)
 
-EndpointName = Annotated[str, Path(pattern=ids.PATTERN, alias="endpoint_id")]
+EndpointIdPath = Annotated[str, Path(pattern=ids.PATTERN, alias="endpoint_id")]
 
 
 class EndpointView(View):
@@ -52,9 +52,9 @@ class EndpointView(View):
     provisioner: str
 
     @classmethod
-    def of(cls, endpoint: Endpoint, region_id: str, hosts: Hosts) -> "EndpointView":
+    def of(cls, endpoint: Endpoint, region_id: str, hosts: EndpointHosts) -> "EndpointView":
         return cls(
-            host=hosts.direct(endpoint.id, region_id),
+            host=hosts.direct_host(endpoint.id, region_id),
             id=endpoint.id,
             name=endpoint.name,
             project_id=endpoint.project_id,
@@ -76,7 +76,7 @@ class EndpointView(View):
             updated_at=endpoint.updated_at,
             started_at=endpoint.started_at,
             suspended_at=endpoint.suspended_at,
-            proxy_host=hosts.proxy(region_id),
+            proxy_host=hosts.proxy_host(region_id),
             suspend_timeout_seconds=endpoint.suspend_timeout_seconds,
             provisioner=endpoint.provisioner,
         )
@@ -96,37 +96,39 @@ class EndpointOperations(View):
 
 
 @router.get("/projects/{project_id}/endpoints", response_model=EndpointsResponse)
-async def list_project_endpoints(project: ReadableProject, given: PartsGiven) -> Response:
+async def list_project_endpoints(project: ReadableProject, services: ServicesDep) -> Response:
     """The project's endpoints, oldest first."""
-    async with given.store.read() as rows:
-        found = await rows.endpoints.of_project(project.id)
-    shown = [EndpointView.of(endpoint, project.region_id, given.hosts) for endpoint in found]
-    return show(EndpointsResponse(endpoints=shown))
+    async with services.store.read() as rows:
+        found = await rows.endpoints.list_in_project(project.id)
+    shown = [EndpointView.of(endpoint, project.region_id, services.hosts) for endpoint in found]
+    return to_response(EndpointsResponse(endpoints=shown))
 
 
 @router.get("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointResponse)
-async def get_project_endpoint(project: ReadableProject, endpoint_id: EndpointName, given: PartsGiven) -> Response:
+async def get_project_endpoint(
+    project: ReadableProject, endpoint_id: EndpointIdPath, services: ServicesDep
+) -> Response:
     """One endpoint; `current_state` says whether its compute runs."""
-    async with given.store.read() as rows:
+    async with services.store.read() as rows:
         endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
-    return show(EndpointResponse(endpoint=EndpointView.of(endpoint, project.region_id, given.hosts)))
+    return to_response(EndpointResponse(endpoint=EndpointView.of(endpoint, project.region_id, services.hosts)))
 
 
 @router.post("/projects/{project_id}/endpoints", response_model=EndpointOperations, status_code=201)
-async def create_project_endpoint(project: WritableProject, body: EndpointCreate, desk: DeskGiven) -> Response:
+async def create_project_endpoint(project: WritableProject, body: EndpointCreate, context: ContextDep) -> Response:
     """An endpoint for a branch, which starts at once: its one `read_write`, or one of any number of `read_only`."""
     asked = body.endpoint
     if asked.region_id not in (None, project.region_id):
         raise Invalid(
             f"The project is in the region {project.region_id}, and so are its endpoints: leave region_id out."
         )
-    made = await Endpoints(desk).create(project, BranchId(asked.branch_id), asked.type, asked.wish())
-    return _shown(desk, project, *made, status=201)
+    made = await Endpoints(context).create(project, BranchId(asked.branch_id), asked.type, asked.to_endpoint_request())
+    return _shown(context, project, *made, status=201)
 
 
 @router.patch("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointOperations)
 async def update_project_endpoint(
-    project: WritableProject, endpoint_id: EndpointName, body: EndpointUpdate, desk: DeskGiven
+    project: WritableProject, endpoint_id: EndpointIdPath, body: EndpointUpdate, context: ContextDep
 ) -> Response:
     """Change an endpoint. Its size changes under its clients; a Postgres setting that needs a restart cuts them off,
     and so does `disabled`. Each group of `settings` replaces what was set before. An endpoint's `-pooler` host always
@@ -134,11 +136,13 @@ async def update_project_endpoint(
     """
     asked = body.endpoint
     if asked.branch_id is not None:
-        async with desk.store.read() as rows:
+        async with context.store.read() as rows:
             endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
         if endpoint.branch_id != asked.branch_id:
             raise Invalid("An endpoint stays with its branch. Make another endpoint for the other branch instead.")
-    return _shown(desk, project, *await Endpoints(desk).change(project, EndpointId(endpoint_id), body.wish()))
+    return _shown(
+        context, project, *await Endpoints(context).update(project, EndpointId(endpoint_id), body.to_endpoint_request())
+    )
 
 
 @router.delete(
@@ -146,34 +150,42 @@ async def update_project_endpoint(
     response_model=EndpointOperations,
     responses={204: {"description": "It was deleted already"}},
 )
-async def delete_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+async def delete_project_endpoint(
+    project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
+) -> Response:
     """Delete an endpoint and cut its connections. Its branch keeps its data."""
-    gone = await Endpoints(desk).delete(project, EndpointId(endpoint_id))
-    return Response(status_code=204) if gone is None else _shown(desk, project, *gone)
+    gone = await Endpoints(context).delete(project, EndpointId(endpoint_id))
+    return Response(status_code=204) if gone is None else _shown(context, project, *gone)
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/start", response_model=EndpointOperations)
-async def start_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+async def start_project_endpoint(
+    project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
+) -> Response:
     """Start the endpoint's compute. One that runs already is left alone."""
-    return _shown(desk, project, *await Endpoints(desk).start(project, EndpointId(endpoint_id)))
+    return _shown(context, project, *await Endpoints(context).start(project, EndpointId(endpoint_id)))
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/suspend", response_model=EndpointOperations)
-async def suspend_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+async def suspend_project_endpoint(
+    project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
+) -> Response:
     """Stop the endpoint's compute and cut its connections. The next connection wakes it."""
-    return _shown(desk, project, *await Endpoints(desk).suspend(project, EndpointId(endpoint_id)))
+    return _shown(context, project, *await Endpoints(context).suspend(project, EndpointId(endpoint_id)))
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/restart", response_model=EndpointOperations)
-async def restart_project_endpoint(project: WritableProject, endpoint_id: EndpointName, desk: DeskGiven) -> Response:
+async def restart_project_endpoint(
+    project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
+) -> Response:
     """Stop the endpoint's compute, cut its connections, and start it again."""
-    return _shown(desk, project, *await Endpoints(desk).restart(project, EndpointId(endpoint_id)))
+    return _shown(context, project, *await Endpoints(context).restart(project, EndpointId(endpoint_id)))
 
 
 def _shown(
-    desk: Desk, project: Project, endpoint: Endpoint, operations: list[Operation], status: int = 200
+    desk: Context, project: Project, endpoint: Endpoint, operations: list[Operation], status: int = 200
 ) -> Response:
-    return show(
+    return to_response(
         EndpointOperations(
             endpoint=EndpointView.of(endpoint, project.region_id, desk.hosts),
             operations=[OperationView.of(operation) for operation in operations],

@@ -7,16 +7,22 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from bough import clock
-from bough.api.given import DeskGiven, ManagedOrganization, OnceRoute, PartsGiven, PeopledOrganization
-from bough.api.shapes import Body, View, show
-from bough.control.invitations import Invitations, Invitee
+from bough.api.dependencies import (
+    ContextDep,
+    IdempotentRoute,
+    ManageableOrganization,
+    MembersReadableOrganization,
+    ServicesDep,
+)
+from bough.api.schemas import Body, View, to_response
+from bough.control.people.invitations import Invitations, Invitee
 from bough.domain.invitation import Invitation
 from bough.domain.organization import MemberRole
 
-router = APIRouter(tags=["Organizations"], route_class=OnceRoute)
+router = APIRouter(tags=["Organizations"], route_class=IdempotentRoute)
 
-PLACE = "/organizations/{org_id}/invitations"
-MOST = 100  # in one call
+COLLECTION_PATH = "/organizations/{org_id}/invitations"
+MAX_INVITATIONS = 100  # in one call
 
 
 class NewInvitation(Body):
@@ -25,7 +31,7 @@ class NewInvitation(Body):
 
 
 class InvitationsCreate(Body):
-    invitations: Annotated[list[NewInvitation], Field(min_length=1, max_length=MOST)]
+    invitations: Annotated[list[NewInvitation], Field(min_length=1, max_length=MAX_INVITATIONS)]
 
 
 class InvitationView(View):
@@ -52,21 +58,21 @@ class InvitationsResponse(View):
     invitations: list[InvitationView]
 
 
-@router.get(PLACE, response_model=InvitationsResponse)
-async def get_organization_invitations(organization: PeopledOrganization, given: PartsGiven) -> Response:
+@router.get(COLLECTION_PATH, response_model=InvitationsResponse)
+async def get_organization_invitations(organization: MembersReadableOrganization, services: ServicesDep) -> Response:
     """The invitations that can still be accepted, the oldest first."""
-    async with given.store.read() as rows:
-        return _shown(await rows.invitations.of(organization.id, clock.now()))
+    async with services.store.read() as rows:
+        return _shown(await rows.invitations.list_in_organization(organization.id, clock.now()))
 
 
-@router.post(PLACE, response_model=InvitationsResponse)
+@router.post(COLLECTION_PATH, response_model=InvitationsResponse)
 async def create_organization_invitations(
-    organization: ManagedOrganization, body: InvitationsCreate, desk: DeskGiven
+    organization: ManageableOrganization, body: InvitationsCreate, context: ContextDep
 ) -> Response:
     """Invite people by mail, all of them or none. An invitation to the same address takes the place of the earlier."""
     asked = [Invitee(each.email, each.role) for each in body.invitations]
-    return _shown(await Invitations(desk).create(organization, asked))
+    return _shown(await Invitations(context).create(organization, asked))
 
 
 def _shown(found: list[Invitation]) -> Response:
-    return show(InvitationsResponse(invitations=[InvitationView.of(each) for each in found]))
+    return to_response(InvitationsResponse(invitations=[InvitationView.of(each) for each in found]))

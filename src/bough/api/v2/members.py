@@ -6,30 +6,30 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
 
-from bough.api.given import (
-    DeskGiven,
-    ManagedOrganization,
-    OnceRoute,
-    PartsGiven,
-    PeopledOrganization,
-    PrincipalGiven,
+from bough.api.dependencies import (
+    ContextDep,
+    IdempotentRoute,
+    ManageableOrganization,
+    MembersReadableOrganization,
+    PrincipalDep,
     ReadableOrganization,
+    ServicesDep,
 )
-from bough.api.ordered_cursors import cursor_of, place_of
-from bough.api.shapes import Body, Text, View, show
-from bough.control import members
-from bough.control.members import Members
+from bough.api.ordered_cursors import decode_sort_cursor, encode_sort_cursor
+from bough.api.schemas import Body, Text, View, to_response
+from bough.control.people import members
+from bough.control.people.members import Members
 from bough.domain.organization import Member, MemberRole
 from bough.domain.rights import OrgRight
 from bough.ids import MemberId
-from bough.store.members import MemberOrder, SeenMember, SortBy
+from bough.store.members import MemberAndUser, MemberSortOrder, SortBy
 
-router = APIRouter(tags=["Organizations"], route_class=OnceRoute)
+router = APIRouter(tags=["Organizations"], route_class=IdempotentRoute)
 
-PLACE = "/organizations/{org_id}/members"
-ONE = f"{PLACE}/{{member_id}}"
-MOST = 500
-MemberName = Annotated[UUID, Path(alias="member_id")]
+COLLECTION_PATH = "/organizations/{org_id}/members"
+ITEM_PATH = f"{COLLECTION_PATH}/{{member_id}}"
+MAX_PAGE_SIZE = 500
+MemberIdPath = Annotated[UUID, Path(alias="member_id")]
 
 
 class MemberUpdate(Body):
@@ -63,7 +63,7 @@ class MemberWithUser(View):
     user: MemberUser
 
     @classmethod
-    def of(cls, seen: SeenMember) -> "MemberWithUser":
+    def of(cls, seen: MemberAndUser) -> "MemberWithUser":
         return cls(member=MemberView.of(seen.member), user=MemberUser(email=seen.user.email))
 
 
@@ -82,46 +82,48 @@ class MemberRemoved(View):
     """An empty object: clients of this API expect one here."""
 
 
-@router.get(PLACE, response_model=MembersResponse)
+@router.get(COLLECTION_PATH, response_model=MembersResponse)
 async def get_organization_members(
-    organization: PeopledOrganization,
-    given: PartsGiven,
+    organization: MembersReadableOrganization,
+    services: ServicesDep,
     sort_by: Annotated[SortBy, Query()] = "joined_at",
     cursor: Annotated[Text | None, Query()] = None,
     sort_order: Annotated[Literal["asc", "desc"], Query()] = "desc",
-    limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 100,
 ) -> Response:
     """The organization's members, with their e-mail addresses."""
-    order = MemberOrder(by=sort_by, falls=sort_order == "desc")
-    after = place_of(cursor, order)
-    async with given.store.read() as rows:
+    order = MemberSortOrder(by=sort_by, is_descending=sort_order == "desc")
+    after = decode_sort_cursor(cursor, order)
+    async with services.store.read() as rows:
         found, more = await rows.members.page(organization.id, order, limit=limit, after=after)
-    ended = MemberPagination(next=cursor_of(more, order) if more else None, sort_by=sort_by, sort_order=sort_order)
-    return show(MembersResponse(members=[MemberWithUser.of(seen) for seen in found], pagination=ended))
+    ended = MemberPagination(
+        next=encode_sort_cursor(more, order) if more else None, sort_by=sort_by, sort_order=sort_order
+    )
+    return to_response(MembersResponse(members=[MemberWithUser.of(seen) for seen in found], pagination=ended))
 
 
-@router.get(ONE, response_model=MemberView)
+@router.get(ITEM_PATH, response_model=MemberView)
 async def get_organization_member(
-    organization: ReadableOrganization, member_id: MemberName, caller: PrincipalGiven, given: PartsGiven
+    organization: ReadableOrganization, member_id: MemberIdPath, caller: PrincipalDep, services: ServicesDep
 ) -> Response:
     """One member; everybody may get themselves."""
-    async with given.store.read() as rows:
-        seen = await members.one(rows, caller, organization.id, MemberId(member_id), to=OrgRight.SEE_MEMBERS)
-    return show(MemberView.of(seen.member))
+    async with services.store.read() as rows:
+        seen = await members.find_member(rows, caller, organization.id, MemberId(member_id), right=OrgRight.SEE_MEMBERS)
+    return to_response(MemberView.of(seen.member))
 
 
-@router.patch(ONE, response_model=MemberView)
+@router.patch(ITEM_PATH, response_model=MemberView)
 async def update_organization_member(
-    organization: ManagedOrganization, member_id: MemberName, body: MemberUpdate, desk: DeskGiven
+    organization: ManageableOrganization, member_id: MemberIdPath, body: MemberUpdate, context: ContextDep
 ) -> Response:
     """Change a member's role. The organization keeps at least one admin."""
-    return show(MemberView.of(await Members(desk).set_role(organization, MemberId(member_id), body.role)))
+    return to_response(MemberView.of(await Members(context).set_role(organization, MemberId(member_id), body.role)))
 
 
-@router.delete(ONE, response_model=MemberRemoved)
+@router.delete(ITEM_PATH, response_model=MemberRemoved)
 async def remove_organization_member(
-    organization: ReadableOrganization, member_id: MemberName, desk: DeskGiven
+    organization: ReadableOrganization, member_id: MemberIdPath, context: ContextDep
 ) -> Response:
     """Remove a member, or leave. What they were given on single projects of the organization goes with them."""
-    await Members(desk).remove(organization, MemberId(member_id))
-    return show(MemberRemoved())
+    await Members(context).remove(organization, MemberId(member_id))
+    return to_response(MemberRemoved())

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
 
-from bough.api.given import OnceRoute, PartsGiven, ReadableProject
-from bough.api.paging import place_of
-from bough.api.shapes import Pagination, Text, View, pagination, show
+from bough.api.dependencies import IdempotentRoute, ReadableProject, ServicesDep
+from bough.api.paging import decode_cursor
+from bough.api.schemas import Pagination, Text, View, to_pagination, to_response
 from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.errors import NotFound
 from bough.ids import OperationId
 
-router = APIRouter(tags=["Operation"], route_class=OnceRoute)
+router = APIRouter(tags=["Operation"], route_class=IdempotentRoute)
 
 
 class OperationView(View):
@@ -33,7 +33,9 @@ class OperationView(View):
     @classmethod
     def of(cls, operation: Operation) -> "OperationView":
         waits = (
-            not operation.ended and (operation.failures > 0 or operation.crashes > 0) and operation.lease_until is None
+            not operation.has_ended
+            and (operation.failures > 0 or operation.crashes > 0)
+            and operation.lease_until is None
         )
         return cls(
             id=operation.id,
@@ -67,24 +69,24 @@ def _milliseconds(operation: Operation) -> int:
 @router.get("/projects/{project_id}/operations", response_model=OperationsResponse)
 async def list_project_operations(
     project: ReadableProject,
-    given: PartsGiven,
+    services: ServicesDep,
     cursor: Annotated[Text | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """The project's operations, newest first."""
-    async with given.store.read() as rows:
-        page = await rows.operations.page(project.id, limit=limit, after=place_of(cursor))
+    async with services.store.read() as rows:
+        page = await rows.operations.page(project.id, limit=limit, after=decode_cursor(cursor))
     shown = [OperationView.of(operation) for operation in page.rows]
-    return show(OperationsResponse(operations=shown, pagination=pagination(page)))
+    return to_response(OperationsResponse(operations=shown, pagination=to_pagination(page)))
 
 
 @router.get("/projects/{project_id}/operations/{operation_id}", response_model=OperationResponse)
 async def get_project_operation(
-    project: ReadableProject, operation_id: Annotated[UUID, Path()], given: PartsGiven
+    project: ReadableProject, operation_id: Annotated[UUID, Path()], services: ServicesDep
 ) -> Response:
     """One operation; poll it until its status is `finished`, `failed`, `cancelled` or `skipped`."""
-    async with given.store.read() as rows:
+    async with services.store.read() as rows:
         operation = await rows.operations.get(OperationId(operation_id))
     if operation is None or operation.project_id != project.id:
-        raise NotFound.thing("operation")
-    return show(OperationResponse(operation=OperationView.of(operation)))
+        raise NotFound.resource("operation")
+    return to_response(OperationResponse(operation=OperationView.of(operation)))

@@ -5,18 +5,18 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Response
 from pydantic import Field, RootModel
 
-from bough.api.given import DeskGiven, KeyedOrganization, OnceRoute, PartsGiven, PrincipalGiven
-from bough.api.shapes import IdText, show
-from bough.api.v2.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyRevoked, ApiKeyView, KeyNumber
-from bough.control.key_use import KeyUse
-from bough.control.organization_keys import OrganizationKeys, is_shown
+from bough.api.dependencies import ContextDep, IdempotentRoute, KeysWritableOrganization, PrincipalDep, ServicesDep
+from bough.api.schemas import IdText, to_response
+from bough.api.v2.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyRevoked, ApiKeyView, KeyIdPath
+from bough.control.people.organization_keys import OrganizationKeys, can_see_key
+from bough.control.platform.key_usage import KeyUsage
 from bough.domain.api_key import ApiKey
 from bough.domain.user import User
 from bough.ids import ProjectId
 
-router = APIRouter(tags=["Organizations"], route_class=OnceRoute)
+router = APIRouter(tags=["Organizations"], route_class=IdempotentRoute)
 
-PLACE = "/organizations/{org_id}/api_keys"
+COLLECTION_PATH = "/organizations/{org_id}/api_keys"
 
 
 class OrgApiKeyCreate(ApiKeyCreate):
@@ -35,7 +35,7 @@ class OrgApiKeyView(ApiKeyView):
     project_id: str | None = None
 
     @classmethod
-    def of(cls, key: ApiKey, creator: User | None, use: KeyUse) -> Self:
+    def of(cls, key: ApiKey, creator: User | None, use: KeyUsage) -> Self:
         return super().of(key, creator, use).model_copy(update={"project_id": key.project_id})
 
 
@@ -47,33 +47,41 @@ class OrgApiKeyRevoked(ApiKeyRevoked):
     project_id: str | None = None
 
     @classmethod
-    def of(cls, key: ApiKey, use: KeyUse) -> Self:
+    def of(cls, key: ApiKey, use: KeyUsage) -> Self:
         return super().of(key, use).model_copy(update={"project_id": key.project_id})
 
 
-@router.get(PLACE, response_model=OrgApiKeyList)
-async def list_org_api_keys(organization: KeyedOrganization, caller: PrincipalGiven, given: PartsGiven) -> Response:
+@router.get(COLLECTION_PATH, response_model=OrgApiKeyList)
+async def list_org_api_keys(
+    organization: KeysWritableOrganization, caller: PrincipalDep, services: ServicesDep
+) -> Response:
     """The organization's keys without their tokens: all for its admins, for others those that they made."""
-    async with given.store.read() as rows:
-        found = await rows.api_keys.of_organization(organization.id)
-        keys = [key for key in found if is_shown(key, caller, organization.id)]
-        creators = await rows.users.named({key.user_id for key in keys})
-    shown = OrgApiKeyList([OrgApiKeyView.of(key, creators.get(key.user_id), given.key_use) for key in keys])
+    async with services.store.read() as rows:
+        found = await rows.api_keys.list_in_organization(organization.id)
+        keys = [key for key in found if can_see_key(key, caller, organization.id)]
+        creators = await rows.users.get_many({key.user_id for key in keys})
+    shown = OrgApiKeyList([OrgApiKeyView.of(key, creators.get(key.user_id), services.key_usage) for key in keys])
     return Response(shown.model_dump_json(exclude_none=True), media_type="application/json")
 
 
-@router.post(PLACE, response_model=OrgApiKeyCreated)
-async def create_org_api_key(organization: KeyedOrganization, body: OrgApiKeyCreate, desk: DeskGiven) -> Response:
+@router.post(COLLECTION_PATH, response_model=OrgApiKeyCreated)
+async def create_org_api_key(
+    organization: KeysWritableOrganization, body: OrgApiKeyCreate, context: ContextDep
+) -> Response:
     """A key for all projects of the organization, or with `project_id` for one. Keep the `key` of the answer: it
     cannot be shown again.
     """
     project_id = None if body.project_id is None else ProjectId(body.project_id)
-    return show(OrgApiKeyCreated.of(*await OrganizationKeys(desk, organization).create(body.key_name, project_id)))
+    return to_response(
+        OrgApiKeyCreated.of(*await OrganizationKeys(context, organization).create(body.key_name, project_id))
+    )
 
 
-@router.delete(f"{PLACE}/{{key_id}}", response_model=OrgApiKeyRevoked)
+@router.delete(f"{COLLECTION_PATH}/{{key_id}}", response_model=OrgApiKeyRevoked)
 async def revoke_org_api_key(
-    organization: KeyedOrganization, key_id: KeyNumber, desk: DeskGiven, given: PartsGiven
+    organization: KeysWritableOrganization, key_id: KeyIdPath, context: ContextDep, services: ServicesDep
 ) -> Response:
     """Revoke a key of the organization: it stops working at once."""
-    return show(OrgApiKeyRevoked.of(await OrganizationKeys(desk, organization).revoke(key_id), given.key_use))
+    return to_response(
+        OrgApiKeyRevoked.of(await OrganizationKeys(context, organization).revoke(key_id), services.key_usage)
+    )

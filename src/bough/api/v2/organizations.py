@@ -4,11 +4,11 @@ from datetime import datetime
 
 from fastapi import APIRouter, Response
 
-from bough.api.given import OnceRoute, ReadableOrganization
-from bough.api.shapes import View, show
+from bough.api.dependencies import IdempotentRoute, ReadableOrganization
+from bough.api.schemas import View, to_response
 from bough.domain.organization import Organization
 
-router = APIRouter(tags=["Organizations"], route_class=OnceRoute)
+router = APIRouter(tags=["Organizations"], route_class=IdempotentRoute)
 
 
 class OrganizationView(View):
@@ -36,4 +36,4 @@ class OrganizationView(View):
 @router.get("/organizations/{org_id}", response_model=OrganizationView)
 async def get_organization(organization: ReadableOrganization) -> Response:
     """One organization."""
-    return show(OrganizationView.of(organization))
+    return to_response(OrganizationView.of(organization))

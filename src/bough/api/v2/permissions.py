@@ -7,15 +7,15 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
-from bough.api.given import DeskGiven, OnceRoute, PartsGiven, PeopledProject, SharableProject
-from bough.api.shapes import Body, View, show
-from bough.control.sharing import Sharing
+from bough.api.dependencies import ContextDep, IdempotentRoute, MembersReadableProject, ServicesDep, SharableProject
+from bough.api.schemas import Body, View, to_response
+from bough.control.projects.sharing import Sharing
 from bough.domain.permission import Permission
 from bough.ids import PermissionId
 
-router = APIRouter(tags=["Project"], route_class=OnceRoute)
+router = APIRouter(tags=["Project"], route_class=IdempotentRoute)
 
-PLACE = "/projects/{project_id}/permissions"
+COLLECTION_PATH = "/projects/{project_id}/permissions"
 
 
 class PermissionGrant(Body):
@@ -42,23 +42,23 @@ class PermissionsResponse(View):
     project_permissions: list[PermissionView]
 
 
-@router.get(PLACE, response_model=PermissionsResponse)
-async def list_project_permissions(project: PeopledProject, given: PartsGiven) -> Response:
+@router.get(COLLECTION_PATH, response_model=PermissionsResponse)
+async def list_project_permissions(project: MembersReadableProject, services: ServicesDep) -> Response:
     """The addresses that the project is shared with, in the order in which they came."""
-    async with given.store.read() as rows:
-        found = await rows.grants.permissions_on(project.id)
-    return show(PermissionsResponse(project_permissions=[PermissionView.of(each) for each in found]))
+    async with services.store.read() as rows:
+        found = await rows.grants.list_permissions(project.id)
+    return to_response(PermissionsResponse(project_permissions=[PermissionView.of(each) for each in found]))
 
 
-@router.post(PLACE, response_model=PermissionView)
-async def grant_permission_to_project(project: SharableProject, body: PermissionGrant, desk: DeskGiven) -> Response:
+@router.post(COLLECTION_PATH, response_model=PermissionView)
+async def grant_permission_to_project(project: SharableProject, body: PermissionGrant, context: ContextDep) -> Response:
     """Share the project with an address, which gets a mail. Whoever has an account with it may change the project."""
-    return show(PermissionView.of(await Sharing(desk).grant(project, body.email)))
+    return to_response(PermissionView.of(await Sharing(context).grant(project, body.email)))
 
 
-@router.delete(f"{PLACE}/{{permission_id}}", response_model=PermissionView)
+@router.delete(f"{COLLECTION_PATH}/{{permission_id}}", response_model=PermissionView)
 async def revoke_permission_from_project(
-    project: SharableProject, permission_id: Annotated[UUID, Path()], desk: DeskGiven
+    project: SharableProject, permission_id: Annotated[UUID, Path()], context: ContextDep
 ) -> Response:
     """Stop sharing the project with an address: it counts at once."""
-    return show(PermissionView.of(await Sharing(desk).revoke(project, PermissionId(permission_id))))
+    return to_response(PermissionView.of(await Sharing(context).revoke(project, PermissionId(permission_id))))

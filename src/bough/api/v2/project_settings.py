@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
-from bough.api.shapes import Body, ComputeUnits, Count, Flag
+from bough.api.schemas import Body, ComputeUnits, Count, Flag
 from bough.domain import allowed_ips
 
 _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
@@ -27,7 +27,7 @@ class Quota(Body):
 
 
 class AllowedIps(Body):
-    ips: Annotated[list[Annotated[str, AfterValidator(allowed_ips.check)]], Field(max_length=1000)] | None = None
+    ips: Annotated[list[Annotated[str, AfterValidator(allowed_ips.check_entry)]], Field(max_length=1000)] | None = None
     protected_branches_only: Flag | None = None
 
 

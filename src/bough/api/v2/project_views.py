@@ -4,21 +4,21 @@ from datetime import datetime
 from typing import Any, Literal
 
 from bough import clock
-from bough.api.periods import month_end, month_start
-from bough.api.shapes import View
+from bough.api.consumption_period import month_end, month_start
+from bough.api.schemas import View
 from bough.api.v2.users import subscription_type
 from bough.config import Plan
-from bough.domain.endpoint import Hosts
+from bough.domain.endpoint import EndpointHosts
 from bough.domain.organization import Organization
 from bough.domain.project import Project
-from bough.domain.rights import Level
+from bough.domain.rights import AccessLevel
 from bough.domain.user import User
-from bough.store.projects import SeenProject
+from bough.store.projects import ProjectWithUsage
 
 MEBIBYTE = 1024 * 1024
 
 
-class _Shared(View):
+class _ProjectFields(View):
     """Fields that a project has alone and in a list."""
 
     id: str
@@ -46,7 +46,7 @@ class _Shared(View):
     effective_project_permission: Literal["VIEWER", "EDITOR", "ADMIN"]
 
 
-class ProjectListItem(_Shared):
+class ProjectListItem(_ProjectFields):
     active_time: int
     org_name: str | None
     deleted_at: datetime | None
@@ -54,11 +54,11 @@ class ProjectListItem(_Shared):
 
     @classmethod
     def of(
-        cls, seen: SeenProject, organization: Organization, plan: Plan, hosts: Hosts, level: Level
+        cls, seen: ProjectWithUsage, organization: Organization, plan: Plan, hosts: EndpointHosts, level: AccessLevel
     ) -> "ProjectListItem":
         return cls(
-            **_shared(seen, plan, hosts, level),
-            active_time=seen.used.active_seconds,
+            **_project_fields(seen, plan, hosts, level),
+            active_time=seen.usage.active_seconds,
             org_name=organization.name,
             deleted_at=seen.project.deleted_at,
             recoverable_until=seen.project.recoverable_until,
@@ -72,7 +72,7 @@ class ProjectOwner(View):
     subscription_type: Literal["UNKNOWN", "free_v2"]
 
 
-class ProjectView(_Shared):
+class ProjectView(_ProjectFields):
     data_storage_bytes_hour: int
     data_transfer_bytes: int
     written_data_bytes: int
@@ -84,23 +84,28 @@ class ProjectView(_Shared):
 
     @classmethod
     def of(
-        cls, seen: SeenProject, plan: Plan, hosts: Hosts, level: Level, owner: ProjectOwner | None = None
+        cls,
+        seen: ProjectWithUsage,
+        plan: Plan,
+        hosts: EndpointHosts,
+        level: AccessLevel,
+        owner: ProjectOwner | None = None,
     ) -> "ProjectView":
         now = clock.now()
         return cls(
-            **_shared(seen, plan, hosts, level),
+            **_project_fields(seen, plan, hosts, level),
             data_storage_bytes_hour=0,
-            data_transfer_bytes=seen.used.bytes_out,
-            written_data_bytes=seen.used.written_bytes,
-            compute_time_seconds=seen.used.compute_seconds,
-            active_time_seconds=seen.used.active_seconds,
+            data_transfer_bytes=seen.usage.bytes_out,
+            written_data_bytes=seen.usage.written_bytes,
+            compute_time_seconds=seen.usage.compute_seconds,
+            active_time_seconds=seen.usage.active_seconds,
             consumption_period_start=month_start(now),
             consumption_period_end=month_end(now),
             owner=owner,
         )
 
 
-def owner_of(user: User, organization: Organization, plan: Plan) -> ProjectOwner:
+def to_project_owner(user: User, organization: Organization, plan: Plan) -> ProjectOwner:
     return ProjectOwner(
         email=user.email,
         name=organization.name,
@@ -109,11 +114,11 @@ def owner_of(user: User, organization: Organization, plan: Plan) -> ProjectOwner
     )
 
 
-def unmeasured(project: Project) -> SeenProject:
-    return SeenProject(project, None, None)
+def with_empty_usage(project: Project) -> ProjectWithUsage:
+    return ProjectWithUsage(project, None, None)
 
 
-def _shared(seen: SeenProject, plan: Plan, hosts: Hosts, level: Level) -> dict[str, Any]:
+def _project_fields(seen: ProjectWithUsage, plan: Plan, hosts: EndpointHosts, level: AccessLevel) -> dict[str, Any]:
     project = seen.project
     return {
         "id": project.id,
@@ -124,7 +129,7 @@ def _shared(seen: SeenProject, plan: Plan, hosts: Hosts, level: Level) -> dict[s
         "default_endpoint_settings": dict(project.default_endpoint_settings),
         "settings": dict(project.settings),
         "pg_version": project.pg_version,
-        "proxy_host": hosts.proxy(project.region_id),
+        "proxy_host": hosts.proxy_host(project.region_id),
         "branch_logical_size_limit": plan.storage_bytes // MEBIBYTE,
         "branch_logical_size_limit_bytes": plan.storage_bytes,
         "store_passwords": project.store_passwords,
@@ -137,6 +142,6 @@ def _shared(seen: SeenProject, plan: Plan, hosts: Hosts, level: Level) -> dict[s
         "owner_id": project.org_id,
         "compute_last_active_at": seen.last_active,
         "org_id": project.org_id,
-        "cpu_used_sec": seen.used.cpu_seconds,
+        "cpu_used_sec": seen.usage.cpu_seconds,
         "effective_project_permission": level.name,
     }

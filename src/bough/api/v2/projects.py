@@ -9,42 +9,42 @@ from pydantic import Field, StrictInt
 
 from bough import clock
 from bough.access import levels, lookup
-from bough.api.given import (
+from bough.api.dependencies import (
+    ContextDep,
     DeletableProject,
-    DeskGiven,
-    OnceRoute,
-    PartsGiven,
-    PrincipalGiven,
+    IdempotentRoute,
+    PrincipalDep,
     ReadableProject,
     RecoverableProject,
+    ServicesDep,
     WritableProject,
 )
-from bough.api.paging import place_of
-from bough.api.shapes import Body, ComputeUnits, Flag, IdText, Name, Pagination, Text, View, pagination, show
+from bough.api.paging import decode_cursor
+from bough.api.schemas import Body, ComputeUnits, Flag, IdText, Name, Pagination, Text, View, to_pagination, to_response
 from bough.api.v2.branch_views import BranchView
 from bough.api.v2.connection_uris import ConnectionDetails
 from bough.api.v2.databases import DatabaseView
 from bough.api.v2.endpoints import EndpointView
 from bough.api.v2.operations import OperationView
 from bough.api.v2.project_settings import DefaultEndpointSettings, ProjectSettings
-from bough.api.v2.project_views import ProjectListItem, ProjectView, owner_of, unmeasured
+from bough.api.v2.project_views import ProjectListItem, ProjectView, to_project_owner, with_empty_usage
 from bough.api.v2.roles import RoleView
-from bough.control.desk import Desk
-from bough.control.parts import Parts
-from bough.control.project_planning import NewProject, ProjectChange
-from bough.control.projects import CreatedProject, Projects
+from bough.control.context import Context
+from bough.control.projects.plan import NewProject, ProjectChange
+from bough.control.projects.projects import CreatedProject, Projects
+from bough.control.services import Services
 from bough.domain.organization import Organization
-from bough.domain.project import MAX_HISTORY_SECONDS, Project
-from bough.domain.rights import Level, OrgRight
+from bough.domain.project import MAX_HISTORY_RETENTION_SECONDS, Project
+from bough.domain.rights import AccessLevel, OrgRight
 from bough.ids import OrganizationId, ProjectId
-from bough.store.page import Page
-from bough.store.projects import SeenProject
+from bough.store.paging import Page
+from bough.store.projects import ProjectWithUsage
 
-router = APIRouter(tags=["Project"], route_class=OnceRoute)
+router = APIRouter(tags=["Project"], route_class=IdempotentRoute)
 
 SMALL_PAGE = 100  # projects that are read in less time than it takes to ask another thread for them
 
-History = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_SECONDS)]
+RetentionSeconds = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_RETENTION_SECONDS)]
 
 
 class FirstBranchBody(Body):
@@ -65,14 +65,14 @@ class NewProjectBody(Body):
     default_endpoint_settings: DefaultEndpointSettings = DefaultEndpointSettings()
     pg_version: Annotated[StrictInt, Field(ge=14, le=18)] | None = None
     store_passwords: Flag = True
-    history_retention_seconds: History | None = None
+    history_retention_seconds: RetentionSeconds | None = None
     org_id: IdText | None = None
 
 
 class ProjectCreate(Body):
     project: NewProjectBody
 
-    def wish(self) -> NewProject:
+    def to_new_project(self) -> NewProject:
         asked = self.project
         limits = {"autoscaling_limit_min_cu", "autoscaling_limit_max_cu"}
         return NewProject(
@@ -83,10 +83,10 @@ class ProjectCreate(Body):
             provisioner=asked.provisioner,
             store_passwords=asked.store_passwords,
             history_retention_seconds=asked.history_retention_seconds,
-            settings=asked.settings.given(),
+            settings=asked.settings.dump_provided(),
             default_endpoint_settings={
                 **asked.model_dump(include=limits, exclude_none=True),
-                **asked.default_endpoint_settings.given(),
+                **asked.default_endpoint_settings.dump_provided(),
             },
             branch_name=asked.branch.name,
             role_name=asked.branch.role_name,
@@ -99,19 +99,19 @@ class ChangedProjectBody(Body):
     settings: ProjectSettings = ProjectSettings()
     name: Name | None = None
     default_endpoint_settings: DefaultEndpointSettings | None = None
-    history_retention_seconds: History | None = None
+    history_retention_seconds: RetentionSeconds | None = None
 
 
 class ProjectUpdate(Body):
     project: ChangedProjectBody
 
-    def change(self) -> ProjectChange:
+    def to_project_change(self) -> ProjectChange:
         asked = self.project
         endpoints = asked.default_endpoint_settings
         return ProjectChange(
             name=asked.name,
-            settings=asked.settings.given(),
-            default_endpoint_settings=endpoints.given() if endpoints else None,
+            settings=asked.settings.dump_provided(),
+            default_endpoint_settings=endpoints.dump_provided() if endpoints else None,
             history_retention_seconds=asked.history_retention_seconds,
         )
 
@@ -150,8 +150,8 @@ class ProjectCreated(View):
     endpoints: list[EndpointView]
 
     @classmethod
-    def of(cls, made: CreatedProject, project: ProjectView, desk: Desk) -> "ProjectCreated":
-        region_id, hosts = made.project.region_id, desk.hosts
+    def of(cls, made: CreatedProject, project: ProjectView, context: Context) -> "ProjectCreated":
+        region_id, hosts = made.project.region_id, context.hosts
         uri = ConnectionDetails.of(
             made.endpoint,
             region_id,
@@ -166,7 +166,7 @@ class ProjectCreated(View):
             roles=[RoleView.of(made.role, made.password)],
             databases=[DatabaseView.of(made.database)],
             operations=[OperationView.of(operation) for operation in made.operations],
-            branch=BranchView.new(made.branch, made.creator),
+            branch=BranchView.new(made.branch, made.creator_name),
             endpoints=[EndpointView.of(made.endpoint, region_id, hosts)],
         )
 
@@ -179,8 +179,8 @@ Timeout = Annotated[int | None, Query(ge=100, le=30_000)]
 
 @router.get("/projects", response_model=ProjectsResponse)
 async def list_projects(
-    caller: PrincipalGiven,
-    given: PartsGiven,
+    caller: PrincipalDep,
+    services: ServicesDep,
     cursor: Cursor = None,
     limit: Limit = 10,
     search: Search = "",
@@ -189,81 +189,83 @@ async def list_projects(
     recoverable: Annotated[bool, Query()] = False,
 ) -> Response:
     """The projects of the caller's organizations, newest first; with `recoverable` the deleted ones."""
-    place = place_of(cursor)
+    place = decode_cursor(cursor)
     if org_id is not None:
-        caller.organization(OrganizationId(org_id), to=OrgRight.READ)
+        caller.organization(OrganizationId(org_id), right=OrgRight.READ)
     asked = [each for known, each in caller.memberships.items() if org_id in (None, known)]
     now = clock.now() if recoverable else None
-    async with given.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
-        reach = await levels.reach(rows, caller, asked, Level.ADMIN if recoverable else Level.VIEWER)
+    async with services.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
+        reach = await levels.find_reachable_projects(
+            rows, caller, asked, AccessLevel.ADMIN if recoverable else AccessLevel.VIEWER
+        )
         page = await rows.projects.page(reach, search=search, limit=limit, after=place, recoverable_at=now)
-        has = await levels.levels(rows, caller, (seen.project for seen in page.rows))
+        has = await levels.load_levels(rows, caller, (seen.project for seen in page.rows))
     owners = {known: each.organization for known, each in caller.memberships.items()}
-    shown = _listed(given, page, owners, has)
-    return show(ProjectsResponse(projects=shown, pagination=pagination(page)))
+    shown = _listed(services, page, owners, has)
+    return to_response(ProjectsResponse(projects=shown, pagination=to_pagination(page)))
 
 
 @router.get("/projects/shared", response_model=SharedProjectsResponse)
 async def list_shared_projects(
-    caller: PrincipalGiven,
-    given: PartsGiven,
+    caller: PrincipalDep,
+    services: ServicesDep,
     cursor: Cursor = None,
     limit: Limit = 10,
     search: Search = "",
     timeout: Timeout = None,
 ) -> Response:
     """The projects that other organizations share with the caller, newest first."""
-    place = place_of(cursor)
-    async with given.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
-        reach = await levels.shared(rows, caller)
+    place = decode_cursor(cursor)
+    async with services.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
+        reach = await levels.find_shared_projects(rows, caller)
         page = await rows.projects.page(reach, search=search, limit=limit, after=place)
-        has = await levels.levels(rows, caller, (seen.project for seen in page.rows))
-        owners = await rows.organizations.named(reach.keys())
-    shown = _listed(given, page, owners, has)
-    return show(SharedProjectsResponse(projects=shown, pagination=pagination(page)))
+        has = await levels.load_levels(rows, caller, (seen.project for seen in page.rows))
+        owners = await rows.organizations.get_many(reach.keys())
+    shown = _listed(services, page, owners, has)
+    return to_response(SharedProjectsResponse(projects=shown, pagination=to_pagination(page)))
 
 
 @router.post("/projects", response_model=ProjectCreated, status_code=201)
-async def create_project(body: ProjectCreate, desk: DeskGiven) -> Response:
+async def create_project(body: ProjectCreate, context: ContextDep) -> Response:
     """A project with one branch, a role, a database and an endpoint that starts at once."""
-    made = await Projects(desk).create(body.wish())
-    return show(ProjectCreated.of(made, await _shown(desk, made.project), desk), 201)
+    made = await Projects(context).create(body.to_new_project())
+    return to_response(ProjectCreated.of(made, await _shown(context, made.project), context), 201)
 
 
 @router.get("/projects/{project_id}", response_model=ProjectResponse)
-async def get_project(project: ReadableProject, desk: DeskGiven) -> Response:
+async def get_project(project: ReadableProject, context: ContextDep) -> Response:
     """One project."""
-    return show(ProjectResponse(project=await _shown(desk, project)))
+    return to_response(ProjectResponse(project=await _shown(context, project)))
 
 
 @router.patch("/projects/{project_id}", response_model=ProjectChanged)
-async def update_project(project: WritableProject, body: ProjectUpdate, desk: DeskGiven) -> Response:
+async def update_project(project: WritableProject, body: ProjectUpdate, context: ContextDep) -> Response:
     """Change a project's name, settings, endpoint defaults or history window."""
-    changed, operations = await Projects(desk).change(project, body.change())
+    changed, operations = await Projects(context).update(project, body.to_project_change())
     shown = [OperationView.of(operation) for operation in operations]
-    return show(ProjectChanged(project=await _shown(desk, changed), operations=shown))
+    return to_response(ProjectChanged(project=await _shown(context, changed), operations=shown))
 
 
 @router.delete("/projects/{project_id}", response_model=ProjectResponse)
-async def delete_project(project: DeletableProject, desk: DeskGiven) -> Response:
+async def delete_project(project: DeletableProject, context: ContextDep) -> Response:
     """Delete a project. Its computes stop; for seven days (a setting) it can be recovered."""
-    return show(ProjectResponse(project=await _shown(desk, await Projects(desk).delete(project))))
+    return to_response(ProjectResponse(project=await _shown(context, await Projects(context).delete(project))))
 
 
 @router.post("/projects/{project_id}/recover", response_model=ProjectRecovered)
-async def recover_project(project: RecoverableProject, desk: DeskGiven) -> Response:
+async def recover_project(project: RecoverableProject, context: ContextDep) -> Response:
     """Bring a deleted project back whole."""
-    recovered = await Projects(desk).recover(project)
-    async with desk.store.read() as rows:
-        branches = [BranchView.of(seen) for seen in await rows.branch_pages.all_of(project.id)]
-    return show(ProjectRecovered(project=await _shown(desk, recovered), branches=branches))
+    recovered = await Projects(context).recover(project)
+    async with context.store.read() as rows:
+        branches = [BranchView.of(seen) for seen in await rows.branch_pages.list_in_project(project.id)]
+    return to_response(ProjectRecovered(project=await _shown(context, recovered), branches=branches))
 
 
 def _listed(
-    given: Parts,
-    page: Page[SeenProject],
+    given: Services,
+    page: Page[ProjectWithUsage],
     owners: Mapping[OrganizationId, Organization],
-    has: Mapping[ProjectId, Level],
+    has: Mapping[ProjectId, AccessLevel],
 ) -> list[ProjectListItem]:
     return [
         ProjectListItem.of(seen, owner, given.settings.plan(owner.plan), given.hosts, has[seen.id])
@@ -272,12 +274,14 @@ def _listed(
     ]
 
 
-async def _shown(desk: Desk, project: Project) -> ProjectView:
+async def _shown(desk: Context, project: Project) -> ProjectView:
     async with desk.store.read() as rows:
-        seen = await rows.projects.seen(project.id)
+        seen = await rows.projects.get_with_usage(project.id)
         user = await rows.users.get(project.created_by)
         organization = await lookup.organization_of(rows, desk.principal, project)
-        level = await levels.level(rows, desk.principal, project)
-    plan = desk.plan_of(organization)
-    measured = unmeasured(project) if seen is None else replace(seen, project=project)
-    return ProjectView.of(measured, plan, desk.hosts, level, owner_of(user, organization, plan) if user else None)
+        level = await levels.load_level(rows, desk.principal, project)
+    plan = desk.organization_plan(organization)
+    measured = with_empty_usage(project) if seen is None else replace(seen, project=project)
+    return ProjectView.of(
+        measured, plan, desk.hosts, level, to_project_owner(user, organization, plan) if user else None
+    )

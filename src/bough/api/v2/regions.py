@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from bough.api.given import PartsGiven, PrincipalGiven
-from bough.api.shapes import IdText, View, show
+from bough.api.dependencies import PrincipalDep, ServicesDep
+from bough.api.schemas import IdText, View, to_response
 from bough.domain.rights import OrgRight
 from bough.ids import OrganizationId
 
@@ -26,11 +26,11 @@ class RegionsResponse(View):
 
 @router.get("/regions", response_model=RegionsResponse)
 async def get_active_regions(
-    caller: PrincipalGiven, given: PartsGiven, org_id: Annotated[IdText | None, Query()] = None
+    caller: PrincipalDep, services: ServicesDep, org_id: Annotated[IdText | None, Query()] = None
 ) -> Response:
     """The regions a project can be created in."""
     if org_id is not None:
-        caller.organization(OrganizationId(org_id), to=OrgRight.READ)
+        caller.organization(OrganizationId(org_id), right=OrgRight.READ)
     shown = [
         RegionView(
             region_id=region.id,
@@ -39,6 +39,6 @@ async def get_active_regions(
             geo_lat=region.latitude,
             geo_long=region.longitude,
         )
-        for position, region in enumerate(given.settings.regions)
+        for position, region in enumerate(services.settings.regions)
     ]
-    return show(RegionsResponse(regions=shown))
+    return to_response(RegionsResponse(regions=shown))

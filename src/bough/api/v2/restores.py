@@ -2,19 +2,19 @@
 
 from fastapi import APIRouter, Response
 
-from bough.api.given import DeskGiven, OnceRoute, WritableProject
-from bough.api.shapes import BranchName
+from bough.api.dependencies import ContextDep, IdempotentRoute, WritableProject
+from bough.api.schemas import BranchIdPath
 from bough.api.v2.branch_bodies import BranchRestore
-from bough.api.v2.branches import BranchOperations, shown_with
-from bough.control.restores import Restores
+from bough.api.v2.branches import BranchOperations, build_branch_response
+from bough.control.restores.restores import Restores
 from bough.ids import BranchId
 
-router = APIRouter(tags=["Branch"], route_class=OnceRoute)
+router = APIRouter(tags=["Branch"], route_class=IdempotentRoute)
 
 
 @router.post("/projects/{project_id}/branches/{branch_id}/restore", response_model=BranchOperations)
 async def restore_project_branch(
-    project: WritableProject, branch_id: BranchName, body: BranchRestore, desk: DeskGiven
+    project: WritableProject, branch_id: BranchIdPath, body: BranchRestore, context: ContextDep
 ) -> Response:
     """Give a branch the data of a point in its own history, or of another branch, as that is or was: a reset is a
     restore from the parent. The branch keeps its id, its endpoints and its passwords, so connection strings go on
@@ -23,4 +23,6 @@ async def restore_project_branch(
     What it has now stays as the branch `preserve_under_name`, and its children move to that. The name is required for
     a restore to itself, and when the branch has children.
     """
-    return await shown_with(desk, *await Restores(desk).restore(project, BranchId(branch_id), body.wish()))
+    return await build_branch_response(
+        context, *await Restores(context).restore(project, BranchId(branch_id), body.to_restore_request())
+    )

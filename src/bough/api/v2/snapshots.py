@@ -6,24 +6,24 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from bough import ids
-from bough.api.given import DeskGiven, OnceRoute, PartsGiven, ReadableProject, WritableProject
-from bough.api.shapes import Body, BranchName, Flag, IdText, Name, Text, View, show
-from bough.api.v2.branch_bodies import Moment
+from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject, ServicesDep, WritableProject
+from bough.api.schemas import Body, BranchIdPath, Flag, IdText, Name, Text, View, to_response
+from bough.api.v2.branch_bodies import Timestamp
 from bough.api.v2.branch_views import BranchView
 from bough.api.v2.endpoints import EndpointView
 from bough.api.v2.operations import OperationsResponse, OperationView
-from bough.control import points
-from bough.control.finalizing import Finalizing
-from bough.control.snapshot_restores import SnapshotRestore, SnapshotRestores
-from bough.control.snapshots import NewSnapshot, SnapshotChange, Snapshots
+from bough.control.branches import points
+from bough.control.restores.finalize import Finalizing
+from bough.control.restores.snapshot_restores import RequestedSnapshotRestore, SnapshotRestores
+from bough.control.restores.snapshots import NewSnapshot, SnapshotChange, Snapshots
 from bough.domain.operation import Operation
 from bough.domain.snapshot import Snapshot
 from bough.ids import BranchId, SnapshotId
 
-router = APIRouter(tags=["Snapshot"], route_class=OnceRoute)
+router = APIRouter(tags=["Snapshot"], route_class=IdempotentRoute)
 
-SnapshotName = Annotated[str, Path(pattern=ids.PATTERN, alias="snapshot_id")]  # in a path
-NameGiven = Annotated[Text | None, Query(min_length=1, max_length=256)]
+SnapshotIdPath = Annotated[str, Path(pattern=ids.PATTERN, alias="snapshot_id")]  # in a path
+NameQuery = Annotated[Text | None, Query(min_length=1, max_length=256)]
 
 
 class SnapshotView(View):
@@ -75,13 +75,13 @@ class SnapshotRestored(View):
 
 class ChangedSnapshotBody(Body):
     name: Name | None = None
-    expires_at: Moment | None = None
+    expires_at: Timestamp | None = None
 
 
 class SnapshotUpdate(Body):
     snapshot: ChangedSnapshotBody
 
-    def change(self) -> SnapshotChange:
+    def to_snapshot_change(self) -> SnapshotChange:
         asked = self.snapshot
         return SnapshotChange(
             name=asked.name,
@@ -103,49 +103,49 @@ class FinalizeRestoreBody(Body):
 @router.post("/projects/{project_id}/branches/{branch_id}/snapshot", response_model=SnapshotCreated)
 async def create_snapshot(
     project: WritableProject,
-    branch_id: BranchName,
-    desk: DeskGiven,
+    branch_id: BranchIdPath,
+    context: ContextDep,
     lsn: Annotated[Text | None, Query()] = None,
-    timestamp: Annotated[Moment | None, Query()] = None,
-    name: NameGiven = None,
-    expires_at: Annotated[Moment | None, Query()] = None,
+    timestamp: Annotated[Timestamp | None, Query()] = None,
+    name: NameQuery = None,
+    expires_at: Annotated[Timestamp | None, Query()] = None,
 ) -> Response:
     """Keep what a root branch has now, or had at a point of its history."""
-    point = points.asked(lsn, timestamp, lsn_name="lsn", at_name="timestamp")
+    point = points.parse_point(lsn, timestamp, lsn_name="lsn", at_name="timestamp")
     wish = NewSnapshot(point=point, name=name, expires_at=expires_at)
-    made, operations = await Snapshots(desk).create(project, BranchId(branch_id), wish)
-    return show(SnapshotCreated(snapshot=SnapshotView.of(made), operations=_shown(operations)))
+    made, operations = await Snapshots(context).create(project, BranchId(branch_id), wish)
+    return to_response(SnapshotCreated(snapshot=SnapshotView.of(made), operations=_shown(operations)))
 
 
 @router.get("/projects/{project_id}/snapshots", response_model=SnapshotsResponse)
-async def list_snapshots(project: ReadableProject, given: PartsGiven) -> Response:
+async def list_snapshots(project: ReadableProject, services: ServicesDep) -> Response:
     """The project's snapshots, newest first; one that is being made has no sizes yet."""
-    async with given.store.read() as rows:
-        found = await rows.snapshots.of_project(project.id)
-    return show(SnapshotsResponse(snapshots=[SnapshotView.of(each) for each in found]))
+    async with services.store.read() as rows:
+        found = await rows.snapshots.list_in_project(project.id)
+    return to_response(SnapshotsResponse(snapshots=[SnapshotView.of(each) for each in found]))
 
 
 @router.patch("/projects/{project_id}/snapshots/{snapshot_id}", response_model=SnapshotResponse)
 async def update_snapshot(
-    project: WritableProject, snapshot_id: SnapshotName, body: SnapshotUpdate, desk: DeskGiven
+    project: WritableProject, snapshot_id: SnapshotIdPath, body: SnapshotUpdate, context: ContextDep
 ) -> Response:
     """Change a snapshot's name, or when it expires; `expires_at: null` means never."""
-    changed = await Snapshots(desk).change(project, SnapshotId(snapshot_id), body.change())
-    return show(SnapshotResponse(snapshot=SnapshotView.of(changed)))
+    changed = await Snapshots(context).update(project, SnapshotId(snapshot_id), body.to_snapshot_change())
+    return to_response(SnapshotResponse(snapshot=SnapshotView.of(changed)))
 
 
 @router.delete("/projects/{project_id}/snapshots/{snapshot_id}", response_model=OperationsResponse, status_code=202)
-async def delete_snapshot(project: WritableProject, snapshot_id: SnapshotName, desk: DeskGiven) -> Response:
+async def delete_snapshot(project: WritableProject, snapshot_id: SnapshotIdPath, context: ContextDep) -> Response:
     """Delete a snapshot and its data. Branches that were made of it stay."""
-    operations = await Snapshots(desk).delete(project, SnapshotId(snapshot_id))
-    return show(OperationsResponse(operations=_shown(operations)), 202)
+    operations = await Snapshots(context).delete(project, SnapshotId(snapshot_id))
+    return to_response(OperationsResponse(operations=_shown(operations)), 202)
 
 
 @router.post("/projects/{project_id}/snapshots/{snapshot_id}/restore", response_model=SnapshotRestored)
 async def restore_snapshot(
     project: WritableProject,
-    snapshot_id: SnapshotName,
-    desk: DeskGiven,
+    snapshot_id: SnapshotIdPath,
+    context: ContextDep,
     body: SnapshotRestoreBody | None = None,
     name: Annotated[Text | None, Query(min_length=1, max_length=256, deprecated=True)] = None,
 ) -> Response:
@@ -153,16 +153,16 @@ async def restore_snapshot(
     or of `target_branch_id`; without it, it is there to be looked at first.
     """
     asked = body or SnapshotRestoreBody()
-    wish = SnapshotRestore(
+    wish = RequestedSnapshotRestore(
         name=asked.name or name,
         target_id=BranchId(asked.target_branch_id) if asked.target_branch_id else None,
-        finalizes=asked.finalize_restore,
+        should_finalize=asked.finalize_restore,
     )
-    made = await SnapshotRestores(desk).restore(project, SnapshotId(snapshot_id), wish)
-    return show(
+    made = await SnapshotRestores(context).restore(project, SnapshotId(snapshot_id), wish)
+    return to_response(
         SnapshotRestored(
-            branch=BranchView.new(made.branch, made.creator),
-            endpoints=[EndpointView.of(each, project.region_id, desk.hosts) for each in made.endpoints],
+            branch=BranchView.new(made.branch, made.creator_name),
+            endpoints=[EndpointView.of(each, project.region_id, context.hosts) for each in made.endpoints],
             operations=_shown(made.operations),
         )
     )
@@ -170,14 +170,14 @@ async def restore_snapshot(
 
 @router.post("/projects/{project_id}/branches/{branch_id}/finalize_restore", response_model=OperationsResponse)
 async def finalize_restore_branch(
-    project: WritableProject, branch_id: BranchName, desk: DeskGiven, body: FinalizeRestoreBody | None = None
+    project: WritableProject, branch_id: BranchIdPath, context: ContextDep, body: FinalizeRestoreBody | None = None
 ) -> Response:
     """A branch that was restored from a snapshot takes over the endpoints and the name of the one it was restored
     for; that one gets `name`, or is called `… (old)`.
     """
     asked = body or FinalizeRestoreBody()
-    operations = await Finalizing(desk).finalize(project, BranchId(branch_id), asked.name)
-    return show(OperationsResponse(operations=_shown(operations)))
+    operations = await Finalizing(context).finalize(project, BranchId(branch_id), asked.name)
+    return to_response(OperationsResponse(operations=_shown(operations)))
 
 
 def _shown(operations: list[Operation]) -> list[OperationView]:

@@ -7,23 +7,23 @@ from fastapi import APIRouter, Depends, Path, Response
 from pydantic import Field
 
 from bough import ids
+from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, TransferableProject
 from bough.api.errors import GeneralError
-from bough.api.given import DeskGiven, OnceRoute, PrincipalGiven, TransferableProject
-from bough.api.shapes import Body, Count, IdText, View, show
-from bough.control.transfers import Offer, Transfers
+from bough.api.schemas import Body, Count, IdText, View, to_response
+from bough.control.projects.transfers import NewTransferRequest, Transfers
 from bough.domain.organization import Organization
+from bough.domain.project_transfer import DEFAULT_TTL_SECONDS, MAX_PROJECTS
 from bough.domain.rights import OrgRight
-from bough.domain.transfer import MOST_PROJECTS, USUAL_SECONDS
 from bough.ids import OrganizationId, ProjectId
 
-router = APIRouter(route_class=OnceRoute)
+router = APIRouter(route_class=IdempotentRoute)
 
-REQUESTS = "/projects/{project_id}/transfer_requests"
+COLLECTION_PATH = "/projects/{project_id}/transfer_requests"
 
 
 class ProjectsTransfer(Body):
     destination_org_id: IdText
-    project_ids: Annotated[list[IdText], Field(min_length=1, max_length=MOST_PROJECTS)]
+    project_ids: Annotated[list[IdText], Field(min_length=1, max_length=MAX_PROJECTS)]
 
     @property
     def destination(self) -> OrganizationId:
@@ -49,7 +49,7 @@ class LimitsUnsatisfied(GeneralError):
 
 
 class TransferRequestCreate(Body):
-    ttl_seconds: Count = USUAL_SECONDS
+    ttl_seconds: Count = DEFAULT_TTL_SECONDS
 
 
 class TransferRequestView(View):
@@ -59,7 +59,7 @@ class TransferRequestView(View):
     expires_at: datetime
 
     @classmethod
-    def of(cls, offer: Offer) -> "TransferRequestView":
+    def of(cls, offer: NewTransferRequest) -> "TransferRequestView":
         request = offer.request
         return cls(
             id=offer.id, project_id=request.project_id, created_at=request.created_at, expires_at=request.expires_at
@@ -79,77 +79,77 @@ class PlanUnsatisfied(GeneralError):
     reasons: list[PlanReason]
 
 
-async def source_organization(
-    source_org_id: Annotated[str, Path(pattern=ids.PATTERN)], caller: PrincipalGiven
+async def get_source_organization(
+    source_org_id: Annotated[str, Path(pattern=ids.PATTERN)], caller: PrincipalDep
 ) -> Organization:
-    caller.check_acts_in_person()
-    return caller.organization(OrganizationId(source_org_id), to=OrgRight.MANAGE)
+    caller.require_personal_key()
+    return caller.organization(OrganizationId(source_org_id), right=OrgRight.MANAGE)
 
 
-async def own_organization(caller: PrincipalGiven) -> Organization:
-    caller.check_acts_in_person()
-    return caller.home()
+async def get_personal_organization(caller: PrincipalDep) -> Organization:
+    caller.require_personal_key()
+    return caller.default_organization()
 
 
-def _no_room(model: type[GeneralError]) -> dict[int | str, dict[str, Any]]:
+def _plan_limit_responses(model: type[GeneralError]) -> dict[int | str, dict[str, Any]]:
     return {406: {"model": model, "description": "The plan of the new organization has no room"}}
 
 
 @router.post(
     "/organizations/{source_org_id}/projects/transfer",
     response_model=ProjectsTransferred,
-    responses=_no_room(LimitsUnsatisfied),
+    responses=_plan_limit_responses(LimitsUnsatisfied),
     tags=["Organizations"],
 )
 async def transfer_projects_from_org_to_org(
-    source: Annotated[Organization, Depends(source_organization)], body: ProjectsTransfer, desk: DeskGiven
+    source: Annotated[Organization, Depends(get_source_organization)], body: ProjectsTransfer, context: ContextDep
 ) -> Response:
     """Give projects to another organization, all of them or none. Connections stay; keys for one of the projects,
     and roles and permissions on them, end.
     """
-    await Transfers(desk).give(source, body.destination, body.projects)
-    return show(ProjectsTransferred())
+    await Transfers(context).transfer_projects(source, body.destination, body.projects)
+    return to_response(ProjectsTransferred())
 
 
 @router.post(
     "/users/me/projects/transfer",
     response_model=ProjectsTransferred,
-    responses=_no_room(LimitsUnsatisfied),
+    responses=_plan_limit_responses(LimitsUnsatisfied),
     tags=["Users"],
     deprecated=True,
 )
 async def transfer_projects_from_user_to_org(
-    source: Annotated[Organization, Depends(own_organization)], body: ProjectsTransfer, desk: DeskGiven
+    source: Annotated[Organization, Depends(get_personal_organization)], body: ProjectsTransfer, context: ContextDep
 ) -> Response:
     """The same, out of the caller's personal organization."""
-    await Transfers(desk).give(source, body.destination, body.projects)
-    return show(ProjectsTransferred())
+    await Transfers(context).transfer_projects(source, body.destination, body.projects)
+    return to_response(ProjectsTransferred())
 
 
-@router.post(REQUESTS, response_model=TransferRequestView, status_code=201, tags=["Project"])
+@router.post(COLLECTION_PATH, response_model=TransferRequestView, status_code=201, tags=["Project"])
 async def create_project_transfer_request(
-    project: TransferableProject, desk: DeskGiven, body: TransferRequestCreate | None = None
+    project: TransferableProject, context: ContextDep, body: TransferRequestCreate | None = None
 ) -> Response:
     """Offer the project to whoever is told the `id` of the answer: keep it secret, it cannot be shown again."""
     asked = body or TransferRequestCreate()
-    return show(TransferRequestView.of(await Transfers(desk).offer(project, asked.ttl_seconds)), 201)
+    return to_response(TransferRequestView.of(await Transfers(context).create_request(project, asked.ttl_seconds)), 201)
 
 
 @router.put(
-    f"{REQUESTS}/{{request_id}}",
+    f"{COLLECTION_PATH}/{{request_id}}",
     response_class=Response,
     status_code=204,
-    responses=_no_room(PlanUnsatisfied),
+    responses=_plan_limit_responses(PlanUnsatisfied),
     tags=["Project"],
 )
 async def accept_project_transfer_request(
     project_id: Annotated[str, Path(pattern=ids.PATTERN)],
     request_id: Annotated[str, Path(pattern=ids.PATTERN)],
-    desk: DeskGiven,
+    context: ContextDep,
     body: TransferRequestAccept | None = None,
 ) -> Response:
     """Take over a project that was offered, into the organization named or the caller's own."""
     asked = body.org_id if body else None
     org_id = None if asked is None else OrganizationId(asked)
-    await Transfers(desk).accept(ProjectId(project_id), request_id, org_id)
+    await Transfers(context).accept_request(ProjectId(project_id), request_id, org_id)
     return Response(status_code=204)

@@ -6,9 +6,9 @@ from typing import Literal
 from fastapi import APIRouter, Response
 
 from bough import clock
-from bough.api.given import PartsGiven, PrincipalGiven
-from bough.api.periods import month_start
-from bough.api.shapes import View, show
+from bough.api.consumption_period import month_start
+from bough.api.dependencies import PrincipalDep, ServicesDep
+from bough.api.schemas import View, to_response
 from bough.api.v2.organizations import OrganizationView
 from bough.config import Plan
 from bough.domain.user import User
@@ -104,29 +104,31 @@ def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v2"]:
 
 
 @router.get("/auth", response_model=AuthDetails)
-async def get_auth_details(caller: PrincipalGiven) -> Response:
+async def get_auth_details(caller: PrincipalDep) -> Response:
     """Which kind of key this is, and whose."""
     if caller.is_person:
-        return show(AuthDetails(account_id=caller.user_id, auth_method="api_key_user", auth_data=str(caller.key_id)))
+        return to_response(
+            AuthDetails(account_id=caller.user_id, auth_method="api_key_user", auth_data=str(caller.key_id))
+        )
     organization = next(iter(caller.memberships))
-    return show(AuthDetails(account_id=organization, auth_method="api_key_org", auth_data=str(caller.key_id)))
+    return to_response(AuthDetails(account_id=organization, auth_method="api_key_org", auth_data=str(caller.key_id)))
 
 
 @router.get("/users/me", response_model=CurrentUser)
-async def get_current_user_info(caller: PrincipalGiven, given: PartsGiven) -> Response:
+async def get_current_user_info(caller: PrincipalDep, services: ServicesDep) -> Response:
     """The account that holds this key, with its limits."""
     caller.check_is_person()
-    async with given.store.read() as rows:
+    async with services.store.read() as rows:
         user = await rows.users.get(caller.user_id)
     if user is None:
-        raise NotFound.thing("user")
-    return show(CurrentUser.of(user, given.settings.plan(user.plan), month_start(clock.now())))
+        raise NotFound.resource("user")
+    return to_response(CurrentUser.of(user, services.settings.plan(user.plan), month_start(clock.now())))
 
 
 @router.get("/users/me/organizations", response_model=OrganizationsResponse, tags=["Organizations"])
-async def get_current_user_organizations(caller: PrincipalGiven, given: PartsGiven) -> Response:
+async def get_current_user_organizations(caller: PrincipalDep, services: ServicesDep) -> Response:
     """The organizations the caller belongs to; the personal one is the first."""
     caller.check_is_person()
-    async with given.store.read() as rows:
-        organizations = await rows.organizations.of_user(caller.user_id)
-    return show(OrganizationsResponse(organizations=[OrganizationView.of(each) for each in organizations]))
+    async with services.store.read() as rows:
+        organizations = await rows.organizations.list_by_user(caller.user_id)
+    return to_response(OrganizationsResponse(organizations=[OrganizationView.of(each) for each in organizations]))

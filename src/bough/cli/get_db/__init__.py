@@ -13,12 +13,23 @@ import typer
 from bough.cli import output
 from bough.cli.get_db import claim as claiming
 from bough.cli.get_db import dotenv, prompts
-from bough.cli.get_db.env_file import EnvFile, NotWritten
+from bough.cli.get_db.env_file import EnvFile, EnvFileError
+from bough.cli.get_db.options import (
+    DEFAULT_ENV_FILE,
+    DEFAULT_HOST,
+    DEFAULT_KEY,
+    DEFAULT_PREFIX,
+    DEFAULT_REF,
+    HOST_VARIABLE,
+    GetDbOptions,
+    GetDbRequest,
+    check_claim_options,
+    resolve_options,
+)
 from bough.cli.get_db.seed import Seed, SeedFailed
-from bough.cli.get_db.wish import ENV, HOST, HOST_VARIABLE, KEY, PREFIX, REF, Options, Wish, refuse_for_claim, wish
 from bough.errors import PreconditionFailed, Unavailable
 from bough_client.errors import ClientError
-from bough_client.instant import Instant, InstantDatabase
+from bough_client.instant import InstantClient, InstantDatabaseResponse
 
 
 def get_db(
@@ -29,15 +40,17 @@ def get_db(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip prompts and use defaults.")] = False,
     env: Annotated[
-        str | None, typer.Option("--env", "-e", metavar="PATH", help=f"Environment file. [default: {ENV}]")
+        str | None, typer.Option("--env", "-e", metavar="PATH", help=f"Environment file. [default: {DEFAULT_ENV_FILE}]")
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", "-k", metavar="NAME", help=f"Variable for the connection string. [default: {KEY}]"),
+        typer.Option(
+            "--key", "-k", metavar="NAME", help=f"Variable for the connection string. [default: {DEFAULT_KEY}]"
+        ),
     ] = None,
     prefix: Annotated[
         str | None,
-        typer.Option("--prefix", "-p", metavar="TEXT", help=f"Prefix of public variables. [default: {PREFIX}]"),
+        typer.Option("--prefix", "-p", metavar="TEXT", help=f"Prefix of public variables. [default: {DEFAULT_PREFIX}]"),
     ] = None,
     seed: Annotated[
         str | None, typer.Option("--seed", "-s", metavar="PATH", help="SQL file to seed the database with.")
@@ -46,11 +59,11 @@ def get_db(
         bool, typer.Option("--logical-replication", "-L", help="Enable logical replication.")
     ] = False,
     ref: Annotated[
-        str | None, typer.Option("--ref", "-r", metavar="TEXT", help=f"Referrer identifier. [default: {REF}]")
+        str | None, typer.Option("--ref", "-r", metavar="TEXT", help=f"Referrer identifier. [default: {DEFAULT_REF}]")
     ] = None,
     host: Annotated[
         str, typer.Option("--host", metavar="URL", envvar=HOST_VARIABLE, help="The platform to ask.")
-    ] = HOST,
+    ] = DEFAULT_HOST,
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON, password included.")] = False,
 ) -> None:
     """Get a Postgres database in one call, without an account.
@@ -59,46 +72,46 @@ def get_db(
     which everything else stays as it is. Unclaimed, it lives for 72 hours. `claim` takes --env, --prefix
     and --json.
     """
-    options = Options(env, key, prefix, seed, logical_replication, ref, host)
+    options = GetDbOptions(env, key, prefix, seed, logical_replication, ref, host)
     if word == "claim":
-        refuse_for_claim(options)
-        claiming.claim(ENV if env is None else env, prefix, json=json)
+        check_claim_options(options)
+        claiming.claim(DEFAULT_ENV_FILE if env is None else env, prefix, json=json)
         return
-    asking = prompts.possible() and not yes and not json
-    wanted = wish(options, asking=asking)
-    file = _ready(wanted, asking=asking)
+    asking = prompts.is_interactive() and not yes and not json
+    wanted = resolve_options(options, is_interactive=asking)
+    file = _check_env_file(wanted, asking=asking)
     script = None if wanted.seed is None else Seed.read(wanted.seed)
-    made = _made(wanted)
-    _write(wanted, file, made)
+    made = _create_database(wanted)
+    _write_env_file(wanted, file, made)
     if script is not None:
-        _sow(wanted, script, made)
-    _tell(wanted, made, json=json)
+        _run_seed(wanted, script, made)
+    _print_result(wanted, made, json=json)
 
 
-def _ready(wanted: Wish, *, asking: bool) -> EnvFile:
+def _check_env_file(wanted: GetDbRequest, *, asking: bool) -> EnvFile:
     """The file, which can be written and may be given our variables."""
-    file = EnvFile.find(wanted.env)
-    taken = _taken(wanted, file)
-    if taken and not (asking and prompts.may_replace(taken, wanted.env)):
+    file = EnvFile.read(wanted.env)
+    taken = _existing_names(wanted, file)
+    if taken and not (asking and prompts.confirm_replace(taken, wanted.env)):
         remedy = "" if asking else " Remove them, or name others with --key and --prefix."
         raise PreconditionFailed(f"{wanted.env} has {_listed(taken)} already; nothing was created.{remedy}")
-    file.check()
+    file.check_writable()
     return file
 
 
-def _taken(wanted: Wish, file: EnvFile) -> list[str]:
-    assigned = dotenv.assigned(file.content)
-    return [name for name in wanted.names.every if name in assigned]
+def _existing_names(wanted: GetDbRequest, file: EnvFile) -> list[str]:
+    assigned = dotenv.parse_variables(file.content)
+    return [name for name in wanted.names.all_names if name in assigned]
 
 
-def _made(wanted: Wish) -> InstantDatabase:
+def _create_database(wanted: GetDbRequest) -> InstantDatabaseResponse:
     try:
-        return Instant(wanted.host).create(wanted.ref, logical_replication=wanted.logical_replication)
+        return InstantClient(wanted.host).create(wanted.ref, logical_replication=wanted.logical_replication)
     except ClientError as error:
-        raise Unavailable(f"{_sentences(error, wanted.host)} {wanted.env} was not touched.") from None
+        raise Unavailable(f"{_describe_error(error, wanted.host)} {wanted.env} was not touched.") from None
 
 
-def _sentences(error: ClientError, host: str) -> str:
+def _describe_error(error: ClientError, host: str) -> str:
     if error.status is None:
         step = f"Check that the platform runs (`bough up`), and its address (--host or {HOST_VARIABLE})."
         return f"{error.message} {step}"
@@ -114,35 +127,37 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
-def _write(wanted: Wish, file: EnvFile, made: InstantDatabase) -> None:
+def _write_env_file(wanted: GetDbRequest, file: EnvFile, made: InstantDatabaseResponse) -> None:
     """Into the file as it is now: it may have changed while the database was made."""
     pooled, direct = made.connection_strings()
     urls = {"pooled": pooled, "direct": direct, "claim_url": made.claim_url}
-    block = dotenv.block(wanted.names, **urls, expires_at=made.expires_at)
+    block = dotenv.make_block(wanted.names, **urls, expires_at=made.expires_at)
     try:
-        now = EnvFile.find(wanted.env)
-        if new := [name for name in _taken(wanted, now) if name not in _taken(wanted, file)]:
-            raise NotWritten(f"Somebody else has put {_listed(new)} into {wanted.env}.")
-        now.check()
-        now.replace(dotenv.with_block(now.content, block))
-    except NotWritten as error:
+        now = EnvFile.read(wanted.env)
+        if new := [name for name in _existing_names(wanted, now) if name not in _existing_names(wanted, file)]:
+            raise EnvFileError(f"Somebody else has put {_listed(new)} into {wanted.env}.")
+        now.check_writable()
+        now.replace(dotenv.insert_block(now.content, block))
+    except EnvFileError as error:
         for line in block.lines():
-            output.say(line)
-        raise NotWritten(f"{error.public} The database is there all the same: its lines stand above.") from None
+            output.print_text(line)
+        raise EnvFileError(
+            f"{error.public_message} The database is there all the same: its lines stand above."
+        ) from None
 
 
-def _sow(wanted: Wish, seed: Seed, made: InstantDatabase) -> None:
+def _run_seed(wanted: GetDbRequest, seed: Seed, made: InstantDatabaseResponse) -> None:
     try:
         seed.run(made.connection_strings()[1])
     except SeedFailed as error:
         step = f"The database is there and {wanted.env} is written; run the mended file with psql."
-        raise SeedFailed(f"{error.public}\n{step}") from None
+        raise SeedFailed(f"{error.public_message}\n{step}") from None
 
 
-def _tell(wanted: Wish, made: InstantDatabase, *, json: bool) -> None:
+def _print_result(wanted: GetDbRequest, made: InstantDatabaseResponse, *, json: bool) -> None:
     pooled, direct = made.connection_strings()
     if json:
-        output.show_json(
+        output.print_json(
             {
                 "id": made.id,
                 "env_file": wanted.env,
@@ -154,13 +169,13 @@ def _tell(wanted: Wish, made: InstantDatabase, *, json: bool) -> None:
             }
         )
         return
-    output.say(f"{wanted.env} has {_listed(wanted.names.every)} of a new database.")
+    output.print_text(f"{wanted.env} has {_listed(wanted.names.all_names)} of a new database.")
     if wanted.seed is not None:
-        output.say(f"{wanted.seed} has run in it.")
-    output.say(f"It expires at {dotenv.http_date(made.expires_at)}, unless it is claimed:")
-    output.say(f"  {made.claim_url}")
-    where = "" if wanted.env == ENV else f" --env {shlex.quote(wanted.env)}"
-    output.say(f"`{output.program()} get-db claim{where}` opens that address.")
+        output.print_text(f"{wanted.seed} has run in it.")
+    output.print_text(f"It expires at {dotenv.format_http_date(made.expires_at)}, unless it is claimed:")
+    output.print_text(f"  {made.claim_url}")
+    where = "" if wanted.env == DEFAULT_ENV_FILE else f" --env {shlex.quote(wanted.env)}"
+    output.print_text(f"`{output.program_name()} get-db claim{where}` opens that address.")
 
 
 def _listed(names: Sequence[str]) -> str:

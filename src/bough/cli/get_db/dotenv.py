@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-CLAIM_URL = "INSTANT_CLAIM_URL"
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+CLAIM_URL_SUFFIX = "INSTANT_CLAIM_URL"
 _EXPIRES, _CLAIM_IT = "# Expires at: ", "# Claim it at: "
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BREAK = rb"(?:\r\n|\n|\r|\Z)"
@@ -29,7 +29,7 @@ _ENTRY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class VariableNames:
     """What our three variables are called."""
 
     key: str
@@ -41,18 +41,18 @@ class Names:
 
     @property
     def claim_url(self) -> str:
-        return self.prefix + CLAIM_URL
+        return self.prefix + CLAIM_URL_SUFFIX
 
     @property
-    def every(self) -> tuple[str, str, str]:
+    def all_names(self) -> tuple[str, str, str]:
         return self.key, self.direct, self.claim_url
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EnvBlock:
     """What the file gets: two remarks, and variables whose values mean themselves without quotes."""
 
-    remarks: tuple[str, str]
+    comments: tuple[str, str]
     variables: Mapping[str, str]
 
     def lines(self, exported: Collection[str] = ()) -> list[str]:
@@ -61,7 +61,7 @@ class Block:
             f"export {name}='{value}'" if name in exported else f"{name}={value}"
             for name, value in self.variables.items()
         )
-        return [*self.remarks, *settings]
+        return [*self.comments, *settings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,21 @@ class _Piece:
     exported: bool = False
 
 
-def assigned(content: bytes) -> dict[str, str]:
+def parse_variables(content: bytes) -> dict[str, str]:
     """Variable → value; the last one counts, as it does for whoever reads the file."""
     return {piece.name: piece.value for piece in _pieces(content) if piece.name}
 
 
-def block(names: Names, *, pooled: str, direct: str, claim_url: str, expires_at: datetime) -> Block:
-    remarks = (_EXPIRES + http_date(expires_at), _CLAIM_IT + claim_url)
-    return Block(remarks, dict(zip(names.every, (pooled, direct, claim_url), strict=True)))
+def make_block(names: VariableNames, *, pooled: str, direct: str, claim_url: str, expires_at: datetime) -> EnvBlock:
+    remarks = (_EXPIRES + format_http_date(expires_at), _CLAIM_IT + claim_url)
+    return EnvBlock(remarks, dict(zip(names.all_names, (pooled, direct, claim_url), strict=True)))
 
 
-def http_date(moment: datetime) -> str:
+def format_http_date(moment: datetime) -> str:
     return format_datetime(moment.astimezone(UTC), usegmt=True)
 
 
-def with_block(content: bytes, added: Block) -> bytes:
+def insert_block(content: bytes, added: EnvBlock) -> bytes:
     """The block stands where the first of its variables stood, or at the end; an older block of ours goes."""
     pieces = list(_pieces(content))
     old = [number for number, piece in enumerate(pieces) if piece.name in added.variables]
@@ -98,7 +98,7 @@ def with_block(content: bytes, added: Block) -> bytes:
     if not old:
         between = b"" if not content or content.endswith((b"\n", b"\r")) else ending
         return content + between + text
-    dropped = {*old, *(above for number in old for above in _our_remarks(pieces, number))}
+    dropped = {*old, *(above for number in old for above in _our_comments(pieces, number))}
     return b"".join(
         (text if number == old[0] else b"") + (b"" if number in dropped else piece.text)
         for number, piece in enumerate(pieces)
@@ -127,7 +127,7 @@ def _value(found: re.Match[bytes]) -> str:
     return value.decode(errors="replace")
 
 
-def _our_remarks(pieces: Sequence[_Piece], number: int) -> Iterator[int]:
+def _our_comments(pieces: Sequence[_Piece], number: int) -> Iterator[int]:
     """Those of our two lines that stand directly above."""
     for start in (_CLAIM_IT, _EXPIRES):
         if number and pieces[number - 1].text.startswith(start.encode()):

@@ -8,22 +8,22 @@ import typer
 from bough.errors import Invalid
 
 
-def possible() -> bool:
+def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def ask(text: str, default: str, read: Callable[[str], str] = str) -> str:
+def ask(text: str, default: str, parse: Callable[[str], str] = str) -> str:
     """Asked again when `read` refuses the answer."""
 
     def answered(given: str) -> str:
         try:
-            return read(given)
+            return parse(given)
         except Invalid as error:
-            raise typer.BadParameter(error.public) from None
+            raise typer.BadParameter(error.public_message) from None
 
     answer: str = typer.prompt(text, default=default, value_proc=answered, show_default=bool(default), err=True)
     return answer
 
 
-def may_replace(names: Sequence[str], file: str) -> bool:
+def confirm_replace(names: Sequence[str], file: str) -> bool:
     return typer.confirm(f"{file} already has {' and '.join(names)}. Replace?", default=False, err=True)

@@ -1,1 +1,1 @@
-"""This machine: volumes are folders, computes are `postgres` processes of their own."""
+"""The engine of one machine: a volume is a folder, a compute is a `postgres` process."""

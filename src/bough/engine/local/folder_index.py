@@ -18,7 +18,7 @@ _Mark = tuple[int, int]  # of a file or folder: inode and modification time
 _TICK_NS = 50_000_000
 
 
-class FolderMark:
+class FolderVersion:
     """Tells whether a folder may have changed since it was last read."""
 
     def __init__(self, folder: Path) -> None:
@@ -29,22 +29,22 @@ class FolderMark:
     def has_changed(self) -> bool:
         """Ask before reading the folder, and call `settle` after it."""
         before = time.time_ns()
-        now = mark_of(self._folder)
+        now = read_version(self._folder)
         if now is not None and now == self._mark:
             return False
         self._next = now if now is not None and before - now[1] > _TICK_NS else None
         return True
 
-    def settle(self) -> None:
+    def mark_read(self) -> None:
         """The folder was read: nothing changed until its state is another than when it was asked for.
 
         A state so young that it could still change unseen is not trusted.
         """
         self._mark = self._next
 
-    def accept(self) -> None:
+    def mark_written(self) -> None:
         """The caller has just changed the folder, and knows what it changed."""
-        self._mark = mark_of(self._folder)
+        self._mark = read_version(self._folder)
 
 
 class FolderIndex(Generic[T]):
@@ -53,7 +53,7 @@ class FolderIndex(Generic[T]):
     def __init__(self, folder: Path, read: Callable[[Path], T | None]) -> None:
         self._folder = folder
         self._read = read
-        self._state = FolderMark(folder)
+        self._state = FolderVersion(folder)
         self._marks: dict[str, _Mark] = {}
         self._entries: dict[str, T] = {}
 
@@ -72,17 +72,17 @@ class FolderIndex(Generic[T]):
         for name, mark in present.items():
             if self._marks.get(name) != mark:
                 self._set(name, mark, self._read(self._folder / name))
-        self._state.settle()
+        self._state.mark_read()
         return True
 
-    def note(self, name: str, value: T | None) -> None:
+    def put(self, name: str, value: T | None) -> None:
         """The owner has just written this file, or removed it: None."""
-        mark = mark_of(self._folder / name)
+        mark = read_version(self._folder / name)
         if value is None or mark is None:
             self._forget(name)
         else:
             self._set(name, mark, value)
-        self._state.accept()
+        self._state.mark_written()
 
     def _set(self, name: str, mark: _Mark, value: T | None) -> None:
         self._marks[name] = mark
@@ -96,7 +96,7 @@ class FolderIndex(Generic[T]):
         self._entries.pop(name, None)
 
 
-def mark_of(path: Path) -> _Mark | None:
+def read_version(path: Path) -> _Mark | None:
     try:
         seen = path.stat()
     except (FileNotFoundError, NotADirectoryError):

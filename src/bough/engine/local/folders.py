@@ -10,13 +10,13 @@ import stat
 from array import array
 from pathlib import Path
 
-from bough.config import FILE_NAME, Settings, running_as_root
+from bough.config import FILE_NAME, Settings, is_root
 from bough.engine.local.images.image import Image
 from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import EngineError
 from bough.ids import EndpointId
 
-LONGEST_SOCKET_PATH = 107  # bytes; the kernel's limit, and Postgres refuses to start over it
+MAX_SOCKET_PATH_BYTES = 107  # bytes; the kernel's limit, and Postgres refuses to start over it
 SOCKET_NAME = ".s.PGSQL.5432"
 
 _GET_FLAGS, _SET_FLAGS, _TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
@@ -27,35 +27,35 @@ class Folders:
         self.home = settings.home
         self.cache = settings.cache
         self.sockets = settings.sockets
-        self.namespace = MountNamespace.of(settings)  # of computes
-        self.image = Image.of(settings.home)
-        place = self.image.root if self.image else settings.home
+        self.mount_namespace = MountNamespace.from_settings(settings)  # of computes
+        self.image = Image.load(settings.home)
+        place = self.image.mount_point if self.image else settings.home
         self.volumes = place / "volumes"
         self.templates = place / "templates"
         # Postgres writes slowly where its WAL is on btrfs, so that is kept outside the image.
-        self.wal = settings.home / "pg_wal" if self.image else None  # faster than in the image: ARCHITECTURE.md
-        self.history = settings.home / "wal"  # archived WAL, where `pg_wal` is too
+        self.pg_wal = settings.home / "pg_wal" if self.image else None  # faster than in the image: ARCHITECTURE.md
+        self.wal_archives = settings.home / "wal"  # archived WAL, where `pg_wal` is too
         self.spools = settings.home / "spool"  # WAL that is being replayed
         self.runs = settings.home / "run"
         self.uids = settings.home / "uids"
         self.logs = settings.logs / "computes"
 
     def ensure(self) -> None:
-        passage = 0o711 if running_as_root() else 0o700
-        if running_as_root():
+        passage = 0o711 if is_root() else 0o700
+        if is_root():
             _ensure_folder(self.sockets.parent, passage)
             _ensure_folder(self.sockets.parent / "uids", 0o700)
         _ensure_folder(self.home, passage)
         self._ensure_storage()
-        for folder in (self.volumes, self.templates, self.history, self.spools, self.sockets):
+        for folder in (self.volumes, self.templates, self.wal_archives, self.spools, self.sockets):
             _ensure_folder(folder, passage)
-        if self.wal is not None:
-            _ensure_folder(self.wal, passage)
+        if self.pg_wal is not None:
+            _ensure_folder(self.pg_wal, passage)
         _spread(self.volumes)
         for folder in (self.runs, self.uids, self.logs.parent, self.logs):
             _ensure_folder(folder, 0o700)
         _check_ours(self.sockets)
-        if running_as_root():
+        if is_root():
             _close(self.home / FILE_NAME)
             for leaf in (self.home, self.cache, self.sockets):
                 check_traversable(leaf)
@@ -65,9 +65,9 @@ class Folders:
         if self.image is None:
             return
         self.image.ensure_mounted()
-        if self.image.unfinished:
-            self.image.finish()
-            self.image = Image.of(self.home)
+        if self.image.is_unfinished:
+            self.image.finish_setup()
+            self.image = Image.load(self.home)
 
     def check_storage(self) -> None:
         """The image may be unmounted under us at any time. Without one there is nothing to check."""
@@ -76,20 +76,20 @@ class Folders:
 
     def socket_folder(self, endpoint: EndpointId) -> Path:
         folder = self.sockets / endpoint
-        check_fits(folder)
+        check_socket_path(folder)
         return folder
 
-    def side_door(self, endpoint: EndpointId) -> Path:
+    def replica_socket_folder(self, endpoint: EndpointId) -> Path:
         """Where read replicas find the socket of the endpoint's compute; no endpoint's name has a dot."""
         return self.sockets / f"{endpoint}.side"
 
-    def log(self, endpoint: EndpointId) -> Path:
+    def log_file(self, endpoint: EndpointId) -> Path:
         return self.logs / f"{endpoint}.log"
 
 
-def check_fits(folder: Path) -> None:
+def check_socket_path(folder: Path) -> None:
     """A socket in the folder has a path that Postgres takes."""
-    if len(os.fsencode(folder / SOCKET_NAME)) > LONGEST_SOCKET_PATH:
+    if len(os.fsencode(folder / SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
         raise EngineError(
             f"The socket folder {folder} is longer than Postgres allows: set XDG_RUNTIME_DIR or TMPDIR "
             "to a shorter path and restart.",

@@ -9,8 +9,8 @@ from bough import clock
 from bough.domain import lsn
 from bough.domain.history import Point
 from bough.domain.lsn import is_lsn
-from bough.engine.local.computes import labels, segments
-from bough.engine.local.tenant_files import file_status, read_file
+from bough.engine.local.computes import backup_label, wal_segments
+from bough.engine.local.tenant_files import read_file, stat_file
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.port import Origin
 from bough.postgres import subscriptions
@@ -20,23 +20,23 @@ from bough.postgres.control_file import ControlFile
 _LARGEST_MAP = 8192  # bytes of a file that says which file is which catalog
 
 
-class Begun(NamedTuple):
+class VolumeStart(NamedTuple):
     """A new volume's beginning."""
 
     origin: Origin
-    reads_from: str  # the segment in which its first server begins to read
+    recovery_segment: str  # the segment in which its first server begins to read
     first_segment: str | None  # in which its own WAL begins; None: its parent's record does not say
 
 
-def has_ended(data: Path, record: VolumeRecord, point: Point) -> bool:
+def is_unchanged_since(data: Path, record: VolumeRecord, point: Point) -> bool:
     """Whether nothing was written after the point in a data folder that nobody serves; when in doubt, no."""
-    if labels.waiting(data) is not None:
+    if backup_label.read_pending_label(data) is not None:
         return _is_after(point, record.origin.at, record.lsn)
     try:
-        control = segments.control(data)
+        control = wal_segments.read_control_file(data)
     except (OSError, struct.error):
         return False
-    if not control.shut_down:
+    if not control.is_shut_down:
         return False
     return _is_after(point, datetime.fromtimestamp(control.written_at + 1, UTC), control.checkpoint)
 
@@ -44,30 +44,30 @@ def has_ended(data: Path, record: VolumeRecord, point: Point) -> bool:
 def _is_after(point: Point, at: datetime | None, position: str | None) -> bool:
     if point.at is not None:
         return at is not None and point.at >= at
-    return point.lsn is not None and position is not None and lsn.number(point.lsn) >= lsn.number(position)
+    return point.lsn is not None and position is not None and lsn.to_int(point.lsn) >= lsn.to_int(position)
 
 
-def of_running(end: BackupEnd, *, subscribes: bool) -> Origin:
+def from_backup(end: BackupEnd, *, subscribes: bool) -> Origin:
     """The end of the backup. A tenant's code may stand in for the server, so its words are looked at."""
-    return Origin(lsn=end.lsn if is_lsn(end.lsn) else None, at=clock.now(), subscribes=subscribes)
+    return Origin(lsn=end.lsn if is_lsn(end.lsn) else None, at=clock.now(), has_subscriptions=subscribes)
 
 
-def of_stopped(data: Path, control: ControlFile) -> Origin:
+def from_control_file(data: Path, control: ControlFile) -> Origin:
     """Of one that was killed nobody knows how much of its WAL will be found good, nor what is in it."""
-    if not control.shut_down:
-        return Origin(at=clock.now(), subscribes=True)
-    return Origin(lsn=control.checkpoint, at=clock.now(), subscribes=_subscribes(data))
+    if not control.is_shut_down:
+        return Origin(at=clock.now(), has_subscriptions=True)
+    return Origin(lsn=control.checkpoint, at=clock.now(), has_subscriptions=_subscribes(data))
 
 
-def of_unopened(source: Origin) -> Origin:
+def from_unopened_copy(source: Origin) -> Origin:
     """Of a copy that no server has opened yet: what it begins with itself."""
-    return Origin(lsn=source.lsn, at=clock.now(), subscribes=source.subscribes)
+    return Origin(lsn=source.lsn, at=clock.now(), has_subscriptions=source.has_subscriptions)
 
 
 def _subscribes(data: Path) -> bool:
     """Told by the files of a server that was shut down; when in doubt, yes."""
     try:
-        catalog = subscriptions.catalog_file(read_file(subscriptions.MAP_PATH, data, _LARGEST_MAP))
-        return catalog is None or file_status(catalog, data).st_size > 0
+        catalog = subscriptions.find_catalog_file(read_file(subscriptions.MAP_PATH, data, _LARGEST_MAP))
+        return catalog is None or stat_file(catalog, data).st_size > 0
     except (OSError, struct.error):
         return True

@@ -5,5 +5,5 @@ from collections.abc import Callable
 Progress = Callable[[str, int, int], None]
 
 
-def silent(_stage: str, _done: int, _total: int) -> None:
+def ignore_progress(_stage: str, _done: int, _total: int) -> None:
     """For callers without a screen."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bough.engine.local.tenant_files import FOLDER, opened_folder
+from bough.engine.local.tenant_files import FOLDER_FLAGS, open_folder
 
 _BATCH = 10_000  # names of folders that are held for one folder
 _ROUNDS = 1000  # in which somebody may add to a folder that is being emptied; only a process of our own user can
@@ -20,11 +20,11 @@ _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 def remove_tree(path: Path) -> None:
     """Nothing has the name any more, which is in a folder of ours; no matter if nothing had it."""
-    with suppress(FileNotFoundError), opened_folder(path.parent) as above:
-        remove_name(path.name, above)
+    with suppress(FileNotFoundError), open_folder(path.parent) as above:
+        remove_entry(path.name, above)
 
 
-def remove_name(name: str, within: int) -> None:
+def remove_entry(name: str, within: int) -> None:
     """The same of a name in an open folder. A link is removed, never followed."""
     for _ in range(_ROUNDS):
         try:
@@ -60,7 +60,7 @@ class _Emptying:
     """Of one folder, down to any depth."""
 
     def __init__(self, name: str, within: int) -> None:
-        self.here = os.open(name, FOLDER, dir_fd=within)
+        self.here = os.open(name, FOLDER_FLAGS, dir_fd=within)
         self._levels: list[_Level] = []
         self._rounds = 0
 
@@ -77,14 +77,14 @@ class _Emptying:
 
     def _go_down(self, name: str) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):  # it is another thing by now: the next sweep sees it
-            below = os.open(name, FOLDER, dir_fd=self.here)
+            below = os.open(name, FOLDER_FLAGS, dir_fd=self.here)
             os.close(self.here)
             self.here = below
             self._levels.append(_entered(name, below))
 
     def _go_up(self) -> None:
         left = self._levels.pop()
-        above = os.open("..", FOLDER, dir_fd=self.here)
+        above = os.open("..", FOLDER_FLAGS, dir_fd=self.here)
         os.close(self.here)
         self.here = above
         # Somebody who moved the folder meanwhile must not lead us elsewhere.

@@ -12,8 +12,8 @@ from bough.engine.port import EngineError
 T = TypeVar("T")
 
 
-async def unbroken(
-    work: Callable[[], T], executor: Executor | None = None, *, hurry: Callable[[], object] | None = None
+async def run_shielded(
+    work: Callable[[], T], executor: Executor | None = None, *, on_cancel: Callable[[], object] | None = None
 ) -> T:
     """Run `work` in a thread, and wait for its end even when the caller is cancelled.
 
@@ -21,18 +21,18 @@ async def unbroken(
     be told to `hurry`.
     """
     loop = asyncio.get_running_loop()
-    task = asyncio.wrap_future(submitted(work, lambda run: loop.run_in_executor(executor, run)))
+    task = asyncio.wrap_future(submit_work(work, lambda run: loop.run_in_executor(executor, run)))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        if hurry is not None:
-            hurry()
+        if on_cancel is not None:
+            on_cancel()
         await asyncio.wait([task])
         task.exception()  # whoever asked has left; nobody else will read it
         raise
 
 
-def submitted(work: Callable[[], T], submit: Callable[[Callable[[], None]], object]) -> Future[T]:
+def submit_work(work: Callable[[], T], submit: Callable[[Callable[[], None]], object]) -> Future[T]:
     """Work that was handed to an executor, or an error and no work.
 
     When the machine has no thread left, an executor says so and keeps the work in its queue all the
@@ -55,35 +55,35 @@ def submitted(work: Callable[[], T], submit: Callable[[Callable[[], None]], obje
     return future
 
 
-class SharedThreads:
+class FairThreadPool:
     """Threads that all projects share. Each project has few of them at a time, and its other work waits for these:
     whatever one project makes long, there is a thread for the next.
     """
 
-    def __init__(self, count: int, name: str, *, each: int) -> None:
+    def __init__(self, count: int, name: str, *, per_project: int) -> None:
         self._threads = ThreadPoolExecutor(count, name)
-        self._each = each
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._each = per_project
+        self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def run(self, work: Callable[[], T], project: str, *, hurry: Callable[[], object] | None = None) -> T:
+    async def run(self, work: Callable[[], T], project: str, *, on_cancel: Callable[[], object] | None = None) -> T:
         """As `unbroken` does; who is cancelled before it is the project's turn does nothing."""
-        turn = self._turns.get(project)
+        turn = self._semaphores.get(project)
         if turn is None:
-            turn = self._turns[project] = asyncio.Semaphore(self._each)
+            turn = self._semaphores[project] = asyncio.Semaphore(self._each)
         async with turn:
-            return await unbroken(work, self._threads, hurry=hurry)
+            return await run_shielded(work, self._threads, on_cancel=on_cancel)
 
     def close(self) -> None:
         self._threads.shutdown()
 
 
-class Locks:
+class NamedLocks:
     """A lock a name, forgotten when nobody holds it."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def of(self, name: str) -> AbstractAsyncContextManager[None]:
+    def lock(self, name: str) -> AbstractAsyncContextManager[None]:
         lock = self._locks.get(name)
         if lock is None:
             lock = self._locks[name] = asyncio.Lock()

@@ -7,9 +7,9 @@ import stringprep
 import unicodedata
 
 from bough.errors import Denied
-from bough.gateway.auth.scram import Verifier
+from bough.gateway.auth.scram import ScramVerifier
 
-MOST_ITERATIONS = 4 * 4096  # Postgres uses 4096 unless scram_iterations says otherwise; here it is our CPU
+MAX_ITERATIONS = 4 * 4096  # Postgres uses 4096 unless scram_iterations says otherwise; here it is our CPU
 _FORM = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,67})[;$](.*)", re.DOTALL)
 _FORBIDDEN = (
     stringprep.in_table_a1,
@@ -25,28 +25,28 @@ _FORBIDDEN = (
 )
 
 
-def cut(text: str) -> tuple[str, str] | None:
+def split_endpoint_password(text: str) -> tuple[str, str] | None:
     """The endpoint, as it is called there, and the password of `endpoint=…;password`."""
     found = _FORM.fullmatch(text)
     return (found[1], found[2]) if found else None
 
 
-def check_iterations(verifier: Verifier) -> None:
-    if verifier.iterations > MOST_ITERATIONS:
+def check_iterations(verifier: ScramVerifier) -> None:
+    if verifier.iterations > MAX_ITERATIONS:
         raise Denied(
             f"This password is stored with {verifier.iterations} iterations; a password in clear text is checked with "
-            f"at most {MOST_ITERATIONS}. Name the endpoint by its host or with options=endpoint=…, so that the client "
+            f"at most {MAX_ITERATIONS}. Name the endpoint by its host or with options=endpoint=…, so that the client "
             "uses SCRAM, or set the password again with a lower scram_iterations."
         )
 
 
-def fits(password: str, verifier: Verifier) -> bool:
-    salted = hashlib.pbkdf2_hmac("sha256", prepared(password), verifier.salt, verifier.iterations)
+def verify_password(password: str, verifier: ScramVerifier) -> bool:
+    salted = hashlib.pbkdf2_hmac("sha256", saslprep(password), verifier.salt, verifier.iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     return hmac.compare_digest(hashlib.sha256(client_key).digest(), verifier.stored_key)
 
 
-def prepared(password: str) -> bytes:
+def saslprep(password: str) -> bytes:
     """SASLprep (RFC 4013) as Postgres does it.
 
     What is forbidden is looked for before normalizing, and then the password is taken as it is.

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from enum import IntEnum
 
-from bough.gateway.pooling.statements import Statement
+from bough.gateway.pooling.statements import PreparedStatement
 
 
-class Awaited(IntEnum):
+class ReplyKind(IntEnum):
     SYNC = 1  # ready, after Sync
     QUERY = 2  # ready, after a simple query or a function call
     COPY_END = 3  # nothing: the client's data ends here
@@ -15,7 +15,7 @@ class Awaited(IntEnum):
     CLOSE = 6
     CLOSE_OURS = 7
     SENTINEL = 8  # a Close of ours: what stands before it went well
-    REFUSED = 9  # an error, for which the client gets our words
+    REJECTED = 9  # an error, for which the client gets our words
     DESCRIBE = 10
     DESCRIBE_OURS = 11
     DEALLOCATE = 12  # a command's end
@@ -23,7 +23,7 @@ class Awaited(IntEnum):
     CLOSE_UNNAMED = 14
 
 
-class Words:
+class ReplacementError:
     """Of a refusal."""
 
     __slots__ = ("error",)
@@ -33,14 +33,16 @@ class Words:
 
 
 Undo = Callable[[], None]
-Entry = tuple[Awaited, Undo | Words | Statement | None]  # and how to undo it, or what it is about
+ExpectedReply = tuple[
+    ReplyKind, Undo | ReplacementError | PreparedStatement | None
+]  # and how to undo it, or what it is about
 
-SYNC: Entry = (Awaited.SYNC, None)
-QUERY: Entry = (Awaited.QUERY, None)
-CALL: Entry = (Awaited.QUERY, None)  # an object of its own: it does not end the unnamed statement
-COPY_END: Entry = (Awaited.COPY_END, None)
-CLOSE: Entry = (Awaited.CLOSE, None)
-CLOSE_UNNAMED: Entry = (Awaited.CLOSE_UNNAMED, None)
-CLOSE_OURS: Entry = (Awaited.CLOSE_OURS, None)
-SENTINEL: Entry = (Awaited.SENTINEL, None)
-PARSE_OURS: Entry = (Awaited.PARSE_OURS, None)
+SYNC: ExpectedReply = (ReplyKind.SYNC, None)
+QUERY: ExpectedReply = (ReplyKind.QUERY, None)
+CALL: ExpectedReply = (ReplyKind.QUERY, None)  # an object of its own: it does not end the unnamed statement
+COPY_END: ExpectedReply = (ReplyKind.COPY_END, None)
+CLOSE: ExpectedReply = (ReplyKind.CLOSE, None)
+CLOSE_UNNAMED: ExpectedReply = (ReplyKind.CLOSE_UNNAMED, None)
+CLOSE_OURS: ExpectedReply = (ReplyKind.CLOSE_OURS, None)
+SENTINEL: ExpectedReply = (ReplyKind.SENTINEL, None)
+PARSE_OURS: ExpectedReply = (ReplyKind.PARSE_OURS, None)

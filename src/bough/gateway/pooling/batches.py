@@ -10,12 +10,12 @@ _LEAST = 7  # bytes of a Parse or Bind without names, up to where its text or it
 _BIND = b"B"[0]
 _DESCRIBE, _EXECUTE, _SYNC = b"D\0\0\0\x06P\0", b"E\0\0\0\x09\0\0\0\0\0", b"S\0\0\0\x04"
 _ENDINGS = frozenset((_DESCRIBE + _EXECUTE + _SYNC, _EXECUTE + _SYNC))
-ANSWERED = b"1\0\0\0\x042\0\0\0\x04"  # it is parsed and bound
+PARSE_AND_BIND_COMPLETE = b"1\0\0\0\x042\0\0\0\x04"  # it is parsed and bound
 
 _length = struct.Struct(">I").unpack_from
 
 
-def statement(data: bytes | bytearray, end: int) -> bytes | None:
+def parse_simple_batch(data: bytes | bytearray, end: int) -> bytes | None:
     """Its text and types, as the Parse that `data` begins with carries them; None: there is something else too."""
     if end < _BODY:
         return None

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bough.gateway.siblings import MOST
+from bough.gateway.peers import MAX_WORKERS
 
-_PLACE = struct.Struct(">II")
-_SIZE = _PLACE.size * MOST
+_SLOT = struct.Struct(">II")
+_SIZE = _SLOT.size * MAX_WORKERS
 _NOTHING = (0, 0)
 
 
-class Budget:
-    def __init__(self, folder: Path, number: int, is_alive: Callable[[int], bool]) -> None:
+class ServerBudget:
+    def __init__(self, folder: Path, worker_number: int, is_alive: Callable[[int], bool]) -> None:
         self._folder = folder
-        self._number = number
+        self._number = worker_number
         self._is_alive = is_alive
         self._files: dict[str, int] = {}
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -31,11 +31,11 @@ class Budget:
                 self._write(fd, *_NOTHING)
             self._forget_file(path.name)
 
-    def take(self, key: str, limit: int) -> bool:
+    def acquire(self, key: str, limit: int) -> bool:
         """Whether we may have one more."""
         with self._locked(key) as fd:
             places = _read(fd)
-            if sum(had for had, _ in places) >= limit and not self._bury_dead(fd, places, limit):
+            if sum(had for had, _ in places) >= limit and not self._clear_dead_workers(fd, places, limit):
                 return False
             had, wants = places[self._number]
             if had >= self._share(places, limit):
@@ -43,19 +43,19 @@ class Budget:
             self._write(fd, had + 1, wants)
             return True
 
-    def give(self, key: str) -> None:
+    def release(self, key: str) -> None:
         with self._locked(key) as fd:
             had, wants = _read(fd)[self._number]
             self._write(fd, max(0, had - 1), wants)
 
-    def want(self, key: str, clients: int) -> None:
+    def set_waiting(self, key: str, waiting: int) -> None:
         """So many of ours wait."""
         with self._locked(key) as fd:
             had, wants = _read(fd)[self._number]
-            if wants != clients:
-                self._write(fd, had, clients)
+            if wants != waiting:
+                self._write(fd, had, waiting)
 
-    def owed(self, key: str, limit: int) -> tuple[int, int]:
+    def get_excess(self, key: str, limit: int) -> tuple[int, int]:
         """How many clients of others wait, and how many of ours are more than our share while they do."""
         with self._locked(key) as fd:
             places = _read(fd)
@@ -67,7 +67,7 @@ class Budget:
         others = [place for number, place in enumerate(places) if number != self._number and place != _NOTHING]
         return limit // (len(others) + 1) if any(wants for _, wants in others) else limit
 
-    def leave(self, key: str) -> None:
+    def withdraw(self, key: str) -> None:
         """We have nothing there any more; the last one takes the file away."""
         with self._locked(key) as fd:
             self._write(fd, *_NOTHING)
@@ -77,17 +77,17 @@ class Budget:
 
     def close(self) -> None:
         for key in tuple(self._files):
-            self.leave(key)
+            self.withdraw(key)
 
-    def _bury_dead(self, fd: int, places: list[tuple[int, int]], limit: int) -> bool:
+    def _clear_dead_workers(self, fd: int, places: list[tuple[int, int]], limit: int) -> bool:
         """Whether there is room when those are left out that do not live."""
         for number, (had, _) in enumerate(places):
             if had and number != self._number and not self._is_alive(number):
-                os.pwrite(fd, _PLACE.pack(*_NOTHING), number * _PLACE.size)
+                os.pwrite(fd, _SLOT.pack(*_NOTHING), number * _SLOT.size)
         return sum(had for had, _ in _read(fd)) < limit
 
     def _write(self, fd: int, had: int, wants: int) -> None:
-        os.pwrite(fd, _PLACE.pack(had, wants), self._number * _PLACE.size)
+        os.pwrite(fd, _SLOT.pack(had, wants), self._number * _SLOT.size)
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[int]:
@@ -112,4 +112,4 @@ class Budget:
 
 def _read(fd: int) -> list[tuple[int, int]]:
     text = os.pread(fd, _SIZE, 0).ljust(_SIZE, b"\0")
-    return list(_PLACE.iter_unpack(text))
+    return list(_SLOT.iter_unpack(text))

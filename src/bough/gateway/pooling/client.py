@@ -3,251 +3,258 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
-from bough.gateway.activity import Tally
-from bough.gateway.channel import Channel, Lost, is_gone
-from bough.gateway.errors import CANCELLED
+from bough.gateway.activity import TrafficCounters
+from bough.gateway.channel import Channel, ConnectionLost, is_disconnected
+from bough.gateway.errors import QUERY_CANCELED
 from bough.gateway.pooling import repeating
-from bough.gateway.pooling.inlet import Inlet
-from bough.gateway.pooling.member import Member
-from bough.gateway.pooling.outlet import Outlet
 from bough.gateway.pooling.pool import Pool
-from bough.gateway.pooling.requests import HEAD, Requests
-from bough.gateway.pooling.translation import FLUSH, Translation
+from bough.gateway.pooling.reader import ClientReader
+from bough.gateway.pooling.requests import HEADER_LENGTH, RequestStream
+from bough.gateway.pooling.server_connection import ServerConnection
+from bough.gateway.pooling.translation import FLUSH, MessageTranslator
+from bough.gateway.pooling.writer import BufferedWriter
 from bough.gateway.wire import messages
-from bough.gateway.wire.hints import with_hint
-from bough.gateway.wire.malformed import Malformed
-from bough.gateway.wire.messages import Trouble
+from bough.gateway.wire.hints import add_hint
+from bough.gateway.wire.messages import ErrorResponse
+from bough.gateway.wire.protocol_error import ProtocolError
 
 _LONG = 0.02  # seconds to wait; who waited longer may be gone
-GONE_SECONDS = 10.0  # a client that finished gets its answers for so long
+HALF_CLOSED_SECONDS = 10.0  # a client that finished gets its answers for so long
 _BUFFER = bytearray(65536)
-_ROOM = memoryview(_BUFFER)
+_BUFFER_VIEW = memoryview(_BUFFER)
 _TERMINATE = messages.TERMINATE[0]
-_FOR_NOBODY = frozenset((_TERMINATE, FLUSH))  # messages that need no member
-_READY_IDLE = messages.READY_HEAD + b"I"
+_NEEDS_NO_SERVER = frozenset((_TERMINATE, FLUSH))  # messages that need no member
+_READY_IDLE = messages.READY_FOR_QUERY_HEADER + b"I"
 
 # Why it is not read.
-_WAITS, _MEMBER_IS_FULL, _IS_FULL, _IS_DONE = 1, 2, 4, 8
+_WAITING, _SERVER_BLOCKED, _CLIENT_BLOCKED, _FINISHED = 1, 2, 4, 8
 
 
-class Client:
+class PooledClient:
     __slots__ = (
         "_channel",
+        "_counters",
         "_ended",
-        "_inlet",
         "_is_over",
         "_loop",
-        "_outlet",
         "_pool",
-        "_replay",
-        "_tally",
+        "_reader",
+        "_replay_buffer",
         "_timer",
-        "began",
-        "held",
-        "last",
-        "member",
-        "name",
-        "reported",
+        "_writer",
+        "application_name",
+        "idle_since",
+        "last_server",
+        "pending_input",
+        "reported_parameters",
         "requests",
-        "settings",
-        "since",
-        "unnamed",
+        "server",
+        "session_settings",
+        "unnamed_statement",
+        "waiting_since",
     )
 
-    def __init__(self, channel: Channel, pool: Pool, name: bytes, tally: Tally, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        pool: Pool,
+        application_name: bytes,
+        counters: TrafficCounters,
+        on_end: Callable[[], None],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._channel = channel
         self._pool = pool
-        self._tally = tally
-        self._ended = ended
-        self.requests = Requests(pool.catalog)
-        self.unnamed = self.requests.translation.unnamed
-        self.name = name
-        self.settings: Mapping[bytes, bytes] = {}
-        self.reported = pool.greeting_for(name)
-        self.member: Member | None = None
-        self.last: Member | None = None  # the one it had before
-        self.began = 0.0  # to wait
-        self.since = self._loop.time()  # it has been idle
-        self.held = b""  # what it said while it has no member
-        self._replay = b""  # what it said to its member first, while it may have to be said again
-        self._outlet = Outlet(channel, self._flushed, self._unreachable)
-        self._inlet = Inlet(channel.fd, self._readable)
+        self._counters = counters
+        self._ended = on_end
+        self.requests = RequestStream(pool.catalog)
+        self.unnamed_statement = self.requests.translation.unnamed_statement
+        self.application_name = application_name
+        self.session_settings: Mapping[bytes, bytes] = {}
+        self.reported_parameters = pool.get_greeting(application_name)
+        self.server: ServerConnection | None = None
+        self.last_server: ServerConnection | None = None  # the one it had before
+        self.waiting_since = 0.0  # to wait
+        self.idle_since = self._loop.time()  # it has been idle
+        self.pending_input = b""  # what it said while it has no member
+        self._replay_buffer = b""  # what it said to its member first, while it may have to be said again
+        self._writer = BufferedWriter(channel, self._flushed, self._unreachable)
+        self._reader = ClientReader(channel.fd, self._readable)
         self._is_over = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def greeting(self, key: bytes) -> bytes:
+    def encode_greeting(self, backend_key_data: bytes) -> bytes:
         """As Postgres would greet it, with a cancel key of ours."""
-        return messages.AUTHENTICATION_OK + self.reported.encoded() + key + _READY_IDLE
+        return messages.AUTHENTICATION_OK + self.reported_parameters.encode() + backend_key_data + _READY_IDLE
 
     def start(self) -> None:
-        self._inlet.open()
+        self._reader.start()
         self._readable()  # TLS may have read more than was asked for
 
     @property
     def is_idle(self) -> bool:
-        return self.member is None and not self._outlet.unsent
+        return self.server is None and not self._writer.unsent
 
-    def stop(self, words: bytes) -> None:
+    def stop(self, error: bytes) -> None:
         """End it from our side."""
-        if self.member is None and not self._outlet.unsent:
-            self.hear(words)
+        if self.server is None and not self._writer.unsent:
+            self.write(error)
         self._lost()
 
     @property
-    def translation(self) -> Translation:
+    def translation(self) -> MessageTranslator:
         return self.requests.translation
 
     @property
-    def is_done(self) -> bool:
+    def has_finished_sending(self) -> bool:
         """It will say nothing more."""
-        return self._inlet.is_blocked(_IS_DONE)
+        return self._reader.is_blocked(_FINISHED)
 
     @property
     def is_waiting(self) -> bool:
-        return self._inlet.is_blocked(_WAITS) and self.member is None
+        return self._reader.is_blocked(_WAITING) and self.server is None
 
     # What it says.
 
     def _readable(self) -> None:
         try:
-            count = self._channel.receive(_ROOM)
-        except Lost:
+            count = self._channel.receive(_BUFFER_VIEW)
+        except ConnectionLost:
             return self._lost()
         if count is None:
             return None
         if count == 0:
             return self._finished()
-        self._tally.bytes_in += count
-        return self._said(_BUFFER, count, _ROOM)
+        self._counters.bytes_in += count
+        return self._handle_input(_BUFFER, count, _BUFFER_VIEW)
 
-    def _said(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
+    def _handle_input(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
         requests = self.requests
         try:
-            if self.member is None:
-                if count == HEAD and requests.is_clear and data[0] in _FOR_NOBODY:
+            if self.server is None:
+                if count == HEADER_LENGTH and requests.is_at_message_boundary and data[0] in _NEEDS_NO_SERVER:
                     return self._lost() if data[0] == _TERMINATE else None
-                if not requests.is_worth_a_member(data, count):
-                    return requests.keep(data[:count])
-                if not self._pool.lend(self):
-                    self.held = bytes(data[:count])
-                    return self._inlet.block(_WAITS)
-            return self._say(data, count, view)
-        except Malformed as malformed:
-            return self.lose(Trouble(code=malformed.code, message=str(malformed)).encoded())
+                if not requests.needs_server(data, count):
+                    return requests.buffer(data[:count])
+                if not self._pool.assign_server(self):
+                    self.pending_input = bytes(data[:count])
+                    return self._reader.block(_WAITING)
+            return self._forward(data, count, view)
+        except ProtocolError as malformed:
+            return self.disconnect(ErrorResponse(sqlstate=malformed.sqlstate, message=str(malformed)).encode())
 
-    def _say(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
-        member, requests = self.member, self.requests
+    def _forward(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
+        member, requests = self.server, self.requests
         assert member is not None
-        is_first = not member.sends and requests.is_clear
-        out = requests.walk(data, count, member.ledger)
-        if requests.rest:
-            self.held, requests.rest = requests.rest, b""
-            self._inlet.block(_WAITS)
-        self._replay = bytes(view[:count]) if is_first and requests.is_clear else b""
+        is_first = not member.send_count and requests.is_at_message_boundary
+        out = requests.process(data, count, member.pending_replies)
+        if requests.deferred:
+            self.pending_input, requests.deferred = requests.deferred, b""
+            self._reader.block(_WAITING)
+        self._replay_buffer = bytes(view[:count]) if is_first and requests.is_at_message_boundary else b""
         if out is None:
             member.send(view[:count])
         elif out:
             member.send(out)
-        if requests.said_goodbye:
+        if requests.has_terminated:
             self._finished()
-        elif not member.ledger.expected:
-            member.settle()  # Postgres has nothing to say to that
+        elif not member.pending_replies.expected:
+            member.release_if_done()  # Postgres has nothing to say to that
 
     # What its member has to tell it.
 
-    def hear(self, data: memoryview | bytes) -> bool:
-        self._tally.bytes_out += len(data)
-        if self._outlet.write(data):
+    def write(self, data: memoryview | bytes) -> bool:
+        self._counters.bytes_out += len(data)
+        if self._writer.write(data):
             return True
-        self._inlet.block(_IS_FULL)
+        self._reader.block(_CLIENT_BLOCKED)
         return False
 
-    def hinted(self, error: bytes) -> bytes | None:
-        hint = self._tally.read_only_hint
-        return with_hint(error, hint) if hint else None
+    def add_hint(self, error: bytes) -> bytes | None:
+        hint = self._counters.read_only_hint
+        return add_hint(error, hint) if hint else None
 
-    def go_on(self) -> None:
-        held, self.held = self.held, b""
-        if held and self._loop.time() - self.began > _LONG and is_gone(self._channel.fd):
+    def on_server_ready(self) -> None:
+        held, self.pending_input = self.pending_input, b""
+        if held and self._loop.time() - self.waiting_since > _LONG and is_disconnected(self._channel.fd):
             return self._lost()
-        self._inlet.unblock(_WAITS)
+        self._reader.unblock(_WAITING)
         if held:
-            self._said(held, len(held), memoryview(held))
+            self._handle_input(held, len(held), memoryview(held))
         return None
 
-    def keep(self, settings: Mapping[bytes, bytes]) -> None:
-        self.settings = settings
+    def set_session_settings(self, settings: Mapping[bytes, bytes]) -> None:
+        self.session_settings = settings
         self.requests.translation.prepared.context = frozenset(settings.items())
 
-    def go_slow(self) -> None:
-        self._inlet.block(_MEMBER_IS_FULL)
+    def pause_reading(self) -> None:
+        self._reader.block(_SERVER_BLOCKED)
 
-    def go_fast(self) -> None:
-        self._inlet.unblock(_MEMBER_IS_FULL)
+    def resume_reading(self) -> None:
+        self._reader.unblock(_SERVER_BLOCKED)
 
-    def let_go(self) -> None:
-        self.last, self.member = self.member, None
-        self._replay = b""
-        self.since = self._loop.time()
+    def detach(self) -> None:
+        self.last_server, self.server = self.server, None
+        self._replay_buffer = b""
+        self.idle_since = self._loop.time()
         if self._timer is not None:  # it is done
             self._loop.call_soon(self._lost)
 
     @property
-    def can_repeat(self) -> bool:
-        return bool(self._replay)
+    def has_replay(self) -> bool:
+        return bool(self._replay_buffer)
 
-    def may_repeat(self) -> bool:
-        return bool(self._replay) and repeating.may_repeat(self._replay, self.translation)
+    def can_replay(self) -> bool:
+        return bool(self._replay_buffer) and repeating.is_single_transaction(self._replay_buffer, self.translation)
 
-    def again(self) -> None:
-        self.member = None
-        self.held = self._replay or self.held
-        self._replay = b""
-        self._inlet.block(_WAITS)
-        if self.held:
-            self._pool.wait(self, first=True)
+    def replay(self) -> None:
+        self.server = None
+        self.pending_input = self._replay_buffer or self.pending_input
+        self._replay_buffer = b""
+        self._reader.block(_WAITING)
+        if self.pending_input:
+            self._pool.enqueue(self, at_front=True)
 
-    def lose(self, words: bytes) -> None:
+    def disconnect(self, error: bytes) -> None:
         """It cannot go on; these are the last words to it."""
         self._abandon()
-        if words:
-            self.hear(words)
-        self._over()
+        if error:
+            self.write(error)
+        self._end()
 
     async def cancel(self) -> None:
-        if self.member is not None:
-            await self.member.cancel()
+        if self.server is not None:
+            await self.server.cancel()
         elif self.is_waiting:
-            self._pool.forget(self)
-            self._cancel_held()
+            self._pool.dequeue(self)
+            self._cancel_pending_input()
 
-    def _cancel_held(self) -> None:
-        rest = self.requests.without_first_batch(self.held)
+    def _cancel_pending_input(self) -> None:
+        rest = self.requests.drop_first_batch(self.pending_input)
         if rest is None:
-            return self.lose(CANCELLED.encoded())
-        self.held = b""
-        self.hear(CANCELLED.encoded() + _READY_IDLE)
-        self._inlet.unblock(_WAITS)
+            return self.disconnect(QUERY_CANCELED.encode())
+        self.pending_input = b""
+        self.write(QUERY_CANCELED.encode() + _READY_IDLE)
+        self._reader.unblock(_WAITING)
         if rest:
-            self._said(rest, len(rest), memoryview(rest))
+            self._handle_input(rest, len(rest), memoryview(rest))
         return None
 
     def _flushed(self) -> None:
-        self._inlet.unblock(_IS_FULL)
-        if self.member is not None:
-            self.member.resume()
+        self._reader.unblock(_CLIENT_BLOCKED)
+        if self.server is not None:
+            self.server.resume()
 
     # The end.
 
     def _finished(self) -> None:
         """It will say nothing more, and may still want its answers."""
-        if self.is_done:
+        if self.has_finished_sending:
             return None
-        if not self.held and (self.member is None or not self.member.ledger.expected):
+        if not self.pending_input and (self.server is None or not self.server.pending_replies.expected):
             return self._lost()
-        self._inlet.block(_IS_DONE)
-        self._timer = self._loop.call_later(GONE_SECONDS, self._lost)
+        self._reader.block(_FINISHED)
+        self._timer = self._loop.call_later(HALF_CLOSED_SECONDS, self._lost)
         return None
 
     def _unreachable(self) -> None:
@@ -255,24 +262,24 @@ class Client:
 
     def _lost(self) -> None:
         self._abandon()
-        self._over()
+        self._end()
 
     def _abandon(self) -> None:
-        member, self.member = self.member, None
+        member, self.server = self.server, None
         if member is not None:
             member.abandon()
-        elif self.held:
-            self._pool.forget(self)
+        elif self.pending_input:
+            self._pool.dequeue(self)
 
-    def _over(self) -> None:
+    def _end(self) -> None:
         if self._is_over:
             return
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
-        self._inlet.close()
-        self._outlet.stop()
-        self._channel.finish()
+        self._reader.close()
+        self._writer.stop()
+        self._channel.shutdown_write()
         self._channel.close()
-        self._pool.left(self)
+        self._pool.remove_client(self)
         self._ended()

@@ -7,7 +7,7 @@ loaded cannot be asked for, so the catalog is; and a function may create an exte
 
 from collections.abc import Sequence
 
-from bough.gateway.pooling.statements import query
+from bough.gateway.pooling.statements import encode_query
 
 CHECK_SECONDS = 0.1  # that an answer counts for, in a pool whose members change hands more often
 
@@ -33,29 +33,29 @@ _KEEP_STATE = """
 """
 _TEXT = f"SELECT '{_MARK}', EXISTS ({_KEEP_STATE.format(cleaned=','.join(_CLEANED))})"
 # Whoever chose the search_path may have operators of that name.
-CHECK = query(" ".join(_TEXT.replace(" = ", " OPERATOR(pg_catalog.=) ").split()).encode())
+CHECK_QUERY = encode_query(" ".join(_TEXT.replace(" = ", " OPERATOR(pg_catalog.=) ").split()).encode())
 _BEGINNING = (2).to_bytes(2) + len(_MARK).to_bytes(4) + _MARK.encode()
 
 
-def keep_state(rows: Sequence[bytes]) -> bool:
+def parse_keeps_state(rows: Sequence[bytes]) -> bool:
     """What the check said; what it did not say, it may. The first row that looks so is its own: settings come later."""
     return next((row for row in rows if row.startswith(_BEGINNING)), b"t").endswith(b"t")
 
 
-class Extensions:
+class StatefulExtensions:
     """What a pool knows of those of its database."""
 
     def __init__(self) -> None:
-        self.keep_state = False
+        self.has_stateful = False
         self._has_answer = False
         self._asked = 0.0
 
     def is_known(self, now: float) -> bool:
         return self._has_answer and now - self._asked < CHECK_SECONDS
 
-    def ask(self, now: float) -> None:
+    def mark_checked(self, now: float) -> None:
         """One member does; others go by the last answer meanwhile."""
         self._asked = now
 
-    def learn(self, *, keep_state: bool) -> None:
-        self.keep_state, self._has_answer = keep_state, True
+    def set_result(self, *, has_stateful: bool) -> None:
+        self.has_stateful, self._has_answer = has_stateful, True

@@ -9,172 +9,177 @@ import hashlib
 from collections import OrderedDict, deque
 from typing import Protocol
 
-from bough.gateway.backend import Backend, Backends
-from bough.gateway.plane import PoolSettings
-from bough.gateway.pooling import ageing
-from bough.gateway.pooling.ageing import Waiter
-from bough.gateway.pooling.extensions import Extensions
-from bough.gateway.pooling.greeting import Greeting
-from bough.gateway.pooling.member import Member
-from bough.gateway.pooling.opening import NAME, Full, NotOpened, opened
-from bough.gateway.pooling.reported import Reported
-from bough.gateway.pooling.statements import Catalog
-from bough.gateway.routing import Target
+from bough.gateway.backend import Backend, BackendConnector
+from bough.gateway.control_plane import PoolSettings
+from bough.gateway.pooling import eviction
+from bough.gateway.pooling.eviction import WaitingClient
+from bough.gateway.pooling.extensions import StatefulExtensions
+from bough.gateway.pooling.opening import APPLICATION_NAME, ServerLoginFailed, TooManyConnections, log_in_server
+from bough.gateway.pooling.reported_parameters import ReportedParameters
+from bough.gateway.pooling.server_connection import ServerConnection
+from bough.gateway.pooling.server_login import ServerGreeting
+from bough.gateway.pooling.statements import StatementCatalog
+from bough.gateway.routing import ConnectionTarget
 from bough.ids import EndpointId
 
-BEAT = 0.1  # seconds
-HOLD = 0.02  # seconds that a member stays its last client's, when another may be opened
-_AT_ONCE = 8  # members that are being opened
+TICK_SECONDS = 0.1  # seconds
+AFFINITY_SECONDS = 0.02  # seconds that a member stays its last client's, when another may be opened
+_MAX_OPENING = 8  # members that are being opened
 
 
-class Purse(Protocol):
+class PoolBudget(Protocol):
     """What all pools of an endpoint share."""
 
-    def take(self, pool: "Pool") -> bool:
+    def acquire_server(self, pool: "Pool") -> bool:
         """Whether one more member may be opened."""
 
-    def give(self, pool: "Pool") -> None: ...
+    def release_server(self, pool: "Pool") -> None: ...
 
-    def left(self, pool: "Pool") -> None:
+    def remove_if_empty(self, pool: "Pool") -> None:
         """Somebody left; perhaps it was the last one."""
 
 
 class Pool:
     def __init__(
-        self, endpoint: EndpointId, target: Target, settings: PoolSettings, backends: Backends, purse: Purse
+        self,
+        endpoint: EndpointId,
+        target: ConnectionTarget,
+        settings: PoolSettings,
+        connector: BackendConnector,
+        budget: PoolBudget,
     ) -> None:
         self.endpoint = endpoint
-        self.key = _key(endpoint, target)
+        self.budget_key = _key(endpoint, target)
         self.target = target
         self.settings = settings
-        self.catalog = Catalog()
-        self.extensions = Extensions()
-        self.clients: set[Waiter] = set()
-        self.members: set[Member] = set()
-        self.idle: OrderedDict[Member, None] = OrderedDict()  # the longest rested first
-        self.waiting: deque[Waiter] = deque()
-        self.waits, self.waited = 0, 0.0  # since they were reported
-        self._backends = backends
-        self._purse = purse
+        self.catalog = StatementCatalog()
+        self.extensions = StatefulExtensions()
+        self.clients: set[WaitingClient] = set()
+        self.servers: set[ServerConnection] = set()
+        self.idle: OrderedDict[ServerConnection, None] = OrderedDict()  # the longest rested first
+        self.waiting: deque[WaitingClient] = deque()
+        self.waits, self.waited_seconds = 0, 0.0  # since they were reported
+        self._backends = connector
+        self._budget = budget
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
-        self._greeting = Greeting()
-        self._is_spent = False  # the budget, when it was looked at last
+        self._greeting = ServerGreeting()
+        self._is_budget_exhausted = False  # the budget, when it was looked at last
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def wants(self) -> int:
+    def waiting_count(self) -> int:
         """How many wait for a member, to use it or to learn how Postgres greets."""
         return len(self.waiting) + len(self._greeting)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.clients or self.members or self._opening or self._greeting)
+        return not (self.clients or self.servers or self._opening or self._greeting)
 
     # Clients.
 
-    async def greet(self) -> None:
+    async def wait_for_greeting(self) -> None:
         """Comes back when it is known how Postgres greets; a role or database that it refuses raises."""
         if self._greeting.is_known:
             return
-        asked = self._greeting.ask()
+        asked = self._greeting.add_waiter()
         self._grow(0)
-        self._arm()
+        self._schedule_tick()
         try:
             await self._greeting.wait(asked, self.settings)
         except BaseException:
-            self._purse.left(self)
+            self._budget.remove_if_empty(self)
             raise
 
-    def greeting_for(self, name: bytes) -> Reported:
-        return self._greeting.of(name)
+    def get_greeting(self, application_name: bytes) -> ReportedParameters:
+        return self._greeting.get_for(application_name)
 
-    def lend(self, client: Waiter) -> bool:
+    def assign_server(self, client: WaitingClient) -> bool:
         """Whether the client has a member that takes its bytes now; otherwise it is told to go on."""
         member = self._pick(client)
         if member is None:
-            self.wait(client)
+            self.enqueue(client)
             return False
-        client.member = member
-        return member.lend(client)
+        client.server = member
+        return member.assign(client)
 
-    def wait(self, client: Waiter, *, first: bool = False) -> None:
-        client.began = self._loop.time()
-        if first:
+    def enqueue(self, client: WaitingClient, *, at_front: bool = False) -> None:
+        client.waiting_since = self._loop.time()
+        if at_front:
             self.waiting.appendleft(client)
         else:
             self.waiting.append(client)
         self._grow(0)
-        self._arm()
+        self._schedule_tick()
 
-    def forget(self, client: Waiter) -> None:
+    def dequeue(self, client: WaitingClient) -> None:
         """It does not wait any longer."""
         if client in self.waiting:
             self.waiting.remove(client)
 
-    def enter(self, client: Waiter) -> None:
+    def add_client(self, client: WaitingClient) -> None:
         self.clients.add(client)
-        self._arm()
+        self._schedule_tick()
 
-    def left(self, client: Waiter) -> None:
+    def remove_client(self, client: WaitingClient) -> None:
         self.clients.discard(client)
-        self._purse.left(self)
+        self._budget.remove_if_empty(self)
 
-    def _pick(self, client: Waiter) -> Member | None:
+    def _pick(self, client: WaitingClient) -> ServerConnection | None:
         idle = self.idle
-        last = client.last
-        if last is not None and last.owner is client and last in idle:
+        last = client.last_server
+        if last is not None and last.last_client is client and last in idle:
             del idle[last]
             return last
         if self.waiting or not idle:
             return None
         member = next(iter(idle))
         now = self._loop.time()
-        if now - member.rested > HOLD:
+        if now - member.idle_since > AFFINITY_SECONDS:
             # Of those that are nobody's by now the last one, so that the others grow old and are closed.
-            member = next(each for each in reversed(idle) if now - each.rested > HOLD)
-        elif member.owner is not None and self._grow(1):
+            member = next(each for each in reversed(idle) if now - each.idle_since > AFFINITY_SECONDS)
+        elif member.last_client is not None and self._grow(1):
             return None
         del idle[member]
-        if member.may_pass_to(client):
+        if member.can_serve(client):
             return member
         member.close()
         return None
 
     # Members.
 
-    def given_back(self, member: Member) -> None:
-        if member.is_closed:
+    def release(self, server: ServerConnection) -> None:
+        if server.is_closed:
             return
         now = self._loop.time()
-        if member.is_retired or member.is_ending or member.ledger.is_spoiled:
-            member.close()
-        elif self.waiting and not member.may_pass_to(self.waiting[0]):
-            member.close()  # another is opened in its place
+        if server.is_retired or server.is_ending or server.pending_replies.is_unusable:
+            server.close()
+        elif self.waiting and not server.can_serve(self.waiting[0]):
+            server.close()  # another is opened in its place
         elif self.waiting:
             client = self.waiting.popleft()
             self.waits += 1
-            self.waited += now - client.began
-            client.member = member
-            if member.lend(client):
-                client.go_on()
+            self.waited_seconds += now - client.waiting_since
+            client.server = server
+            if server.assign(client):
+                client.on_server_ready()
         else:
-            member.rested = now
-            self.idle[member] = None
+            server.idle_since = now
+            self.idle[server] = None
 
-    def gone(self, member: Member) -> None:
-        self.members.discard(member)
-        self.idle.pop(member, None)
-        self._purse.give(self)
-        self._is_spent = False
+    def remove(self, server: ServerConnection) -> None:
+        self.servers.discard(server)
+        self.idle.pop(server, None)
+        self._budget.release_server(self)
+        self._is_budget_exhausted = False
         self._grow(0)
-        self._purse.left(self)
+        self._budget.remove_if_empty(self)
 
     def _grow(self, more: int) -> bool:
         """Whether a member is on its way for each who waits, or as many as may be."""
-        while not self._is_spent and len(self._opening) < min(self.wants + more, _AT_ONCE):
-            if not self._purse.take(self):
-                self._is_spent = True
+        while not self._is_budget_exhausted and len(self._opening) < min(self.waiting_count + more, _MAX_OPENING):
+            if not self._budget.acquire_server(self):
+                self._is_budget_exhausted = True
                 break
             task = self._loop.create_task(self._open())
             self._opening.add(task)
@@ -182,60 +187,63 @@ class Pool:
         return bool(self._opening)
 
     async def _open(self) -> None:
-        name = next((client.name for client in self.waiting), b"") or self.target.parameters.get(NAME, "").encode()
+        name = (
+            next((client.application_name for client in self.waiting), b"")
+            or self.target.parameters.get(APPLICATION_NAME, "").encode()
+        )
         try:
-            backend, reported = await opened(self._backends, self.endpoint, self.target, name)
-        except NotOpened as reason:
-            self._purse.give(self)
+            backend, reported = await log_in_server(self._backends, self.endpoint, self.target, name)
+        except ServerLoginFailed as reason:
+            self._budget.release_server(self)
             self._fail(reason)
         except BaseException as reason:
-            self._purse.give(self)
-            if not isinstance(reason, Full):
+            self._budget.release_server(self)
+            if not isinstance(reason, TooManyConnections):
                 raise
         else:
             self._add(backend, reported, name)
 
-    def _add(self, backend: Backend, reported: Reported, name: bytes) -> None:
-        member = Member(backend, reported, self, name, self.settings.statements)
-        self.members.add(member)
-        self._arm()
-        self._greeting.heard(member.reported)
-        self.given_back(member)
+    def _add(self, backend: Backend, reported: ReportedParameters, name: bytes) -> None:
+        member = ServerConnection(backend, reported, self, name, self.settings.statements)
+        self.servers.add(member)
+        self._schedule_tick()
+        self._greeting.set_known(member.reported_parameters)
+        self.release(member)
 
     def _opened(self, task: "asyncio.Task[None]") -> None:
         self._opening.discard(task)
-        self._purse.left(self)
+        self._budget.remove_if_empty(self)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
-    def _fail(self, reason: NotOpened) -> None:
+    def _fail(self, reason: ServerLoginFailed) -> None:
         """Nobody who waits can be served."""
         self._greeting.fail(reason.__cause__ or reason)
         waiting, self.waiting = self.waiting, deque()
         for client in waiting:
-            client.lose(reason.words)
+            client.disconnect(reason.error)
 
     # Time.
 
-    def _arm(self) -> None:
+    def _schedule_tick(self) -> None:
         """While there is something to look at."""
         if self._timer is not None:
             return
-        if self.members or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds):
-            self._timer = self._loop.call_later(BEAT, self._beat)
+        if self.servers or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds):
+            self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         self._timer = None
         try:
-            self._look()
+            self._maintain()
         finally:
-            self._arm()
+            self._schedule_tick()
 
-    def _look(self) -> None:
+    def _maintain(self) -> None:
         now = self._loop.time()
-        self._is_spent = False
-        ageing.look(self, now)
-        if self.wants:
+        self._is_budget_exhausted = False
+        eviction.evict_expired(self, now)
+        if self.waiting_count:
             self._grow(0)
 
     def close(self) -> None:
@@ -243,11 +251,11 @@ class Pool:
             self._timer.cancel()
         for task in self._opening:
             task.cancel()
-        for member in tuple(self.members):
+        for member in tuple(self.servers):
             member.close()
 
 
-def _key(endpoint: EndpointId, target: Target) -> str:
+def _key(endpoint: EndpointId, target: ConnectionTarget) -> str:
     """Of its role and database, as a file may be called."""
     names = f"{target.role}\0{target.database}".encode(errors="surrogateescape")
     return f"{endpoint}.{hashlib.sha256(names).hexdigest()[:16]}"

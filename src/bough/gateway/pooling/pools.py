@@ -3,34 +3,34 @@
 import asyncio
 from collections import defaultdict
 
-from bough.gateway.backend import Backends
-from bough.gateway.errors import NO_REPLICATION, Refused
-from bough.gateway.plane import PoolSettings, PoolUse
-from bough.gateway.pooling import ageing
-from bough.gateway.pooling.budget import Budget
-from bough.gateway.pooling.pool import HOLD, Pool
-from bough.gateway.routing import Target
-from bough.gateway.wire.replication import Kind
+from bough.gateway.backend import BackendConnector
+from bough.gateway.control_plane import PoolReport, PoolSettings
+from bough.gateway.errors import POOLED_REPLICATION_UNSUPPORTED, ConnectionRejected
+from bough.gateway.pooling import eviction
+from bough.gateway.pooling.budget import ServerBudget
+from bough.gateway.pooling.pool import AFFINITY_SECONDS, Pool
+from bough.gateway.routing import ConnectionTarget
+from bough.gateway.wire.replication import ReplicationMode
 from bough.ids import EndpointId
 
 _SHARE_EVERY = 0.2  # seconds
 _NAME = "application_name"
 
-Key = tuple[str, str, tuple[tuple[str, str], ...]]  # role, database, startup parameters
+PoolKey = tuple[str, str, tuple[tuple[str, str], ...]]  # role, database, startup parameters
 
 
 class Pools:
-    def __init__(self, backends: Backends, budget: Budget) -> None:
-        self._backends = backends
+    def __init__(self, connector: BackendConnector, budget: ServerBudget) -> None:
+        self._backends = connector
         self._budget = budget
-        self._pools: dict[EndpointId, dict[Key, Pool]] = defaultdict(dict)
-        self._wants: dict[str, int] = {}  # as the other workers were told
+        self._pools: dict[EndpointId, dict[PoolKey, Pool]] = defaultdict(dict)
+        self._published_waiting: dict[str, int] = {}  # as the other workers were told
         self._timer: asyncio.TimerHandle | None = None
 
-    def enter(self, endpoint: EndpointId, target: Target, settings: PoolSettings) -> Pool:
+    def get_or_create(self, endpoint: EndpointId, target: ConnectionTarget, settings: PoolSettings) -> Pool:
         """The pool of whoever wants in, with the settings of now."""
-        if target.replication is not Kind.NONE:
-            raise Refused(NO_REPLICATION)
+        if target.replication_mode is not ReplicationMode.NONE:
+            raise ConnectionRejected(POOLED_REPLICATION_UNSUPPORTED)
         parameters = tuple(sorted((name, value) for name, value in target.parameters.items() if name != _NAME))
         key = target.role, target.database, parameters
         pool = self._pools[endpoint].get(key)
@@ -49,20 +49,20 @@ class Pools:
             pool.close()
         self._budget.close()
 
-    def use(self, endpoint: EndpointId) -> PoolUse | None:
+    def take_stats(self, endpoint: EndpointId) -> PoolReport | None:
         """Who is there, and who waited since this was asked for last; None: nobody is there."""
-        pools = self._of(endpoint)
+        pools = self._pools_of(endpoint)
         clients = sum(len(pool.clients) for pool in pools)
-        servers = sum(len(pool.members) for pool in pools)
+        servers = sum(len(pool.servers) for pool in pools)
         idle = sum(len(pool.idle) for pool in pools)
         waiting = sum(len(pool.waiting) for pool in pools)
-        waits, waited = sum(pool.waits for pool in pools), sum(pool.waited for pool in pools)
+        waits, waited = sum(pool.waits for pool in pools), sum(pool.waited_seconds for pool in pools)
         for pool in pools:
-            pool.waits, pool.waited = 0, 0.0
+            pool.waits, pool.waited_seconds = 0, 0.0
         if not (clients or servers or waits):
             return None
-        active = sum(member.client is not None for pool in pools for member in pool.members)
-        return PoolUse(
+        active = sum(member.client is not None for pool in pools for member in pool.servers)
+        return PoolReport(
             clients_active=active,
             clients_waiting=waiting,
             clients_idle=max(0, clients - active - waiting),
@@ -74,21 +74,23 @@ class Pools:
 
     # What pools ask for.
 
-    def take(self, pool: Pool) -> bool:
+    def acquire_server(self, pool: Pool) -> bool:
         taken: list[str] = []
         for key, limit in _limits(pool):
-            if not self._budget.take(key, limit) and not (self._evict(pool, key) and self._budget.take(key, limit)):
+            if not self._budget.acquire(key, limit) and not (
+                self._evict(pool, key) and self._budget.acquire(key, limit)
+            ):
                 for each in taken:
-                    self._budget.give(each)
+                    self._budget.release(each)
                 return False
             taken.append(key)
         return True
 
-    def give(self, pool: Pool) -> None:
+    def release_server(self, pool: Pool) -> None:
         for key, _ in _limits(pool):
-            self._budget.give(key)
+            self._budget.release(key)
 
-    def left(self, pool: Pool) -> None:
+    def remove_if_empty(self, pool: Pool) -> None:
         if not pool.is_empty:
             return
         pools = self._pools.get(pool.endpoint, {})
@@ -97,8 +99,8 @@ class Pools:
         left = {key for each in pools.values() for key, _ in _limits(each)}
         for budget_key, _ in _limits(pool):
             if budget_key not in left:
-                self._wants.pop(budget_key, None)
-                self._budget.leave(budget_key)
+                self._published_waiting.pop(budget_key, None)
+                self._budget.withdraw(budget_key)
         if not pools:
             self._pools.pop(pool.endpoint, None)
 
@@ -116,30 +118,30 @@ class Pools:
                 self._share_key(key, most, sharing)
 
     def _share_key(self, key: str, limit: int, pools: list[Pool]) -> None:
-        wants = sum(pool.wants for pool in pools)
-        if wants != self._wants.get(key, 0):
-            self._wants[key] = wants
-            self._budget.want(key, wants)
-        if any(pool.members for pool in pools):
-            wanted, excess = self._budget.owed(key, limit)
+        wants = sum(pool.waiting_count for pool in pools)
+        if wants != self._published_waiting.get(key, 0):
+            self._published_waiting[key] = wants
+            self._budget.set_waiting(key, wants)
+        if any(pool.servers for pool in pools):
+            wanted, excess = self._budget.get_excess(key, limit)
             for pool in pools if wanted else ():
-                wanted -= ageing.spare(pool, asyncio.get_running_loop().time() - HOLD, wanted)
+                wanted -= eviction.close_idle(pool, asyncio.get_running_loop().time() - AFFINITY_SECONDS, wanted)
             for pool in pools if excess else ():
-                excess -= ageing.retire(pool, excess)
+                excess -= eviction.retire_servers(pool, excess)
 
     def _evict(self, pool: Pool, key: str) -> bool:
         """Whether a member of another pool was closed that counted there too, the one that rested longest."""
-        others = [each for each in self._of(pool.endpoint) if each is not pool and each.idle]
+        others = [each for each in self._pools_of(pool.endpoint) if each is not pool and each.idle]
         resting = [next(iter(each.idle)) for each in others if key in dict(_limits(each))]
         if not resting:
             return False
-        min(resting, key=lambda member: member.rested).close()
+        min(resting, key=lambda member: member.idle_since).close()
         return True
 
-    def _of(self, endpoint: EndpointId) -> list[Pool]:
+    def _pools_of(self, endpoint: EndpointId) -> list[Pool]:
         return list(self._pools.get(endpoint, {}).values())
 
 
 def _limits(pool: Pool) -> tuple[tuple[str, int], ...]:
     """What its members count for: the endpoint, and the role and database, whatever its startup parameters."""
-    return (pool.endpoint, pool.settings.servers), (pool.key, pool.settings.servers_per_pool)
+    return (pool.endpoint, pool.settings.servers), (pool.budget_key, pool.settings.servers_per_pool)

@@ -9,101 +9,103 @@ from collections.abc import Callable
 from functools import partial
 
 from bough.gateway.pooling import awaited
-from bough.gateway.pooling.awaited import Awaited
-from bough.gateway.pooling.ledger import Ledger
+from bough.gateway.pooling.awaited import ReplyKind
+from bough.gateway.pooling.pending_replies import PendingReplies
 from bough.gateway.pooling.statements import (
     FLUSH,
-    NOBODY,
-    PREFIX,
-    Catalog,
-    Context,
-    Statement,
-    describe,
-    empty,
+    NAME_PREFIX,
+    UNUSED_NAME,
+    PreparedStatement,
+    SettingsContext,
+    StatementCatalog,
+    encode_describe,
+    encode_empty_statement,
 )
-from bough.gateway.wire.refusals import Refusal
-from bough.gateway.wire.session_words import PLAIN, Look, look
+from bough.gateway.wire.rejections import StatementRejection
+from bough.gateway.wire.session_effects import NO_EFFECTS, SessionEffects, find_session_effects
 
-LARGEST_STATEMENT = 1 << 20  # bytes
+MAX_STATEMENT_BYTES = 1 << 20  # bytes
 _MOST_BYTES = 8 << 20
 _MOST_NAMES = 10_000
 _MOST_FORMER = 100
-UNKNOWN = PREFIX + b"unknown"  # names of ours mean nothing when a client says them
-_TOO_MANY = Refusal(
-    code="54000",
+UNKNOWN_NAME = NAME_PREFIX + b"unknown"  # names of ours mean nothing when a client says them
+_TOO_MANY = StatementRejection(
+    sqlstate="54000",
     message=f"on a pooled host a connection keeps {_MOST_NAMES} prepared statements or {_MOST_BYTES >> 20} MB of them",
     hint="Close those that are not needed any longer.",
 )
-_OUR_NAME = Refusal(
-    code="42602",
-    message=f"names of prepared statements that begin with {PREFIX.decode()} are the pooled host's own",
+_OUR_NAME = StatementRejection(
+    sqlstate="42602",
+    message=f"names of prepared statements that begin with {NAME_PREFIX.decode()} are the pooled host's own",
     hint="Choose another name.",
 )
-_OTHER_COLUMNS = Refusal(
+_OTHER_COLUMNS = StatementRejection(
     message="cached plan must not change result type",
     hint="Prepare the statement again: its columns are others than when it was described.",
     routine="RevalidateCachedQuery",
 )
 
 
-class Prepared:
-    __slots__ = ("_bytes", "_catalog", "_described", "_former", "_names", "context", "held", "waits")
+class ClientStatements:
+    __slots__ = ("_bytes", "_catalog", "_described", "_former", "_names", "context", "is_waiting", "server_names")
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: StatementCatalog) -> None:
         self._catalog = catalog
-        self._names: dict[bytes, Statement] = {}
-        self.held: dict[bytes, int] = {}  # names of these on members, and how many names the client has for each
+        self._names: dict[bytes, PreparedStatement] = {}
+        self.server_names: dict[
+            bytes, int
+        ] = {}  # names of these on members, and how many names the client has for each
         self._described: set[bytes] = set()  # names whose columns the client has asked for
         self._former: dict[bytes, bytes] = {}  # our names of some that are gone: errors may still speak of them
         self._bytes = 0  # of their texts
-        self.context: Context = frozenset()  # what the session has set
-        self.waits = False  # what was asked for last must be answered before its use is decided
+        self.context: SettingsContext = frozenset()  # what the session has set
+        self.is_waiting = False  # what was asked for last must be answered before its use is decided
 
-    def parse(self, name: bytes, body: bytes, found: Look, ledger: Ledger) -> bytes:
-        if name.startswith(PREFIX):
-            return refused(_OUR_NAME, ledger)
+    def parse(self, name: bytes, body: bytes, effects: SessionEffects, pending: PendingReplies) -> bytes:
+        if name.startswith(NAME_PREFIX):
+            return encode_rejection(_OUR_NAME, pending)
         if name in self._names:
-            if not ledger.is_answered:  # it may turn out that there is no such name
-                self.waits = True
+            if not pending.has_known_statements:  # it may turn out that there is no such name
+                self.is_waiting = True
                 return FLUSH
-            return _twice(name, body, ledger)
+            return _encode_duplicate_parse(name, body, pending)
         if len(self._names) >= _MOST_NAMES or self._bytes + len(body) > _MOST_BYTES:
-            return refused(_TOO_MANY, ledger)
-        statement = self._catalog.find(body, found, self.context)
-        self._remember(name, statement)
-        before = ledger.make_room(statement)
-        ledger.expect((Awaited.PARSE, partial(self._not_made, name, statement, ledger)))
-        return before + statement.parse() + _checked(statement, ledger)
+            return encode_rejection(_TOO_MANY, pending)
+        statement = self._catalog.find_or_add(body, effects, self.context)
+        self._add(name, statement)
+        before = pending.add_statement(statement)
+        pending.expect((ReplyKind.PARSE, partial(self._undo_parse, name, statement, pending)))
+        return before + statement.encode_parse() + _encode_description_check(statement, pending)
 
-    def use(self, given: bytes, ledger: Ledger) -> tuple[bytes, bytes]:
+    def use(self, name: bytes, pending: PendingReplies) -> tuple[bytes, bytes]:
         """What stands before its use, and its name on the member."""
-        statement = self._names.get(given)
+        statement = self._names.get(name)
         if statement is None:
-            return b"", UNKNOWN if given.startswith(PREFIX) else given
-        if statement.look is not PLAIN:
-            refusal = self._refusal(statement, ledger)
+            return b"", UNKNOWN_NAME if name.startswith(NAME_PREFIX) else name
+        if statement.effects is not NO_EFFECTS:
+            refusal = self._find_rejection(statement, pending)
             if refusal is not None:
-                return refused(refusal, ledger), NOBODY
-            ledger.note(statement.look)
-        before = ledger.hold(statement)
-        if given not in self._described:
+                return encode_rejection(refusal, pending), UNUSED_NAME
+            pending.record_effects(statement.effects)
+        before = pending.ensure_prepared(statement)
+        if name not in self._described:
             return before, statement.name
-        if before and statement.shape is not None and not ledger.is_skipping:
-            self.waits = True
-            return before + _checked(statement, ledger) + FLUSH, b""
-        if statement.name in ledger.misfits:
-            return refused(_OTHER_COLUMNS, ledger), NOBODY
+        if before and statement.description_hash is not None and not pending.is_skipping:
+            self.is_waiting = True
+            return before + _encode_description_check(statement, pending) + FLUSH, b""
+        if statement.name in pending.changed_statements:
+            return encode_rejection(_OTHER_COLUMNS, pending), UNUSED_NAME
         return before, statement.name
 
-    def describe(self, given: bytes, ledger: Ledger) -> tuple[bytes, bytes]:
-        statement = self._names.get(given)
+    def describe(self, name: bytes, pending: PendingReplies) -> tuple[bytes, bytes]:
+        statement = self._names.get(name)
         if statement is None:
-            return b"", UNKNOWN if given.startswith(PREFIX) else given
-        before = ledger.hold(statement)
-        ledger.describe(Awaited.DESCRIBE, partial(self._told, given, statement, ledger))
+            return b"", UNKNOWN_NAME if name.startswith(NAME_PREFIX) else name
+        before = pending.ensure_prepared(statement)
+        pending.expect_description(ReplyKind.DESCRIBE, partial(self._on_described, name, statement, pending))
         return before, statement.name
 
-    def text(self, name: bytes) -> bytes | None:
+    def get_text(self, name: bytes) -> bytes | None:
         statement = self._names.get(name)
         return None if statement is None else statement.body.partition(b"\0")[0]
 
@@ -117,72 +119,72 @@ class Prepared:
         if len(self._former) >= _MOST_FORMER:
             self._former.clear()
         self._former[statement.name] = name
-        return partial(self._remember, name, statement)
+        return partial(self._add, name, statement)
 
     def forget_all(self) -> None:
         self._names.clear()
-        self.held.clear()
+        self.server_names.clear()
         self._described.clear()
         self._bytes = 0
 
-    def in_their_words(self, error: bytes) -> bytes:
+    def restore_client_names(self, error: bytes) -> bytes:
         """An error message with the client's own names of its statements."""
         for ours, name in {**self._former, **{each.name: name for name, each in self._names.items()}}.items():
             error = error.replace(b'"%b"' % ours, b'"%b"' % name)
         return error[:1] + (len(error) - 1).to_bytes(4) + error[5:]
 
-    def _refusal(self, statement: Statement, ledger: Ledger) -> Refusal | None:
+    def _find_rejection(self, statement: PreparedStatement, ledger: PendingReplies) -> StatementRejection | None:
         """Of one that leaves something behind, when it is used without a transaction around it."""
-        if not statement.look.dirties or not ledger.is_alone:
+        if not statement.effects.leaves_state or not ledger.is_implicit_transaction:
             return None
-        return look(statement.body.partition(b"\0")[0], alone=True).refusal
+        return find_session_effects(statement.body.partition(b"\0")[0], is_transaction=True).rejection
 
-    def _told(self, name: bytes, statement: Statement, ledger: Ledger, shape: bytes) -> None:
+    def _on_described(self, name: bytes, statement: PreparedStatement, ledger: PendingReplies, shape: bytes) -> None:
         self._described.add(name)
-        if statement.shape is None:
-            statement.shape = shape
-        elif statement.shape == shape:
-            ledger.misfits.discard(statement.name)
+        if statement.description_hash is None:
+            statement.description_hash = shape
+        elif statement.description_hash == shape:
+            ledger.changed_statements.discard(statement.name)
         elif self._names.get(name) is statement:
-            ledger.misfits.add(statement.name)
+            ledger.changed_statements.add(statement.name)
             self._release(statement)
-            self._remember(name, self._catalog.renew(statement, shape))
+            self._add(name, self._catalog.renew(statement, shape))
 
-    def _remember(self, name: bytes, statement: Statement) -> None:
+    def _add(self, name: bytes, statement: PreparedStatement) -> None:
         self._names[name] = statement
         self._bytes += len(statement.body)
-        self.held[statement.name] = self.held.get(statement.name, 0) + 1
+        self.server_names[statement.name] = self.server_names.get(statement.name, 0) + 1
 
-    def _release(self, statement: Statement) -> None:
+    def _release(self, statement: PreparedStatement) -> None:
         """One name of it is gone."""
         self._bytes -= len(statement.body)
-        self.held[statement.name] -= 1
-        if not self.held[statement.name]:
-            del self.held[statement.name]
+        self.server_names[statement.name] -= 1
+        if not self.server_names[statement.name]:
+            del self.server_names[statement.name]
 
-    def _not_made(self, name: bytes, statement: Statement, ledger: Ledger) -> None:
+    def _undo_parse(self, name: bytes, statement: PreparedStatement, ledger: PendingReplies) -> None:
         self.forget(name)
-        ledger.drop(statement.name)
+        ledger.mark_stale(statement.name)
 
 
-def refused(refusal: Refusal, ledger: Ledger) -> bytes:
+def encode_rejection(rejection: StatementRejection, pending: PendingReplies) -> bytes:
     """A Parse that fails, in place of what is refused."""
-    ledger.refuse(refusal)
-    return Statement(NOBODY, refusal.text() + b"\0\0\0", PLAIN).parse()
+    pending.expect_rejection(rejection)
+    return PreparedStatement(UNUSED_NAME, rejection.failing_sql() + b"\0\0\0", NO_EFFECTS).encode_parse()
 
 
-def _checked(statement: Statement, ledger: Ledger) -> bytes:
+def _encode_description_check(statement: PreparedStatement, ledger: PendingReplies) -> bytes:
     """See whether it has the columns that clients were told."""
-    if statement.shape is None:
+    if statement.description_hash is None:
         return b""
-    ledger.describe(Awaited.DESCRIBE_OURS, partial(ledger.compare, statement))
-    return describe(statement.name)
+    ledger.expect_description(ReplyKind.DESCRIBE_OURS, partial(ledger.compare_description, statement))
+    return encode_describe(statement.name)
 
 
-def _twice(name: bytes, body: bytes, ledger: Ledger) -> bytes:
+def _encode_duplicate_parse(name: bytes, body: bytes, ledger: PendingReplies) -> bytes:
     """Postgres itself shall say what is wrong with the text, or that the name is taken; the member is cleaned of it."""
-    ledger.is_dirty = ledger.prepares = True
+    ledger.is_dirty = ledger.has_sql_prepared = True
     ledger.expect(awaited.CLOSE_OURS)
     ledger.expect(awaited.PARSE_OURS)
-    ledger.expect((Awaited.PARSE, None))
-    return empty(name) + Statement(name, body, PLAIN).parse()
+    ledger.expect((ReplyKind.PARSE, None))
+    return encode_empty_statement(name) + PreparedStatement(name, body, NO_EFFECTS).encode_parse()

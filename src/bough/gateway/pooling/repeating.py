@@ -4,8 +4,8 @@ A transaction that it had begun for them is undone then. So they may, if they ar
 more: statements that commit by themselves in between are none.
 """
 
-from bough.gateway.pooling.translation import BIND, DESCRIBE, ENDS, EXECUTE, PARSE, QUERY, Translation
-from bough.gateway.wire.sql import statements
+from bough.gateway.pooling.translation import BATCH_ENDS, BIND, DESCRIBE, EXECUTE, PARSE, QUERY, MessageTranslator
+from bough.gateway.wire.sql import split_statements
 
 _HEAD = 5
 _IN_ONE_TRANSACTION = frozenset(
@@ -14,13 +14,13 @@ _IN_ONE_TRANSACTION = frozenset(
 _NONE = frozenset((DESCRIBE, EXECUTE))
 
 
-def may_repeat(said: bytes, translation: Translation) -> bool:
+def is_single_transaction(data: bytes, translation: MessageTranslator) -> bool:
     """Of whole messages."""
     at, parsed = 0, b""
-    while at < len(said):
-        kind, stop = said[at], at + 1 + int.from_bytes(said[at + 1 : at + _HEAD])
-        body = said[at + _HEAD : stop]
-        if kind in ENDS and stop != len(said):
+    while at < len(data):
+        kind, stop = data[at], at + 1 + int.from_bytes(data[at + 1 : at + _HEAD])
+        body = data[at + _HEAD : stop]
+        if kind in BATCH_ENDS and stop != len(data):
             return False
         if kind == PARSE:
             parsed = body.split(b"\0", 2)[1]
@@ -29,9 +29,9 @@ def may_repeat(said: bytes, translation: Translation) -> bool:
             text = body[:-1]
         elif kind == BIND:
             name = body.split(b"\0", 2)[1]
-            text = translation.prepared.text(name) if name else parsed
+            text = translation.prepared.get_text(name) if name else parsed
         else:
-            text = b"" if kind in _NONE or kind in ENDS else None
+            text = b"" if kind in _NONE or kind in BATCH_ENDS else None
         if text is None or not _is_in_one_transaction(text):
             return False
         at = stop
@@ -39,5 +39,5 @@ def may_repeat(said: bytes, translation: Translation) -> bool:
 
 
 def _is_in_one_transaction(text: bytes) -> bool:
-    found = statements(text)
+    found = split_statements(text)
     return len(found) <= 1 and all(words[0] in _IN_ONE_TRANSACTION for words in found)

@@ -5,32 +5,34 @@ import itertools
 from collections.abc import Iterator
 from weakref import WeakValueDictionary
 
-from bough.gateway.wire.session_words import Look
+from bough.gateway.wire.session_effects import SessionEffects
 
-PREFIX = b"bough_"
-Context = frozenset[tuple[bytes, bytes]]  # settings of a session
+NAME_PREFIX = b"bough_"
+SettingsContext = frozenset[tuple[bytes, bytes]]  # settings of a session
 
-NOBODY = PREFIX + b"gone"  # a name that no statement has for longer than one message needs
+UNUSED_NAME = NAME_PREFIX + b"gone"  # a name that no statement has for longer than one message needs
 
 
-class Statement:
+class PreparedStatement:
     """A text with the types of its parameters, as Parse carries them behind the name."""
 
-    __slots__ = ("__weakref__", "body", "context", "look", "name", "shape")
+    __slots__ = ("__weakref__", "body", "context", "description_hash", "effects", "name")
 
-    def __init__(self, name: bytes, body: bytes, look: Look, context: Context = frozenset()) -> None:
+    def __init__(
+        self, name: bytes, body: bytes, effects: SessionEffects, context: SettingsContext = frozenset()
+    ) -> None:
         self.name = name  # on members
         self.body = body
-        self.look = look
+        self.effects = effects
         self.context = context
-        self.shape: bytes | None = None  # its parameters and columns, as clients were told
+        self.description_hash: bytes | None = None  # its parameters and columns, as clients were told
 
-    def parse(self) -> bytes:
+    def encode_parse(self) -> bytes:
         """The message that makes it."""
         return b"P" + (len(self.name) + len(self.body) + 5).to_bytes(4) + self.name + b"\0" + self.body
 
 
-class Catalog:
+class StatementCatalog:
     """The statements of a pool's clients: one text, however many clients prepared it, is one statement.
 
     But only under the same settings, for a text may mean another thing under others; and only while it has
@@ -38,47 +40,47 @@ class Catalog:
     """
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[tuple[bytes, Context], Statement] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[bytes, SettingsContext], PreparedStatement] = WeakValueDictionary()
         self._numbers: Iterator[int] = itertools.count(1)
 
-    def find(self, body: bytes, look: Look, context: Context) -> Statement:
-        return self._known.get((body, context)) or self._add(body, look, context)
+    def find_or_add(self, body: bytes, effects: SessionEffects, context: SettingsContext) -> PreparedStatement:
+        return self._known.get((body, context)) or self._add(body, effects, context)
 
-    def renew(self, old: Statement, shape: bytes) -> Statement:
+    def renew(self, old: PreparedStatement, description_hash: bytes) -> PreparedStatement:
         """The same text, now that it has other columns; who was told the old ones keeps the old one."""
         known = self._known.get((old.body, old.context))
-        if known is None or known.shape != shape:
-            known = self._add(old.body, old.look, old.context)
-            known.shape = shape
+        if known is None or known.description_hash != description_hash:
+            known = self._add(old.body, old.effects, old.context)
+            known.description_hash = description_hash
         return known
 
-    def _add(self, body: bytes, look: Look, context: Context) -> Statement:
-        statement = Statement(PREFIX + b"%d" % next(self._numbers), body, look, context)
+    def _add(self, body: bytes, look: SessionEffects, context: SettingsContext) -> PreparedStatement:
+        statement = PreparedStatement(NAME_PREFIX + b"%d" % next(self._numbers), body, look, context)
         self._known[body, context] = statement
         return statement
 
 
-def close(name: bytes) -> bytes:
+def encode_close(name: bytes) -> bytes:
     return b"C" + (len(name) + 6).to_bytes(4) + b"S" + name + b"\0"
 
 
-def query(text: bytes) -> bytes:
+def encode_query(text: bytes) -> bytes:
     return b"Q" + (len(text) + 5).to_bytes(4) + text + b"\0"
 
 
-def describe(name: bytes) -> bytes:
+def encode_describe(name: bytes) -> bytes:
     return b"D" + (len(name) + 6).to_bytes(4) + b"S" + name + b"\0"
 
 
-def empty(name: bytes) -> bytes:
+def encode_empty_statement(name: bytes) -> bytes:
     """A statement that does nothing, in place of one that may be there."""
-    return close(name) + b"P" + (len(name) + 8).to_bytes(4) + name + b"\0\0\0\0"
+    return encode_close(name) + b"P" + (len(name) + 8).to_bytes(4) + name + b"\0\0\0\0"
 
 
 FLUSH = b"H\0\0\0\x04"
 
 
-def shape(parameters: bytes, columns: bytes) -> bytes:
+def hash_description(parameters: bytes, columns: bytes) -> bytes:
     """What a client must know to read its rows: not which tables they are from."""
     out = [parameters, columns[:2]]
     at = 2

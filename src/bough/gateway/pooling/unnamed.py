@@ -3,11 +3,13 @@
 It is known by what Postgres answered, in order: what is under way may fail, or be skipped because of an error before.
 """
 
-from bough.gateway.pooling.statements import Statement
+from bough.gateway.pooling.statements import PreparedStatement
 
 
-class Unnamed:
+class UnnamedStatement:
     __slots__ = ("statement",)
 
     def __init__(self) -> None:
-        self.statement: Statement | None = None  # one that has not come whole has no body, and is not made again
+        self.statement: PreparedStatement | None = (
+            None  # one that has not come whole has no body, and is not made again
+        )

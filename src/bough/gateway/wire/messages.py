@@ -4,24 +4,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bough.gateway.wire.framing import Message
-from bough.gateway.wire.malformed import Malformed
-from bough.gateway.wire.startup import MAJOR
+from bough.gateway.wire.protocol_error import ProtocolError
+from bough.gateway.wire.startup import PROTOCOL_MAJOR
 
 AUTHENTICATION = b"R"
-BACKEND_KEY = b"K"
-ERROR = b"E"
-NOTICE = b"N"
-PARAMETER = b"S"
-PASSWORD = b"p"
-READY = b"Z"
+BACKEND_KEY_DATA = b"K"
+ERROR_RESPONSE = b"E"
+NOTICE_RESPONSE = b"N"
+PARAMETER_STATUS = b"S"
+PASSWORD_MESSAGE = b"p"
+READY_FOR_QUERY = b"Z"
 TERMINATE = b"X"
-VERSION = b"v"
+NEGOTIATE_PROTOCOL_VERSION = b"v"
 
-READY_HEAD = READY + b"\0\0\0\x05"
-READY_LENGTH = 6  # and a byte that says whether a transaction is open
+READY_FOR_QUERY_HEADER = READY_FOR_QUERY + b"\0\0\0\x05"
+READY_FOR_QUERY_LENGTH = 6  # and a byte that says whether a transaction is open
 
 ACCEPT_TLS = b"S"
-REFUSE = b"N"
+REJECT_ENCRYPTION = b"N"
 
 _OK = 0
 _CLEARTEXT = 3
@@ -32,28 +32,30 @@ _CANCEL = 80877102
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class ErrorResponse:
     """An error as Postgres reports it."""
 
-    code: str  # SQLSTATE
+    sqlstate: str  # SQLSTATE
     message: str
     detail: str = ""
     hint: str = ""
     routine: str = ""
     severity: str = "FATAL"  # never translated, so both fields for it are the same
 
-    def encoded(self) -> bytes:
-        always = {"S": self.severity, "V": self.severity, "C": self.code, "M": self.message}
+    def encode(self) -> bytes:
+        always = {"S": self.severity, "V": self.severity, "C": self.sqlstate, "M": self.message}
         perhaps = {"D": self.detail, "H": self.hint, "R": self.routine}
         fields = always | {kind: value for kind, value in perhaps.items() if value}
-        return _message(ERROR, b"".join(kind.encode() + _text(value) for kind, value in fields.items()) + b"\0")
+        return _message(
+            ERROR_RESPONSE, b"".join(kind.encode() + _text(value) for kind, value in fields.items()) + b"\0"
+        )
 
 
-def trouble(body: bytes) -> Trouble:
+def parse_error_response(body: bytes) -> ErrorResponse:
     """What an error message says."""
     fields = {word[:1]: word[1:].decode(errors="replace") for word in body.split(b"\0") if word}
-    return Trouble(
-        code=fields.get(b"C", ""),
+    return ErrorResponse(
+        sqlstate=fields.get(b"C", ""),
         message=fields.get(b"M", ""),
         detail=fields.get(b"D", ""),
         hint=fields.get(b"H", ""),
@@ -61,75 +63,75 @@ def trouble(body: bytes) -> Trouble:
     )
 
 
-def ask_sasl(mechanisms: Iterable[str]) -> bytes:
+def encode_authentication_sasl(mechanisms: Iterable[str]) -> bytes:
     return _authentication(_SASL, b"".join(_text(name) for name in mechanisms) + b"\0")
 
 
-def sasl_continue(data: bytes) -> bytes:
+def encode_authentication_sasl_continue(data: bytes) -> bytes:
     return _authentication(_SASL_CONTINUE, data)
 
 
-def sasl_final(data: bytes) -> bytes:
+def encode_authentication_sasl_final(data: bytes) -> bytes:
     return _authentication(_SASL_FINAL, data)
 
 
-def authentication_code(body: bytes) -> int:
+def parse_authentication_code(body: bytes) -> int:
     if len(body) < 4:
-        raise Malformed("the authentication request is cut off")
+        raise ProtocolError("the authentication request is cut off")
     return int.from_bytes(body[:4])
 
 
-def backend_key(process: int, key: bytes) -> bytes:
-    return _message(BACKEND_KEY, process.to_bytes(4) + key)
+def encode_backend_key_data(process: int, key: bytes) -> bytes:
+    return _message(BACKEND_KEY_DATA, process.to_bytes(4) + key)
 
 
-def parse_backend_key(body: bytes) -> tuple[int, bytes]:
+def parse_backend_key_data(body: bytes) -> tuple[int, bytes]:
     if len(body) < 8:
-        raise Malformed("the cancel key is too short")
+        raise ProtocolError("the cancel key is too short")
     return int.from_bytes(body[:4]), body[4:]
 
 
-def parameter_status(name: str, value: str) -> bytes:
-    return _message(PARAMETER, _as_it_came(name) + _as_it_came(value))
+def encode_parameter_status(name: str, value: str) -> bytes:
+    return _message(PARAMETER_STATUS, _as_it_came(name) + _as_it_came(value))
 
 
 def parse_parameter_status(body: bytes) -> tuple[str, str]:
     words = body.decode(errors="surrogateescape").split("\0")
     if len(words) != 3 or words[2]:
-        raise Malformed("the parameter status is not a name and a value")
+        raise ProtocolError("the parameter status is not a name and a value")
     return words[0], words[1]
 
 
-def negotiate_version(extensions: Iterable[str], *, minor: int) -> bytes:
+def encode_negotiate_protocol_version(extensions: Iterable[str], *, minor: int) -> bytes:
     """We will speak `minor`, which is never above what the client asked for, and none of these extensions."""
     names = [_as_it_came(name) for name in extensions]
-    agreed = (MAJOR << 16 | minor).to_bytes(4)
-    return _message(VERSION, agreed + len(names).to_bytes(4) + b"".join(names))
+    agreed = (PROTOCOL_MAJOR << 16 | minor).to_bytes(4)
+    return _message(NEGOTIATE_PROTOCOL_VERSION, agreed + len(names).to_bytes(4) + b"".join(names))
 
 
-def startup(parameters: Mapping[str, str]) -> bytes:
+def encode_startup(parameters: Mapping[str, str]) -> bytes:
     pairs = (_as_it_came(name) + _as_it_came(value) for name, value in parameters.items() if name)
-    return _packet((MAJOR << 16).to_bytes(4) + b"".join(pairs) + b"\0")
+    return _packet((PROTOCOL_MAJOR << 16).to_bytes(4) + b"".join(pairs) + b"\0")
 
 
-def cancel(process: int, key: bytes) -> bytes:
+def encode_cancel_request(process: int, key: bytes) -> bytes:
     return _packet(_CANCEL.to_bytes(4) + process.to_bytes(4) + key)
 
 
-def sasl_initial(body: bytes) -> tuple[str, bytes]:
+def parse_sasl_initial_response(body: bytes) -> tuple[str, bytes]:
     """The mechanism that a client chose and its first words."""
     name, zero, rest = body.partition(b"\0")
     length = int.from_bytes(rest[:4], signed=True)
     data = rest[4:]
     if not zero or len(rest) < 4 or (length != len(data) and not (length == -1 and not data)):
-        raise Malformed("the first SASL message is cut off")
+        raise ProtocolError("the first SASL message is cut off")
     return name.decode(errors="replace"), data
 
 
-def password(body: bytes) -> str:
+def parse_password(body: bytes) -> str:
     """A password in clear text, as it was asked for; bytes that are not UTF-8 are surrogates in it."""
     if not body.endswith(b"\0") or b"\0" in body[:-1]:
-        raise Malformed("the password message does not end as it must")
+        raise ProtocolError("the password message does not end as it must")
     return body[:-1].decode(errors="surrogateescape")
 
 
@@ -138,7 +140,7 @@ def _authentication(code: int, data: bytes = b"") -> bytes:
 
 
 def _message(kind: bytes, body: bytes) -> bytes:
-    return Message(kind, body).encoded()
+    return Message(kind, body).encode()
 
 
 def _packet(body: bytes) -> bytes:
@@ -155,4 +157,4 @@ def _as_it_came(text: str) -> bytes:
 
 
 AUTHENTICATION_OK = _authentication(_OK)
-ASK_PASSWORD = _authentication(_CLEARTEXT)
+AUTHENTICATION_CLEARTEXT_PASSWORD = _authentication(_CLEARTEXT)

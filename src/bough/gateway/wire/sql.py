@@ -32,12 +32,12 @@ _INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
 _NESTING = frozenset(["(", ")", "atomic", "case", "end"])
 
 
-def statements(text: bytes) -> list[list[str]]:
+def split_statements(text: bytes) -> list[list[str]]:
     """Those that are not empty. A rule's commands and a body from BEGIN ATOMIC to END have semicolons of their own."""
     found: list[list[str]] = []
     statement: list[str] = []
     parentheses = blocks = 0
-    for token in tokens(text):
+    for token in tokenize(text):
         if token == ";" and not parentheses and not blocks:
             if statement:
                 found.append(statement)
@@ -56,7 +56,7 @@ def statements(text: bytes) -> list[list[str]]:
     return [*found, statement] if statement else found
 
 
-def tokens(text: bytes) -> Iterator[str]:
+def tokenize(text: bytes) -> Iterator[str]:
     written, low = text.decode("latin-1"), text.lower().decode("latin-1")
     at = escaped = 0  # `escaped`: where a literal with backslashes ended, until the next literal
     while at < len(low):
@@ -92,61 +92,63 @@ def tokens(text: bytes) -> Iterator[str]:
             return
 
 
-def is_name(token: str) -> bool:
+def is_identifier(token: str) -> bool:
     return token[0] in '"_' or token[0].isalpha() or token[0] >= "\x80"
 
 
-def name(token: str) -> str:
+def unquote_identifier(token: str) -> str:
     """What a word or a quoted name means; of another token, something that is no name."""
     return token[1:-1].replace('""', '"') if token[0] == '"' else token
 
 
-def folded(token: str) -> bytes:
+def truncate_identifier(token: str) -> bytes:
     """A name as Postgres keeps it: cut to what fits, between characters of UTF-8."""
-    whole = name(token).encode("latin-1")
+    whole = unquote_identifier(token).encode("latin-1")
     ends = range(_NAME_BYTES, _NAME_BYTES - 4, -1)
     cut = next((end for end in ends if whole[end : end + 1] not in _INSIDE_CHARACTER), _NAME_BYTES)
     return whole[:cut]
 
 
 @dataclass(slots=True)
-class Call:
+class FunctionCall:
     """A name before a parenthesis; also what only looks like a call, as in `INSERT INTO t (…)`."""
 
     schema: str
     function: str
     commas: int = 0
-    first: list[str] = field(default_factory=list)  # the tokens before the first comma, when there is one
-    last: list[str] = field(default_factory=list)  # and those behind the last
+    first_argument: list[str] = field(default_factory=list)  # the tokens before the first comma, when there is one
+    last_argument: list[str] = field(default_factory=list)  # and those behind the last
 
     def first_literal(self) -> str:
         """What the first argument says when it is a plain literal, else nothing."""
-        plain = len(self.first) == 1 and self.first[0][0] == "'" and "\\" not in self.first[0]
-        return self.first[0][1:-1] if plain else ""
+        plain = (
+            len(self.first_argument) == 1 and self.first_argument[0][0] == "'" and "\\" not in self.first_argument[0]
+        )
+        return self.first_argument[0][1:-1] if plain else ""
 
-    def ends_in_true(self) -> bool:
+    def is_last_argument_true(self) -> bool:
         """Whether the last argument plainly is: `true`, `'t'::bool`."""
-        value, cast = "".join(self.last[:1]), "".join(self.last[1:])
+        value, cast = "".join(self.last_argument[:1]), "".join(self.last_argument[1:])
         return value.lower() in _TRUE and cast in ("", "::bool", "::boolean")
 
 
-def calls(statement: list[str]) -> Iterator[Call]:
+def find_calls(statement: list[str]) -> Iterator[FunctionCall]:
     """Each when it ends; those that never do at last."""
-    opened: list[Call] = []
+    opened: list[FunctionCall] = []
     for at, token in enumerate(statement):
         if token == "(":
-            function = name(statement[at - 1]) if at else ""
-            schema = name(statement[at - 3]) if at > 2 and statement[at - 2] == "." else ""
-            opened.append(Call(schema, function))
+            function = unquote_identifier(statement[at - 1]) if at else ""
+            schema = unquote_identifier(statement[at - 3]) if at > 2 and statement[at - 2] == "." else ""
+            opened.append(FunctionCall(schema, function))
             continue
         if token == ")" and opened:
             yield opened.pop()
         if opened and token == ",":
             call = opened[-1]
-            call.first = call.first if call.commas else call.last
-            call.commas, call.last = call.commas + 1, []
+            call.first_argument = call.first_argument if call.commas else call.last_argument
+            call.commas, call.last_argument = call.commas + 1, []
         elif opened:
-            opened[-1].last.append(token)
+            opened[-1].last_argument.append(token)
     yield from opened
 
 

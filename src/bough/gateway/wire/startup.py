@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bough.gateway.wire.malformed import NOT_SUPPORTED, Malformed
+from bough.gateway.wire.protocol_error import FEATURE_NOT_SUPPORTED, ProtocolError
 
-LARGEST = 10_004  # Postgres takes 10,000 after the length
-HEAD = 8  # length and code
-MAJOR = 3
-NEWEST_MINOR = 2
+MAX_PACKET_LENGTH = 10_004  # Postgres takes 10,000 after the length
+HEADER_LENGTH = 8  # length and code
+PROTOCOL_MAJOR = 3
+NEWEST_PROTOCOL_MINOR = 2
 
 _CANCEL = 80877102
 _SSL = 80877103
@@ -31,12 +31,12 @@ class GssRequest:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    process: int
-    key: bytes
+    process_id: int
+    secret_key: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Startup:
+class StartupMessage:
     """Bytes that are not UTF-8 stand in `parameters` as surrogates, and go to Postgres as they came."""
 
     minor: int
@@ -45,7 +45,7 @@ class Startup:
 
     @property
     def needs_negotiation(self) -> bool:
-        return self.minor > NEWEST_MINOR or bool(self.extensions)
+        return self.minor > NEWEST_PROTOCOL_MINOR or bool(self.extensions)
 
     @property
     def application_name(self) -> bytes:
@@ -55,56 +55,58 @@ class Startup:
 
     @property
     def agreed_minor(self) -> int:
-        return min(self.minor, NEWEST_MINOR)
+        return min(self.minor, NEWEST_PROTOCOL_MINOR)
 
 
-FirstPacket = SslRequest | GssRequest | CancelRequest | Startup
+FirstPacket = SslRequest | GssRequest | CancelRequest | StartupMessage
 
 
-def length_of(head: bytes) -> int:
+def parse_packet_length(head: bytes) -> int:
     """How long the whole packet is, known from its first four bytes."""
     length = int.from_bytes(head[:4])
-    if not HEAD <= length <= LARGEST:
-        raise Malformed("the first packet is not one of the Postgres protocol")
+    if not HEADER_LENGTH <= length <= MAX_PACKET_LENGTH:
+        raise ProtocolError("the first packet is not one of the Postgres protocol")
     return length
 
 
-def parse(packet: bytes) -> FirstPacket:
+def parse_first_packet(packet: bytes) -> FirstPacket:
     """A whole first packet, of the length that it says."""
-    if len(packet) != length_of(packet):
-        raise Malformed("the first packet is cut off")
-    code = int.from_bytes(packet[4:HEAD])
-    body = packet[HEAD:]
+    if len(packet) != parse_packet_length(packet):
+        raise ProtocolError("the first packet is cut off")
+    code = int.from_bytes(packet[4:HEADER_LENGTH])
+    body = packet[HEADER_LENGTH:]
     if code == _CANCEL:
         return _cancel(body)
     if code in (_SSL, _GSS):
         if body:
-            raise Malformed("a request for encryption carries nothing")
+            raise ProtocolError("a request for encryption carries nothing")
         return SslRequest() if code == _SSL else GssRequest()
     major, minor = code >> 16, code & 0xFFFF
-    if major != MAJOR:
-        raise Malformed(
-            f"protocol {major}.{minor} is not spoken here, only {MAJOR}.0 to {MAJOR}.{NEWEST_MINOR}", NOT_SUPPORTED
+    if major != PROTOCOL_MAJOR:
+        raise ProtocolError(
+            f"protocol {major}.{minor} is not spoken here, only {PROTOCOL_MAJOR}.0 to "
+            f"{PROTOCOL_MAJOR}.{NEWEST_PROTOCOL_MINOR}",
+            FEATURE_NOT_SUPPORTED,
         )
     return _startup(minor, body)
 
 
 def _cancel(body: bytes) -> CancelRequest:
     if not 4 < len(body) <= 4 + _LONGEST_CANCEL_KEY:
-        raise Malformed("the cancel request has no key of a possible length")
+        raise ProtocolError("the cancel request has no key of a possible length")
     return CancelRequest(int.from_bytes(body[:4]), body[4:])
 
 
-def _startup(minor: int, body: bytes) -> Startup:
+def _startup(minor: int, body: bytes) -> StartupMessage:
     words = body.decode(errors="surrogateescape").split("\0")
     # name, value, …, an empty name, and nothing after its zero
     if len(words) % 2 or words[-2:] != ["", ""]:
-        raise Malformed("the startup packet does not end as it must")
+        raise ProtocolError("the startup packet does not end as it must")
     names, values = words[:-2:2], words[1:-2:2]
     if "" in names:
-        raise Malformed("the startup packet has a parameter without a name")
+        raise ProtocolError("the startup packet has a parameter without a name")
     given = zip(names, values, strict=True)
-    return Startup(
+    return StartupMessage(
         minor,
         {name: value for name, value in given if not name.startswith(_EXTENSION)},
         tuple(name for name in names if name.startswith(_EXTENSION)),

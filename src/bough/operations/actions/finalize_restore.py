@@ -12,18 +12,18 @@ from functools import partial
 from bough import clock
 from bough.domain.branch import Branch
 from bough.domain.endpoint import EndpointType
-from bough.domain.operation import ALSO, RESUMES, OperationAction, Variant
-from bough.domain.snapshot import free_name, old_name
+from bough.domain.operation import ALSO_LOCKED_KEY, RESUMES_KEY, OperationAction, Variant
+from bough.domain.snapshot import make_replaced_name, make_unique_name
 from bough.ids import BranchId, EndpointId
-from bough.operations import stopping
+from bough.operations import compute_shutdown
 from bough.operations.action import Action, step
-from bough.operations.context import Context, there
+from bough.operations.compute_shutdown import StoppedCompute
+from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome
-from bough.operations.stopping import Stopped
 from bough.store.store import Rows
 
-OLD_NAME = "old_name"  # the parameter of what the branch is called whose place is taken
-WHY = "The branch is being replaced by one that was restored. Connect again in a moment."
+OLD_NAME_KEY = "old_name"  # the parameter of what the branch is called whose place is taken
+DISCONNECT_REASON = "The branch is being replaced by one that was restored. Connect again in a moment."
 
 
 class FinalizeRestore(Action):
@@ -31,41 +31,41 @@ class FinalizeRestore(Action):
     variant = Variant.FINALIZE
 
     @step(undo="resume")
-    async def switch(self, ctx: Context) -> Outcome:
+    async def switch(self, ctx: ActionContext) -> Outcome:
         stopped = [
             each
-            for branch_id in (self._old_id, self.branch_id)
-            for each in await stopping.stop_all(ctx, branch_id, WHY)
+            for branch_id in (self._replaced_id, self.branch_id)
+            for each in await compute_shutdown.stop_computes(ctx, branch_id, DISCONNECT_REASON)
         ]
-        await ctx.doors.forget([each.endpoint.id for each in stopped])
+        await ctx.gateways.invalidate([each.endpoint.id for each in stopped])
         return Done("the restored branch has taken the other's place", writes=partial(self.publish, stopped))
 
-    async def resume(self, ctx: Context) -> None:
-        for branch_id in (self._old_id, self.branch_id):
-            await stopping.resume(ctx, branch_id)
+    async def resume(self, ctx: ActionContext) -> None:
+        for branch_id in (self._replaced_id, self.branch_id):
+            await compute_shutdown.resume_computes(ctx, branch_id)
 
-    async def publish(self, stopped: list[Stopped], rows: Rows) -> None:
-        open_work = await rows.operations.open_of(self.project_id)
+    async def publish(self, stopped: list[StoppedCompute], rows: Rows) -> None:
+        open_work = await rows.operations.list_open(self.project_id)
         starting = {
-            EndpointId(each.endpoint_id) for each in open_work if RESUMES in each.parameters and each.endpoint_id
+            EndpointId(each.endpoint_id) for each in open_work if RESUMES_KEY in each.parameters and each.endpoint_id
         }
-        await stopping.note(rows, stopped, frozenset(starting))
+        await compute_shutdown.record_stopped(rows, stopped, frozenset(starting))
         now = clock.now()
-        old = there(await rows.branches.get(self.project_id, self._old_id), "branch")
-        new = there(await rows.branches.get(self.project_id, self.branch_id), "branch")
+        old = require_found(await rows.branches.get(self.project_id, self._replaced_id), "branch")
+        new = require_found(await rows.branches.get(self.project_id, self.branch_id), "branch")
         await self._rename(rows, old, new, now)
-        await _trade_endpoints(rows, old, new)
+        await _swap_endpoints(rows, old, new)
         await _keep_passwords(rows, old, new, now)
         schedule = await rows.snapshot_schedules.get(old.id)
         if schedule is not None and old.parent_id is None:
             await rows.snapshot_schedules.remove(old.id)
-            await rows.snapshot_schedules.put(replace(schedule, branch_id=new.id, updated_at=now))
+            await rows.snapshot_schedules.replace(replace(schedule, branch_id=new.id, updated_at=now))
 
     async def _rename(self, rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
         """The old one first: no two may have one name, not even for a moment."""
-        taken = {branch.name for branch in await rows.branches.of_project(self.project_id)}
-        asked = self.operation.parameters.get(OLD_NAME)
-        name = free_name(asked, taken) if asked else old_name(old.name, taken)
+        taken = {branch.name for branch in await rows.branches.list_in_project(self.project_id)}
+        asked = self.operation.parameters.get(OLD_NAME_KEY)
+        name = make_unique_name(asked, taken) if asked else make_replaced_name(old.name, taken)
         await rows.branches.save(replace(old, name=name, is_default=False, replaced_by=new.id, updated_at=now))
         await rows.branches.save(
             replace(
@@ -86,17 +86,17 @@ class FinalizeRestore(Action):
         )
 
     @property
-    def _old_id(self) -> BranchId:
-        return BranchId(self.operation.parameters[ALSO])
+    def _replaced_id(self) -> BranchId:
+        return BranchId(self.operation.parameters[ALSO_LOCKED_KEY])
 
 
-async def _trade_endpoints(rows: Rows, old: Branch, new: Branch) -> None:
+async def _swap_endpoints(rows: Rows, old: Branch, new: Branch) -> None:
     """What the restored one was looked at through stays for looking at the other. Where there was nothing to trade
     for, it keeps its own: a branch that can be written to stays so.
     """
-    given = await rows.endpoints.of_branch(old.id)
+    given = await rows.endpoints.list_in_branch(old.id)
     writes = any(endpoint.type is EndpointType.READ_WRITE for endpoint in given)
-    for endpoint in await rows.endpoints.of_branch(new.id):
+    for endpoint in await rows.endpoints.list_in_branch(new.id):
         if writes and endpoint.type is EndpointType.READ_WRITE:
             await rows.endpoints.save(replace(endpoint, branch_id=old.id))
     for endpoint in given:
@@ -105,8 +105,8 @@ async def _trade_endpoints(rows: Rows, old: Branch, new: Branch) -> None:
 
 async def _keep_passwords(rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
     """Those that were changed since the restore. Postgres is told by the compute that starts next."""
-    own = {role.name: role for role in await rows.roles.of_branch(new.id)}
-    for role in await rows.roles.of_branch(old.id):
+    own = {role.name: role for role in await rows.roles.list_in_branch(new.id)}
+    for role in await rows.roles.list_in_branch(old.id):
         known = own.get(role.name)
         if known is None or role.verifier is None or role.verifier == known.verifier:
             continue

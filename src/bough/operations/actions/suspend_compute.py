@@ -9,18 +9,18 @@ from dataclasses import replace
 from functools import partial
 
 from bough import clock
-from bough.domain.endpoint import Endpoint, EndpointState, moved, wishing
+from bough.domain.endpoint import Endpoint, EndpointState, request_state, transition_endpoint
 from bough.domain.operation import OperationAction
-from bough.engine.port import EngineError, Usage
-from bough.operations import contents, measuring
+from bough.engine.port import ComputeUsage, EngineError
+from bough.operations import contents_sync, usage_measurement
 from bough.operations.action import Action, step
-from bough.operations.contents import Look
-from bough.operations.context import Context, there
+from bough.operations.contents_sync import ContentsInspection
+from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome
 from bough.store.store import Rows
 
-WHEN_QUIET = "when_quiet"  # the parameter of a stop that shall not happen to somebody at work
-AFRESH = "afresh"  # the parameter of a read replica's stop whose copy is of no use any more
+ONLY_IF_IDLE_KEY = "when_quiet"  # the parameter of a stop that shall not happen to somebody at work
+DISCARD_COPY_KEY = "afresh"  # the parameter of a read replica's stop whose copy is of no use any more
 
 
 class SuspendCompute(Action):
@@ -28,43 +28,45 @@ class SuspendCompute(Action):
     forward_only = True
 
     @step
-    async def stop(self, ctx: Context) -> Outcome:
+    async def stop(self, ctx: ActionContext) -> Outcome:
         async with ctx.read() as rows:
-            endpoint = there(await rows.endpoints.also_deleted(self.endpoint_id), "endpoint")
+            endpoint = require_found(await rows.endpoints.get_with_deleted(self.endpoint_id), "endpoint")
         if endpoint.deleted_at is not None:
             return await self._remove(endpoint, ctx)
-        if endpoint.state is not EndpointState.ACTIVE and await ctx.engine.address(endpoint.id) is None:
+        if endpoint.state is not EndpointState.ACTIVE and await ctx.engine.find_address(endpoint.id) is None:
             await self._suspend(endpoint, ctx)
-            return Done("the compute sleeps already", changed=False, writes=partial(self.publish, None, None))
-        if self.operation.parameters.get(WHEN_QUIET) and await self._is_in_use(ctx, endpoint):
-            return Done("the compute is in use again", changed=False, writes=self.stay)
-        seen = await ctx.look_at_contents(endpoint)
-        usage = await measuring.measure(ctx.engine, endpoint)
+            return Done("the compute sleeps already", has_changed=False, writes=partial(self.publish, None, None))
+        if self.operation.parameters.get(ONLY_IF_IDLE_KEY) and await self._is_in_use(ctx, endpoint):
+            return Done("the compute is in use again", has_changed=False, writes=self.keep_running)
+        seen = await ctx.inspect_contents(endpoint)
+        usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
         await self._suspend(endpoint, ctx)
         return Done("the compute is stopped", writes=partial(self.publish, seen, usage))
 
-    async def _suspend(self, endpoint: Endpoint, ctx: Context) -> None:
+    async def _suspend(self, endpoint: Endpoint, ctx: ActionContext) -> None:
         await ctx.engine.ensure_suspended(endpoint.id)
-        if self.operation.parameters.get(AFRESH) and endpoint.volume_id is not None:
+        if self.operation.parameters.get(DISCARD_COPY_KEY) and endpoint.volume_id is not None:
             await ctx.engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
 
-    async def _remove(self, endpoint: Endpoint, ctx: Context) -> Outcome:
+    async def _remove(self, endpoint: Endpoint, ctx: ActionContext) -> Outcome:
         """It may run on while its branch is being read for the last time; a replica's copy goes with it."""
-        seen = await ctx.look_at_contents(endpoint)
-        usage = await measuring.measure(ctx.engine, endpoint)
+        seen = await ctx.inspect_contents(endpoint)
+        usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
         await ctx.engine.ensure_suspended(endpoint.id)
         if endpoint.volume_id is not None:
             await ctx.engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
-        return Done("the endpoint is gone", writes=partial(self.forget, endpoint, seen, usage))
+        return Done("the endpoint is gone", writes=partial(self.record_removal, endpoint, seen, usage))
 
-    async def forget(self, endpoint: Endpoint, seen: Look | None, usage: Usage | None, rows: Rows) -> None:
-        await rows.usage.stop_counting(endpoint, clock.now(), usage.cu if usage else None)
+    async def record_removal(
+        self, endpoint: Endpoint, inspection: ContentsInspection | None, usage: ComputeUsage | None, rows: Rows
+    ) -> None:
+        await rows.usage.stop_metering(endpoint, clock.now(), usage.cu if usage else None)
         if usage is not None:
-            await measuring.note(rows, endpoint, usage)
-        if seen is not None:
-            await contents.follow(rows, seen)
+            await usage_measurement.record_usage(rows, endpoint, usage)
+        if inspection is not None:
+            await contents_sync.sync_rows(rows, inspection)
 
-    async def _is_in_use(self, ctx: Context, endpoint: Endpoint) -> bool:
+    async def _is_in_use(self, ctx: ActionContext, endpoint: Endpoint) -> bool:
         if endpoint.last_active is not None and endpoint.last_active > self.operation.created_at:
             return True
         try:
@@ -72,19 +74,19 @@ class SuspendCompute(Action):
         except EngineError:  # whoever does not answer is at work, or will be found by another
             return True
 
-    async def publish(self, seen: Look | None, usage: Usage | None, rows: Rows) -> None:
-        endpoint = there(await rows.endpoints.get(self.endpoint_id), "endpoint")
+    async def publish(self, inspection: ContentsInspection | None, usage: ComputeUsage | None, rows: Rows) -> None:
+        endpoint = require_found(await rows.endpoints.get(self.endpoint_id), "endpoint")
         now = clock.now()
-        idle = moved(endpoint, EndpointState.IDLE, now)
-        if await rows.operations.waiting_for(self.operation.id):  # a restart goes on
-            idle = wishing(idle, EndpointState.ACTIVE, now)
+        idle = transition_endpoint(endpoint, EndpointState.IDLE, now)
+        if await rows.operations.list_waiting_for(self.operation.id):  # a restart goes on
+            idle = request_state(idle, EndpointState.ACTIVE, now)
         await rows.endpoints.save(idle)
-        await rows.usage.stop_counting(endpoint, now, usage.cu if usage else None)
+        await rows.usage.stop_metering(endpoint, now, usage.cu if usage else None)
         if usage is not None:
-            await measuring.note(rows, endpoint, usage)
-        if seen is not None:
-            await contents.follow(rows, seen)
+            await usage_measurement.record_usage(rows, endpoint, usage)
+        if inspection is not None:
+            await contents_sync.sync_rows(rows, inspection)
 
-    async def stay(self, rows: Rows) -> None:
-        endpoint = there(await rows.endpoints.get(self.endpoint_id), "endpoint")
+    async def keep_running(self, rows: Rows) -> None:
+        endpoint = require_found(await rows.endpoints.get(self.endpoint_id), "endpoint")
         await rows.endpoints.save(replace(endpoint, pending_state=None, last_active=clock.now()))

@@ -1,5 +1,5 @@
 """Which settings of Postgres a tenant may give an endpoint, and what they may say."""
 
-from bough.postgres.tenant_settings.checking import SETTINGS, accepted, check
+from bough.postgres.tenant_settings.validation import SETTINGS_KEY, check_settings, filter_accepted
 
-__all__ = ["SETTINGS", "accepted", "check"]
+__all__ = ["SETTINGS_KEY", "check_settings", "filter_accepted"]

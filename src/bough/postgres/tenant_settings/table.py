@@ -8,15 +8,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bough.postgres.conf import EVERY_COMPUTE
-from bough.postgres.tenant_settings import zones
-from bough.postgres.tenant_settings.kinds import Choice, Flag, Kind, Number, OneOf, Text, Unit, Whole
+from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
+from bough.postgres.tenant_settings import time_zones
+from bough.postgres.tenant_settings.value_types import (
+    BoolType,
+    EnumType,
+    IntegerType,
+    ListedType,
+    PatternType,
+    RealType,
+    Unit,
+    ValueType,
+)
 
-OLDEST, NEWEST = 14, 18  # major versions
-MOST_PREPARED = 1000  # transactions of an endpoint that ask for it
+OLDEST_MAJOR, NEWEST_MAJOR = 14, 18  # major versions
+MAX_PREPARED_TRANSACTIONS = 1000  # transactions of an endpoint that ask for it
 _MOST = 2**31 - 1
 # With less a copy of the running branch might lose the WAL it needs, with more the disk would fill.
-SLOT_WAL_KEPT = Whole(least=-1, most=_MOST, unit="MB", bounds=(1024, 16_384))
+SLOT_WAL_KEEP_SIZE = IntegerType(minimum=-1, maximum=_MOST, unit="MB", allowed_range=(1024, 16_384))
 _COST = 1.7976931348623157e308
 
 _IDENTIFIER = r'([A-Za-z_][A-Za-z0-9_$]{0,62}|"[^"\x00-\x1f\x7f]{1,63}")'
@@ -35,37 +44,41 @@ _LEVELS = ("info", "notice", "warning", "error", "log", "fatal", "panic")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     name: str
-    kind: Kind
-    since: int = OLDEST
-    until: int = NEWEST
-    restart: bool = False  # it comes into force by a restart, not by a reload
+    value_type: ValueType
+    since: int = OLDEST_MAJOR
+    until: int = NEWEST_MAJOR
+    needs_restart: bool = False  # it comes into force by a restart, not by a reload
 
 
-def _flags(names: str, since: int = OLDEST) -> Iterator[Setting]:
+def _flags(names: str, since: int = OLDEST_MAJOR) -> Iterator[Setting]:
     for name in names.split():
-        yield Setting(name=name, kind=Flag(), since=since)
+        yield Setting(name=name, value_type=BoolType(), since=since)
 
 
-def _whole(names: str, least: int, most: int = _MOST, unit: Unit = "", since: int = OLDEST) -> Iterator[Setting]:
+def _whole(names: str, least: int, most: int = _MOST, unit: Unit = "", since: int = OLDEST_MAJOR) -> Iterator[Setting]:
     for name in names.split():
-        yield Setting(name=name, kind=Whole(least=least, most=most, unit=unit), since=since)
+        yield Setting(name=name, value_type=IntegerType(minimum=least, maximum=most, unit=unit), since=since)
 
 
-def _real(names: str, least: float, most: float, unit: Unit = "", since: int = OLDEST) -> Iterator[Setting]:
+def _real(names: str, least: float, most: float, unit: Unit = "", since: int = OLDEST_MAJOR) -> Iterator[Setting]:
     for name in names.split():
-        yield Setting(name=name, kind=Number(least=least, most=most, unit=unit), since=since)
+        yield Setting(name=name, value_type=RealType(minimum=least, maximum=most, unit=unit), since=since)
 
 
-def _timeout(names: str, since: int = OLDEST) -> Iterator[Setting]:
+def _timeout(names: str, since: int = OLDEST_MAJOR) -> Iterator[Setting]:
     """One below a second would end sessions before they can say anything, and with them the way back."""
     for name in names.split():
-        kind = Whole(least=0, most=_MOST, unit="ms", bounds=(1000, _MOST), off=0)
-        yield Setting(name=name, kind=kind, since=since)
+        kind = IntegerType(minimum=0, maximum=_MOST, unit="ms", allowed_range=(1000, _MOST), off_value=0)
+        yield Setting(name=name, value_type=kind, since=since)
 
 
-def _room(name: str, least: int, most: int, bounds: tuple[int, int], unit: Unit = "") -> Setting:
+def _startup_limit(name: str, least: int, most: int, bounds: tuple[int, int], unit: Unit = "") -> Setting:
     """What is set aside at the start, in shared memory or processes: bounded, so that every compute starts."""
-    return Setting(name=name, kind=Whole(least=least, most=most, unit=unit, bounds=bounds), restart=True)
+    return Setting(
+        name=name,
+        value_type=IntegerType(minimum=least, maximum=most, unit=unit, allowed_range=bounds),
+        needs_restart=True,
+    )
 
 
 PLANNER = (
@@ -91,19 +104,19 @@ PLANNER = (
     *_whole("geqo_generations geqo_pool_size", 0),
     *_whole("geqo_threshold", 2),
     *_whole("min_parallel_index_scan_size min_parallel_table_scan_size", 0, 715_827_882, "8kB"),
-    Setting(name="constraint_exclusion", kind=Choice(("partition", "on", "off"))),
-    Setting(name="plan_cache_mode", kind=Choice(("auto", "force_generic_plan", "force_custom_plan"))),
+    Setting(name="constraint_exclusion", value_type=EnumType(("partition", "on", "off"))),
+    Setting(name="plan_cache_mode", value_type=EnumType(("auto", "force_generic_plan", "force_custom_plan"))),
 )
 
 MEMORY = (
     *_whole("work_mem logical_decoding_work_mem gin_pending_list_limit", 64, unit="kB"),
-    Setting(name="maintenance_work_mem", kind=Whole(least=1024, most=_MOST, unit="kB"), until=16),
-    Setting(name="maintenance_work_mem", kind=Whole(least=64, most=_MOST, unit="kB"), since=17),
+    Setting(name="maintenance_work_mem", value_type=IntegerType(minimum=1024, maximum=_MOST, unit="kB"), until=16),
+    Setting(name="maintenance_work_mem", value_type=IntegerType(minimum=64, maximum=_MOST, unit="kB"), since=17),
     *_whole("temp_buffers", 100, 2**30 - 1, "8kB"),
     *_real("hash_mem_multiplier", 1, 1000),
     Setting(
         name="vacuum_buffer_usage_limit",
-        kind=Whole(least=0, most=16_777_216, unit="kB", bounds=(128, 16_777_216), off=0),
+        value_type=IntegerType(minimum=0, maximum=16_777_216, unit="kB", allowed_range=(128, 16_777_216), off_value=0),
         since=16,
     ),
 )
@@ -125,10 +138,27 @@ VACUUM = (
     *_real("autovacuum_vacuum_cost_delay", -1, 100, "ms"),
     *_real("autovacuum_vacuum_scale_factor autovacuum_vacuum_insert_scale_factor", 0, 100),
     *_real("autovacuum_analyze_scale_factor", 0, 100),
-    Setting(name="autovacuum_max_workers", kind=Whole(least=1, most=262_143, bounds=(1, 32)), until=17, restart=True),
-    Setting(name="autovacuum_max_workers", kind=Whole(least=1, most=262_143, bounds=(1, 32)), since=18),
-    Setting(name="autovacuum_freeze_max_age", kind=Whole(least=100_000, most=2_000_000_000), restart=True),
-    Setting(name="autovacuum_multixact_freeze_max_age", kind=Whole(least=10_000, most=2_000_000_000), restart=True),
+    Setting(
+        name="autovacuum_max_workers",
+        value_type=IntegerType(minimum=1, maximum=262_143, allowed_range=(1, 32)),
+        until=17,
+        needs_restart=True,
+    ),
+    Setting(
+        name="autovacuum_max_workers",
+        value_type=IntegerType(minimum=1, maximum=262_143, allowed_range=(1, 32)),
+        since=18,
+    ),
+    Setting(
+        name="autovacuum_freeze_max_age",
+        value_type=IntegerType(minimum=100_000, maximum=2_000_000_000),
+        needs_restart=True,
+    ),
+    Setting(
+        name="autovacuum_multixact_freeze_max_age",
+        value_type=IntegerType(minimum=10_000, maximum=2_000_000_000),
+        needs_restart=True,
+    ),
     *_real("vacuum_cost_delay", 0, 100, "ms"),
     *_whole("vacuum_cost_limit", 1, 10_000),
     *_whole("vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss", 0, 10_000),
@@ -142,89 +172,96 @@ VACUUM = (
 WORKERS = (
     *_whole("max_parallel_workers max_parallel_workers_per_gather max_parallel_maintenance_workers", 0, 1024),
     *_flags("parallel_leader_participation"),
-    _room("max_worker_processes", 0, 262_143, (0, 64)),
+    _startup_limit("max_worker_processes", 0, 262_143, (0, 64)),
     *_whole("effective_io_concurrency maintenance_io_concurrency", 0, 1000),
     *_whole("io_workers", 1, 32, since=18),
 )
 
 LOCKS = (
-    _room("max_locks_per_transaction", 10, _MOST, (10, 512)),
-    _room("max_pred_locks_per_transaction", 10, _MOST, (10, 512)),
-    _room("max_prepared_transactions", 0, 262_143, (0, MOST_PREPARED)),
+    _startup_limit("max_locks_per_transaction", 10, _MOST, (10, 512)),
+    _startup_limit("max_pred_locks_per_transaction", 10, _MOST, (10, 512)),
+    _startup_limit("max_prepared_transactions", 0, 262_143, (0, MAX_PREPARED_TRANSACTIONS)),
     *_whole("max_pred_locks_per_page", 0),
     *_whole("max_pred_locks_per_relation", -(2**31)),
 )
 
 REPLICATION = (
     *_timeout("wal_sender_timeout"),
-    Setting(name="max_slot_wal_keep_size", kind=SLOT_WAL_KEPT),
+    Setting(name="max_slot_wal_keep_size", value_type=SLOT_WAL_KEEP_SIZE),
     *_whole("idle_replication_slot_timeout", 0, unit="s", since=18),
     *_whole("max_standby_archive_delay max_standby_streaming_delay", -1, unit="ms"),
     *_flags("hot_standby_feedback"),
     # Read replicas and copies take some of these too: never fewer than the platform gives everybody.
-    _room("max_wal_senders", 0, 262_143, (int(EVERY_COMPUTE["max_wal_senders"]), 50)),
-    _room("max_replication_slots", 0, 262_143, (int(EVERY_COMPUTE["max_replication_slots"]), 100)),
-    _room("max_logical_replication_workers", 0, 262_143, (0, 32)),
-    Setting(name="max_sync_workers_per_subscription", kind=Whole(least=0, most=262_143, bounds=(0, 32))),
+    _startup_limit("max_wal_senders", 0, 262_143, (int(COMPUTE_DEFAULTS["max_wal_senders"]), 50)),
+    _startup_limit("max_replication_slots", 0, 262_143, (int(COMPUTE_DEFAULTS["max_replication_slots"]), 100)),
+    _startup_limit("max_logical_replication_workers", 0, 262_143, (0, 32)),
+    Setting(
+        name="max_sync_workers_per_subscription",
+        value_type=IntegerType(minimum=0, maximum=262_143, allowed_range=(0, 32)),
+    ),
     *_whole("max_parallel_apply_workers_per_subscription", 0, 1024, since=16),
-    Setting(name="track_commit_timestamp", kind=Flag(), restart=True),
+    Setting(name="track_commit_timestamp", value_type=BoolType(), needs_restart=True),
 )
 
 COMMIT = (
-    Setting(name="synchronous_commit", kind=Choice(("local", "remote_write", "remote_apply", "on", "off"))),
+    Setting(name="synchronous_commit", value_type=EnumType(("local", "remote_write", "remote_apply", "on", "off"))),
     *_whole("commit_delay", 0, 100_000),
     *_whole("commit_siblings", 0, 1000),
-    Setting(name="wal_compression", kind=Flag(), until=14),
-    Setting(name="wal_compression", kind=Choice(("pglz", "on", "off")), since=15),
+    Setting(name="wal_compression", value_type=BoolType(), until=14),
+    Setting(name="wal_compression", value_type=EnumType(("pglz", "on", "off")), since=15),
 )
 
 LOGGING = (
-    Setting(name="log_statement", kind=Choice(("none", "ddl", "mod", "all"))),
+    Setting(name="log_statement", value_type=EnumType(("none", "ddl", "mod", "all"))),
     *_whole("log_min_duration_statement log_min_duration_sample log_autovacuum_min_duration", -1, unit="ms"),
     *_real("log_statement_sample_rate log_transaction_sample_rate", 0, 1),
     *_flags("log_checkpoints log_disconnections log_duration log_lock_waits log_recovery_conflict_waits"),
     *_flags("log_replication_commands"),
     *_flags("log_lock_failures", since=18),
-    Setting(name="log_connections", kind=Flag(), until=17),
-    Setting(name="log_connections", kind=OneOf(frozenset({"on", "off", "all"}), "one of on, off, all"), since=18),
+    Setting(name="log_connections", value_type=BoolType(), until=17),
+    Setting(
+        name="log_connections", value_type=ListedType(frozenset({"on", "off", "all"}), "one of on, off, all"), since=18
+    ),
     *_whole("log_temp_files", -1, unit="kB"),
     *_whole("log_parameter_max_length log_parameter_max_length_on_error", -1, 2**30 - 1, "B"),
-    Setting(name="log_min_error_statement", kind=Choice(_LEVELS)),
+    Setting(name="log_min_error_statement", value_type=EnumType(_LEVELS)),
 )
 
 STATISTICS = (
     *_flags("track_io_timing track_wal_io_timing"),
     *_flags("track_cost_delay_timing", since=18),
-    Setting(name="track_functions", kind=Choice(("none", "pl", "all"))),
-    Setting(name="compute_query_id", kind=Choice(("auto", "regress", "on", "off"))),
-    Setting(name="stats_fetch_consistency", kind=Choice(("none", "cache", "snapshot")), since=15),
-    _room("track_activity_query_size", 100, 1_048_576, (100, 16_384), "B"),
+    Setting(name="track_functions", value_type=EnumType(("none", "pl", "all"))),
+    Setting(name="compute_query_id", value_type=EnumType(("auto", "regress", "on", "off"))),
+    Setting(name="stats_fetch_consistency", value_type=EnumType(("none", "cache", "snapshot")), since=15),
+    _startup_limit("track_activity_query_size", 100, 1_048_576, (100, 16_384), "B"),
 )
 
 SESSIONS = (
     Setting(
         name="timezone",
-        kind=OneOf(
-            frozenset(name.lower() for name in zones.NAMES), "a time zone by its present name, such as Europe/Berlin"
+        value_type=ListedType(
+            frozenset(name.lower() for name in time_zones.TIME_ZONES),
+            "a time zone by its present name, such as Europe/Berlin",
         ),
     ),
-    Setting(name="datestyle", kind=Text(_DATE_STYLE, "a style and an order of fields, such as ISO, DMY")),
-    Setting(name="intervalstyle", kind=Choice(("postgres", "postgres_verbose", "sql_standard", "iso_8601"))),
+    Setting(name="datestyle", value_type=PatternType(_DATE_STYLE, "a style and an order of fields, such as ISO, DMY")),
+    Setting(name="intervalstyle", value_type=EnumType(("postgres", "postgres_verbose", "sql_standard", "iso_8601"))),
     Setting(
-        name="search_path", kind=Text(_NAMES, 'names of schemas with commas between them, such as "$user", public')
+        name="search_path",
+        value_type=PatternType(_NAMES, 'names of schemas with commas between them, such as "$user", public'),
     ),
     Setting(
         name="default_text_search_config",
-        kind=OneOf(
+        value_type=ListedType(
             frozenset(f"{schema}{name}" for schema in ("", "pg_catalog.") for name in TEXT_SEARCHES),
             "one of Postgres's own configurations, such as pg_catalog.english",
         ),
     ),
-    Setting(name="default_transaction_isolation", kind=Choice(_ISOLATION)),
+    Setting(name="default_transaction_isolation", value_type=EnumType(_ISOLATION)),
     *_flags("default_transaction_deferrable check_function_bodies synchronize_seqscans"),
-    Setting(name="bytea_output", kind=Choice(("escape", "hex"))),
-    Setting(name="xmlbinary", kind=Choice(("base64", "hex"))),
-    Setting(name="xmloption", kind=Choice(("content", "document"))),
+    Setting(name="bytea_output", value_type=EnumType(("escape", "hex"))),
+    Setting(name="xmlbinary", value_type=EnumType(("base64", "hex"))),
+    Setting(name="xmloption", value_type=EnumType(("content", "document"))),
     *_whole("extra_float_digits", -15, 3),
     *_whole("gin_fuzzy_search_limit", 0),
 )
@@ -242,9 +279,9 @@ TOPICS = {
     "Statistics": STATISTICS,
     "Sessions": SESSIONS,
 }
-EVERY = tuple(setting for settings in TOPICS.values() for setting in settings)
+ALL_SETTINGS = tuple(setting for settings in TOPICS.values() for setting in settings)
 
 
-def offered(major: int) -> dict[str, Setting]:
+def available_settings(major: int) -> dict[str, Setting]:
     """By name, in small letters."""
-    return {setting.name: setting for setting in EVERY if setting.since <= major <= setting.until}
+    return {setting.name: setting for setting in ALL_SETTINGS if setting.since <= major <= setting.until}

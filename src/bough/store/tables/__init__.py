@@ -2,7 +2,16 @@
 
 from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata
-from bough.store.tables.people import api_keys, invitations, letters, links, members, organizations, sessions, users
+from bough.store.tables.people import (
+    api_keys,
+    invitations,
+    links,
+    mail_messages,
+    members,
+    organizations,
+    sessions,
+    users,
+)
 from bough.store.tables.projects import (
     databases,
     endpoints,
@@ -28,9 +37,9 @@ __all__ = [
     "idempotency",
     "instant_databases",
     "invitations",
-    "letters",
     "lineages",
     "links",
+    "mail_messages",
     "members",
     "metadata",
     "operations",

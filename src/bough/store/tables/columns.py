@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from bough.store.types import Json, Moment
+from bough.store.types import Json, UtcDateTime
 
 metadata = sa.MetaData(
     naming_convention={
@@ -20,17 +20,17 @@ def text(
     return sa.Column(name, sa.Text, *rest, nullable=nullable, unique=unique or None, primary_key=primary_key)
 
 
-def moment(name: str, *, nullable: bool = False) -> sa.Column[object]:
-    return sa.Column(name, Moment, nullable=nullable)
+def timestamp(name: str, *, nullable: bool = False) -> sa.Column[object]:
+    return sa.Column(name, UtcDateTime, nullable=nullable)
 
 
 def json(name: str) -> sa.Column[object]:
     return sa.Column(name, Json, nullable=False)
 
 
-def flag(name: str) -> sa.Column[bool]:
+def boolean(name: str) -> sa.Column[bool]:
     return sa.Column(name, sa.Boolean, nullable=False)
 
 
-def partial(name: str, where: str, *columns: str, unique: bool = False) -> sa.Index:
+def partial_index(name: str, where: str, *columns: str, unique: bool = False) -> sa.Index:
     return sa.Index(name, *columns, unique=unique, sqlite_where=sa.text(where), postgresql_where=sa.text(where))

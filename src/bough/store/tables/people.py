@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from bough.store.tables.columns import metadata, moment, text
-from bough.store.types import BigKey
+from bough.store.tables.columns import metadata, text, timestamp
+from bough.store.types import BigIntegerKey
 
 users = sa.Table(
     "users",
@@ -13,8 +13,8 @@ users = sa.Table(
     text("name"),
     text("last_name"),
     text("plan"),
-    moment("created_at"),
-    moment("updated_at"),
+    timestamp("created_at"),
+    timestamp("updated_at"),
     text("password_digest", nullable=True),
 )
 
@@ -26,8 +26,8 @@ organizations = sa.Table(
     text("handle", unique=True),
     text("plan"),
     text("personal_for", sa.ForeignKey("users.id"), nullable=True, unique=True),
-    moment("created_at"),
-    moment("updated_at"),
+    timestamp("created_at"),
+    timestamp("updated_at"),
     text("created_by", nullable=True),
     sa.Index(None, "created_by"),
 )
@@ -38,7 +38,7 @@ members = sa.Table(
     text("org_id", sa.ForeignKey("organizations.id"), primary_key=True),
     text("user_id", sa.ForeignKey("users.id"), primary_key=True),
     text("role"),
-    moment("joined_at"),
+    timestamp("joined_at"),
     text("id", unique=True),
     sa.Index(None, "user_id"),
 )
@@ -52,8 +52,8 @@ invitations = sa.Table(
     text("role"),
     text("digest", unique=True),
     text("invited_by", sa.ForeignKey("users.id")),
-    moment("invited_at"),
-    moment("expires_at"),
+    timestamp("invited_at"),
+    timestamp("expires_at"),
     sa.UniqueConstraint("org_id", "email"),
     sa.Index(None, "email"),
     sa.Index(None, "expires_at"),
@@ -66,8 +66,8 @@ sessions = sa.Table(
     text("user_id", sa.ForeignKey("users.id")),
     text("address"),
     text("agent"),
-    moment("created_at"),
-    moment("expires_at"),
+    timestamp("created_at"),
+    timestamp("expires_at"),
     sa.Index(None, "user_id"),
     sa.Index(None, "expires_at"),
 )
@@ -79,22 +79,22 @@ links = sa.Table(
     text("purpose"),
     text("email"),
     text("user_id", sa.ForeignKey("users.id"), nullable=True),
-    moment("created_at"),
-    moment("expires_at"),
+    timestamp("created_at"),
+    timestamp("expires_at"),
     sa.Index(None, "user_id"),
     sa.Index(None, "expires_at"),
 )
 
-letters = sa.Table(
+mail_messages = sa.Table(
     "letters",
     metadata,
-    sa.Column("id", BigKey, primary_key=True, autoincrement=True),
+    sa.Column("id", BigIntegerKey, primary_key=True, autoincrement=True),
     text("recipient", nullable=True),
     text("subject"),
     text("sealed_text"),
     sa.Column("tries", sa.Integer, nullable=False),
-    moment("created_at"),
-    moment("due_at"),
+    timestamp("created_at"),
+    timestamp("due_at"),
     sa.Index(None, "due_at"),
     sqlite_autoincrement=True,
 )
@@ -102,7 +102,7 @@ letters = sa.Table(
 api_keys = sa.Table(
     "api_keys",
     metadata,
-    sa.Column("id", BigKey, primary_key=True, autoincrement=True),
+    sa.Column("id", BigIntegerKey, primary_key=True, autoincrement=True),
     text("kind"),
     text("name"),
     text("prefix", unique=True),
@@ -110,10 +110,10 @@ api_keys = sa.Table(
     text("user_id", sa.ForeignKey("users.id")),
     text("org_id", sa.ForeignKey("organizations.id"), nullable=True),
     text("project_id", sa.ForeignKey("projects.id"), nullable=True),
-    moment("created_at"),
-    moment("last_used_at", nullable=True),
+    timestamp("created_at"),
+    timestamp("last_used_at", nullable=True),
     text("last_used_from"),
-    moment("revoked_at", nullable=True),
+    timestamp("revoked_at", nullable=True),
     sa.Index(None, "user_id"),
     sa.Index(None, "org_id"),
     sa.Index(None, "project_id"),

@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from bough.store.tables.columns import flag, json, metadata, moment, partial, text
-from bough.store.types import BigKey
+from bough.store.tables.columns import boolean, json, metadata, partial_index, text, timestamp
+from bough.store.types import BigIntegerKey
 
 _RECOVERABLE = "deleted_at is not null and purged_at is null"
 
@@ -21,18 +21,18 @@ projects = sa.Table(
     text("provisioner"),
     json("settings"),
     json("default_endpoint_settings"),
-    flag("store_passwords"),
+    boolean("store_passwords"),
     sa.Column("history_retention_seconds", sa.Integer, nullable=False),
     text("creation_source"),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("deleted_at", nullable=True),
-    moment("recoverable_until", nullable=True),
-    moment("purged_at", nullable=True),
+    timestamp("created_at"),
+    timestamp("updated_at"),
+    timestamp("deleted_at", nullable=True),
+    timestamp("recoverable_until", nullable=True),
+    timestamp("purged_at", nullable=True),
     # A page is one walk along an index, whatever the size of the table.
-    partial("ix_projects_live", "deleted_at is null", "org_id", "created_at", "id"),
-    partial("ix_projects_deleted", _RECOVERABLE, "org_id", "created_at", "id"),
-    partial("ix_projects_past_recovery", _RECOVERABLE, "recoverable_until"),
+    partial_index("ix_projects_live", "deleted_at is null", "org_id", "created_at", "id"),
+    partial_index("ix_projects_deleted", _RECOVERABLE, "org_id", "created_at", "id"),
+    partial_index("ix_projects_past_recovery", _RECOVERABLE, "recoverable_until"),
 )
 
 permissions = sa.Table(
@@ -42,9 +42,9 @@ permissions = sa.Table(
     text("project_id", sa.ForeignKey("projects.id")),
     text("email"),
     text("granted_by", sa.ForeignKey("users.id")),
-    moment("granted_at"),
-    moment("revoked_at", nullable=True),
-    partial("ix_permissions_live", "revoked_at is null", "email", "project_id", unique=True),
+    timestamp("granted_at"),
+    timestamp("revoked_at", nullable=True),
+    partial_index("ix_permissions_live", "revoked_at is null", "email", "project_id", unique=True),
     sa.Index(None, "project_id"),
 )
 
@@ -63,8 +63,8 @@ transfer_requests = sa.Table(
     text("digest", primary_key=True),
     text("project_id", sa.ForeignKey("projects.id")),
     text("created_by", sa.ForeignKey("users.id")),
-    moment("created_at"),
-    moment("expires_at"),
+    timestamp("created_at"),
+    timestamp("expires_at"),
     sa.Index(None, "project_id"),
     sa.Index(None, "expires_at"),
 )
@@ -77,14 +77,14 @@ instant_databases = sa.Table(
     text("sealed_id"),
     text("project_id", sa.ForeignKey("projects.id"), unique=True),
     text("ref"),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("expires_at"),
+    timestamp("created_at"),
+    timestamp("updated_at"),
+    timestamp("expires_at"),
     text("claiming_by", sa.ForeignKey("users.id"), nullable=True),
-    moment("claiming_until", nullable=True),
+    timestamp("claiming_until", nullable=True),
     text("claimed_by", sa.ForeignKey("users.id"), nullable=True),
-    moment("claimed_at", nullable=True),
-    partial("ix_instant_databases_unclaimed", "claimed_at is null", "expires_at"),
+    timestamp("claimed_at", nullable=True),
+    partial_index("ix_instant_databases_unclaimed", "claimed_at is null", "expires_at"),
     sa.Index(None, "created_at"),
 )
 
@@ -99,10 +99,10 @@ transfer_periods = sa.Table(
     "transfer_periods",
     metadata,
     text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
-    moment("began_at"),
+    timestamp("began_at"),
     sa.Column("bytes_before", sa.BigInteger, nullable=False),
-    flag("is_over"),
-    partial("ix_transfer_periods_over", "is_over", "project_id"),
+    boolean("is_over"),
+    partial_index("ix_transfer_periods_over", "is_over", "project_id"),
 )
 
 endpoints = sa.Table(
@@ -117,18 +117,18 @@ endpoints = sa.Table(
     sa.Column("min_cu", sa.Float, nullable=False),
     sa.Column("max_cu", sa.Float, nullable=False),
     json("settings"),
-    flag("pooler_enabled"),
-    flag("disabled"),
-    flag("passwordless_access"),
+    boolean("pooler_enabled"),
+    boolean("disabled"),
+    boolean("passwordless_access"),
     sa.Column("suspend_timeout_seconds", sa.Integer, nullable=False),
     text("provisioner"),
     text("creation_source"),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("last_active", nullable=True),
-    moment("started_at", nullable=True),
-    moment("suspended_at", nullable=True),
-    moment("deleted_at", nullable=True),
+    timestamp("created_at"),
+    timestamp("updated_at"),
+    timestamp("last_active", nullable=True),
+    timestamp("started_at", nullable=True),
+    timestamp("suspended_at", nullable=True),
+    timestamp("deleted_at", nullable=True),
     text("name", nullable=True),
     text("volume_id", nullable=True),
     sa.Index(None, "project_id", "created_at"),
@@ -144,24 +144,24 @@ roles = sa.Table(
     text("name", primary_key=True),
     text("verifier", nullable=True),
     text("sealed_password", nullable=True),
-    moment("valid_until", nullable=True),
-    flag("is_protected"),
-    flag("is_wished"),
-    flag("can_login"),
-    moment("created_at"),
-    moment("updated_at"),
+    timestamp("valid_until", nullable=True),
+    boolean("is_protected"),
+    boolean("is_wished"),
+    boolean("can_login"),
+    timestamp("created_at"),
+    timestamp("updated_at"),
 )
 
 databases = sa.Table(
     "databases",
     metadata,
-    sa.Column("id", BigKey, primary_key=True, autoincrement=True),
+    sa.Column("id", BigIntegerKey, primary_key=True, autoincrement=True),
     text("branch_id", sa.ForeignKey("branches.id")),
     text("name"),
     text("owner_name"),
-    flag("is_wished"),
-    moment("created_at"),
-    moment("updated_at"),
+    boolean("is_wished"),
+    timestamp("created_at"),
+    timestamp("updated_at"),
     sa.UniqueConstraint("branch_id", "name"),
     sqlite_autoincrement=True,
 )

@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from bough.store.tables.columns import flag, json, metadata, moment, partial, text
-from bough.store.types import BigKey, Words
+from bough.store.tables.columns import boolean, json, metadata, partial_index, text, timestamp
+from bough.store.types import BigIntegerKey, SpaceSeparated
 
 operations = sa.Table(
     "operations",
@@ -17,25 +17,25 @@ operations = sa.Table(
     json("parameters"),
     text("after", nullable=True),
     text("step"),
-    sa.Column("steps_done", Words, nullable=False),
-    flag("undoing"),
+    sa.Column("steps_done", SpaceSeparated, nullable=False),
+    boolean("undoing"),
     sa.Column("failures", sa.Integer, nullable=False),
     text("error", nullable=True),
-    moment("due_at"),
-    moment("lease_until", nullable=True),
+    timestamp("due_at"),
+    timestamp("lease_until", nullable=True),
     sa.Column("fence", sa.BigInteger, nullable=False),
     text("request_id"),
-    flag("is_urgent"),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("started_at", nullable=True),
-    moment("ended_at", nullable=True),
+    boolean("is_urgent"),
+    timestamp("created_at"),
+    timestamp("updated_at"),
+    timestamp("started_at", nullable=True),
+    timestamp("ended_at", nullable=True),
     sa.Column("crashes", sa.Integer, nullable=False, server_default="0"),
     sa.Index(None, "project_id", "created_at", "id"),
     # The queue: only what has not ended, so that finished work costs nothing.
-    partial("ix_operations_due", "ended_at is null", "due_at"),
-    partial("ix_operations_open", "ended_at is null", "project_id"),
-    partial("ix_operations_failed", "status = 'failed'", "endpoint_id"),
+    partial_index("ix_operations_due", "ended_at is null", "due_at"),
+    partial_index("ix_operations_open", "ended_at is null", "project_id"),
+    partial_index("ix_operations_failed", "status = 'failed'", "endpoint_id"),
 )
 
 usage = sa.Table(
@@ -48,12 +48,12 @@ usage = sa.Table(
     sa.Column("connections_opened", sa.BigInteger, nullable=False),
     sa.Column("active_seconds", sa.Float, nullable=False),
     sa.Column("compute_seconds", sa.Float, nullable=False),
-    moment("counted_at", nullable=True),
+    timestamp("counted_at", nullable=True),
     sa.Column("cpu_seconds", sa.Float, nullable=False),
-    moment("cpu_run", nullable=True),
+    timestamp("cpu_run", nullable=True),
     sa.Column("cpu_run_seconds", sa.Float, nullable=False),
     sa.Index(None, "project_id"),
-    partial("ix_usage_counted", "counted_at is not null", "counted_at"),
+    partial_index("ix_usage_counted", "counted_at is not null", "counted_at"),
 )
 
 gateway_workers = sa.Table(
@@ -61,7 +61,7 @@ gateway_workers = sa.Table(
     metadata,
     text("id", primary_key=True),
     sa.Column("sequence", sa.BigInteger, nullable=False),
-    moment("seen_at"),
+    timestamp("seen_at"),
 )
 
 idempotency = sa.Table(
@@ -71,7 +71,7 @@ idempotency = sa.Table(
     text("fingerprint"),
     sa.Column("status", sa.Integer, nullable=True),
     text("sealed_body", nullable=True),
-    moment("created_at"),
+    timestamp("created_at"),
     sa.Index(None, "created_at"),
 )
 
@@ -79,8 +79,8 @@ idempotency = sa.Table(
 audit = sa.Table(
     "audit",
     metadata,
-    sa.Column("id", BigKey, primary_key=True, autoincrement=True),
-    moment("at"),
+    sa.Column("id", BigIntegerKey, primary_key=True, autoincrement=True),
+    timestamp("at"),
     text("actor_kind"),
     text("actor_name"),
     text("user_id", nullable=True),

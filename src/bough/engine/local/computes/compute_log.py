@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from bough import rotation
+from bough import log_rotation
 from bough.engine.port import EngineError
 from bough.postgres import recovery
 
-MARK = "bough starts the compute"
+START_MARKER = "bough starts the compute"
 _TAIL = 64 * 1024
 # Of the server itself: in lines of sessions, whom it refuses while it starts, a role comes before the level.
 _LINE = re.compile(r"(?:[^\[]*\[\d+\] )?(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?P<text>.*)")
@@ -30,19 +30,19 @@ _OF_ITS_RECEIVER = (
 )
 
 
-class RanOut(EngineError):
+class WalEndedBeforeTarget(EngineError):
     """A server that was to stop at a point came to the end of its WAL before."""
 
 
-class TooEarly(EngineError):
+class TargetBeforeConsistency(EngineError):
     """A server that was to stop at a point would have had to before it had read all that it must."""
 
 
-class LacksSettings(EngineError):
+class InsufficientStandbySettings(EngineError):
     """A read replica has less of something than the WAL asks for that it replays; by now it knows of what."""
 
 
-def reason(log: Path, data: Path) -> EngineError:
+def read_start_error(log: Path, data: Path) -> EngineError:
     """Why the last start failed, in one sentence without our paths."""
     lines = _since_start(log)
     message = _fatal(lines) or _refused_fork(lines) or _complaint(lines)
@@ -51,11 +51,11 @@ def reason(log: Path, data: Path) -> EngineError:
     public = message.replace(str(data), "the data folder").replace(str(data.parent), "the volume").rstrip(".")
     sentence = f"The compute could not start: {public}."
     if _LACKS_SETTINGS in message:
-        return LacksSettings(sentence)
-    if recovery.RAN_OUT in message:
-        return RanOut(sentence, transient=False)
-    if recovery.TOO_EARLY in message:
-        return TooEarly(sentence, transient=False)
+        return InsufficientStandbySettings(sentence)
+    if recovery.TARGET_NOT_REACHED in message:
+        return WalEndedBeforeTarget(sentence, transient=False)
+    if recovery.TARGET_TOO_EARLY in message:
+        return TargetBeforeConsistency(sentence, transient=False)
     return EngineError(sentence, transient=any(sign in message for sign in _PASSING))
 
 
@@ -84,14 +84,14 @@ def _complaint(lines: list[str]) -> str | None:
 
 
 def _since_start(log: Path) -> list[str]:
-    lines = _end_of(log).decode(errors="replace").rpartition(MARK)[2].splitlines()
+    lines = _end_of(log).decode(errors="replace").rpartition(START_MARKER)[2].splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 
 def _end_of(log: Path) -> bytes:
     """Of the log as it goes on over its pieces: it may have been cut after the start."""
     text = b""
-    for block in rotation.backwards((log, *rotation.pieces(log)[:1])):
+    for block in log_rotation.read_backwards((log, *log_rotation.list_rotated(log)[:1])):
         text = block + text
         if len(text) >= _TAIL:
             break

@@ -11,19 +11,19 @@ from typing import Any
 
 import asyncpg
 
-from bough.engine.local.computes.message_heads import Heads, Size, Unexpected
+from bough.engine.local.computes.message_headers import MessageHeaderReader, ResponseLimits, UnexpectedMessage
 
-MOST_BEFORE_READY = 64 * 1024  # bytes; Postgres sends some hundred
+MAX_STARTUP_BYTES = 64 * 1024  # bytes; Postgres sends some hundred
 
 # What the driver raises when something goes wrong with a server that is one.
-TROUBLES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
-async def understood(asked: Coroutine[Any, Any, Any]) -> Any:
+async def await_driver(call: Coroutine[Any, Any, Any]) -> Any:
     """What the driver found. It fails in many other ways at what no Postgres says: all of them are a ValueError."""
     try:
-        return await asked
-    except TROUBLES:
+        return await call
+    except DRIVER_ERRORS:
         raise
     except Exception as error:
         raise ValueError("the driver cannot read it") from error
@@ -32,40 +32,40 @@ async def understood(asked: Coroutine[Any, Any, Any]) -> Any:
 class LimitedProtocol(asyncio.Protocol):
     """Hands everything on to the driver's protocol, until something is wrong with it."""
 
-    def __init__(self, inner: Any, most: Size) -> None:
+    def __init__(self, inner: Any, limits: ResponseLimits) -> None:
         self.inner = inner
-        self.received = 0  # bytes since the last statement began
-        self.refusal: Unexpected | None = None
-        self._most = most
-        self._heads = Heads(most)
+        self.received_bytes = 0  # bytes since the last statement began
+        self.violation: UnexpectedMessage | None = None
+        self._limits = limits
+        self._headers = MessageHeaderReader(limits)
         self._transport: asyncio.BaseTransport | None = None
 
-    def renew(self) -> None:
+    def reset_counters(self) -> None:
         """The next statement may have as much again."""
-        self.received = 0
-        self._heads.count = 0
+        self.received_bytes = 0
+        self._headers.message_count = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self.inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.refusal is not None:
+        if self.violation is not None:
             return
-        self.received += len(data)
+        self.received_bytes += len(data)
         try:
             self._check(data)
             self.inner.data_received(data)
-        except Unexpected as refusal:
-            self._refuse(refusal)
+        except UnexpectedMessage as refusal:
+            self._abort(refusal)
         except Exception as error:  # noqa: BLE001  the driver fails in many ways at what no Postgres sends
-            self._refuse(Unexpected(f"it sent what cannot be read ({type(error).__name__})"))
+            self._abort(UnexpectedMessage(f"it sent what cannot be read ({type(error).__name__})"))
 
     def eof_received(self) -> bool | None:
         return bool(self.inner.eof_received())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.inner.connection_lost(self.refusal or exc)
+        self.inner.connection_lost(self.violation or exc)
 
     def pause_writing(self) -> None:
         self.inner.pause_writing()
@@ -74,24 +74,24 @@ class LimitedProtocol(asyncio.Protocol):
         self.inner.resume_writing()
 
     def _check(self, data: bytes) -> None:
-        if not self._heads.is_ready and self.received > MOST_BEFORE_READY:
-            raise Unexpected(f"it sent more than {MOST_BEFORE_READY} bytes before it was ready")
-        if self.received > self._most.bytes:
-            raise Unexpected(f"it sent more than {self._most.bytes} bytes for one statement")
-        self._heads.read(data)
+        if not self._headers.is_ready and self.received_bytes > MAX_STARTUP_BYTES:
+            raise UnexpectedMessage(f"it sent more than {MAX_STARTUP_BYTES} bytes before it was ready")
+        if self.received_bytes > self._limits.bytes:
+            raise UnexpectedMessage(f"it sent more than {self._limits.bytes} bytes for one statement")
+        self._headers.feed(data)
 
-    def _refuse(self, refusal: Unexpected) -> None:
-        self.refusal = refusal
+    def _abort(self, refusal: UnexpectedMessage) -> None:
+        self.violation = refusal
         if isinstance(self._transport, asyncio.WriteTransport):
             self._transport.abort()
 
 
-class LimitedLoop:
+class LimitedEventLoop:
     """The running event loop for the driver, but for how it connects. It equals that loop, which tasks are known by."""
 
-    def __init__(self, most: Size) -> None:
+    def __init__(self, limits: ResponseLimits) -> None:
         self._loop = asyncio.get_running_loop()
-        self._most = most
+        self._limits = limits
         self.protocol: LimitedProtocol | None = None  # of the session; what follows are requests to cancel
 
     def __getattr__(self, name: str) -> Any:
@@ -108,7 +108,7 @@ class LimitedLoop:
         return transport, protocol.inner
 
     def _limited(self, inner: Any) -> LimitedProtocol:
-        made = LimitedProtocol(inner, self._most)
+        made = LimitedProtocol(inner, self._limits)
         if self.protocol is None:
             self.protocol = made
         return made

@@ -8,39 +8,39 @@ from pathlib import Path
 
 from bough import log
 from bough.engine.local.computes import session
-from bough.engine.local.computes.session import Session
+from bough.engine.local.computes.session import ComputeSession
 from bough.postgres import output_plugins
 
-logger = log.get(room="engine")
+logger = log.get_logger(component="engine")
 
 
-async def ensure_on(sockets: Path, ours: Session, major: int) -> None:
-    [found] = await ours.rows(output_plugins.READ)
-    if found["mark"] != output_plugins.MARK:
+async def ensure_enabled(sockets: Path, ours: ComputeSession, major: int) -> None:
+    [found] = await ours.fetch(output_plugins.SELECT_STATE)
+    if found["mark"] != output_plugins.ROLE_COMMENT:
         is_limited = found["is_checked_by_postgres"] or await _limit_everywhere(sockets, ours, major)
         if not is_limited:
             return
-    await ours.run(output_plugins.GIVE, output_plugins.WRITE_MARK)
+    await ours.execute(output_plugins.GRANT_REPLICATION, output_plugins.SET_ROLE_COMMENT)
 
 
-async def ensure_off(ours: Session) -> None:
+async def ensure_disabled(ours: ComputeSession) -> None:
     """Roles that have it were made by a version that gave it to all, or by one of these."""
-    await ours.run(output_plugins.TAKE)
+    await ours.execute(output_plugins.REVOKE_REPLICATION)
 
 
-async def _limit_everywhere(sockets: Path, ours: Session, major: int) -> bool:
+async def _limit_everywhere(sockets: Path, ours: ComputeSession, major: int) -> bool:
     """In each database, once: those that are created later are copies of one that is limited.
 
     False when a database cannot be entered by us, because of its name; then nobody gets the attribute.
     """
     limited: set[int] = set()
     while True:
-        await ours.run(output_plugins.AWAIT_NEW_DATABASES)
-        found = {row["oid"]: row for row in await ours.rows(output_plugins.DATABASES)}
+        await ours.execute(output_plugins.WAIT_FOR_NEW_DATABASES)
+        found = {row["oid"]: row for row in await ours.fetch(output_plugins.SELECT_DATABASES)}
         left = found.keys() - limited
         if not left:
             return True
-        if not all(session.is_text(found[oid]["name"]) for oid in left):
+        if not all(session.is_utf8(found[oid]["name"]) for oid in left):
             logger.warning("logical_replication_withheld", reason="the name of a database is not UTF-8")
             return False
         for oid in sorted(left):
@@ -48,13 +48,13 @@ async def _limit_everywhere(sockets: Path, ours: Session, major: int) -> bool:
             limited.add(oid)
 
 
-async def _limit(sockets: Path, ours: Session, name: str, major: int, *, is_open: bool) -> None:
+async def _limit(sockets: Path, ours: ComputeSession, name: str, major: int, *, is_open: bool) -> None:
     """One that is closed to everybody is opened for the moment."""
     if not is_open:
-        await ours.run(output_plugins.open_to_all(name))
+        await ours.execute(output_plugins.allow_connections(name))
     try:
-        async with session.opened(sockets, name, major) as there:
-            await there.run(output_plugins.LIMIT)
+        async with session.open_session(sockets, name, major) as there:
+            await there.execute(output_plugins.INSTALL_PLUGIN_CHECK)
     finally:
-        if not is_open or name == output_plugins.CLOSED:
-            await ours.run(output_plugins.close_to_all(name))
+        if not is_open or name == output_plugins.CLOSED_DATABASE:
+            await ours.execute(output_plugins.disallow_connections(name))

@@ -4,7 +4,7 @@ from typing import Literal
 
 from prometheus_client import Counter, Histogram
 
-Kind = Literal["new", "wake", "warm"]  # a first start, one of a volume that ran before, one from the warm pool
+StartKind = Literal["new", "wake", "warm"]  # a first start, one of a volume that ran before, one from the warm pool
 
 _SECONDS = Histogram(
     "bough_compute_start_seconds",
@@ -15,9 +15,9 @@ _SECONDS = Histogram(
 _FAILED = Counter("bough_compute_starts_failed_total", "Starts of computes that failed")
 
 
-def started(kind: Kind, seconds: float) -> None:
+def record_start(kind: StartKind, seconds: float) -> None:
     _SECONDS.labels(kind).observe(seconds)
 
 
-def start_failed() -> None:
+def record_start_failure() -> None:
     _FAILED.inc()

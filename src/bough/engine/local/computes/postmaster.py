@@ -18,7 +18,7 @@ from typing import Self
 from bough.engine.local.isolation import processes
 from bough.engine.local.tenant_files import read_file
 
-NAME = "postmaster.pid"
+PID_FILE_NAME = "postmaster.pid"
 READY = "ready"
 STOPPING = "stopping"
 _LARGEST = 4096  # bytes
@@ -36,7 +36,7 @@ class PidFile:
     @classmethod
     def read(cls, data: Path) -> Self | None:
         try:
-            lines = read_file(NAME, data, _LARGEST).decode(errors="replace").splitlines()
+            lines = read_file(PID_FILE_NAME, data, _LARGEST).decode(errors="replace").splitlines()
         except OSError:  # it is missing, or no file any more
             return None
         lines += [""] * (8 - len(lines))
@@ -93,13 +93,13 @@ class Postmaster:
             reap(self.pid)
         return ended
 
-    async def ended(self, seconds: float) -> bool:
+    async def wait_for_exit(self, timeout: float) -> bool:
         """Wait for its end, at most so long."""
         loop = asyncio.get_running_loop()
         end = asyncio.Event()
         loop.add_reader(self._pidfd, end.set)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout):
                 await end.wait()
         except TimeoutError:
             return False
@@ -109,12 +109,12 @@ class Postmaster:
         return True
 
 
-def find(data: Path, launched: int | None = None) -> Postmaster | None:
+def find(data: Path, launched_pid: int | None = None) -> Postmaster | None:
     """The live postmaster of a data folder.
 
     `launched` is the process we started last, which may not have written its file yet.
     """
-    for pid in _candidates(data, launched):
+    for pid in _candidates(data, launched_pid):
         postmaster = Postmaster.open(pid)
         if postmaster is None:
             continue
@@ -125,8 +125,8 @@ def find(data: Path, launched: int | None = None) -> Postmaster | None:
     return None
 
 
-def is_alive(data: Path, launched: int | None = None) -> bool:
-    return any(is_postmaster(pid, data) for pid in _candidates(data, launched))
+def is_alive(data: Path, launched_pid: int | None = None) -> bool:
+    return any(is_postmaster(pid, data) for pid in _candidates(data, launched_pid))
 
 
 def _candidates(data: Path, launched: int | None) -> set[int]:
@@ -143,18 +143,18 @@ def is_postmaster(pid: int, data: Path) -> bool:
         if is_zombie:
             reap(pid)
             return False
-        return _works_in(pid, data) or _was_told(pid, data)
+        return _works_in(pid, data) or _has_argument(pid, data)
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-def starting(data: Path) -> int | None:
+def find_starting(data: Path) -> int | None:
     """The server that was told to serve the data folder, and may not have written its file yet."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-    return next((pid for pid in pids if is_postmaster(pid, data) and _still_says(pid, data)), None)
+    return next((pid for pid in pids if is_postmaster(pid, data) and _still_has_argument(pid, data)), None)
 
 
-def orphans(data: Path) -> Iterator[int]:
+def find_orphans(data: Path) -> Iterator[int]:
     """Server processes in the data folder: without a postmaster they are left from one that was killed."""
     uid = data.stat().st_uid
     for entry in Path("/proc").iterdir():
@@ -168,14 +168,14 @@ def orphans(data: Path) -> Iterator[int]:
             continue
 
 
-def waits_for_nothing(pid: int) -> bool:
+def is_stuck_in_shutdown(pid: int) -> bool:
     """Whether all that is left of a server is a checkpointer without work.
 
     One that is told to stop while it recovers from the crash of a session may wait for its checkpointer
     for ever, whom it never told to end (seen in 17). At its last checkpoint that one says so in its title.
     """
     try:
-        titles = [processes.arguments(child) for child in processes.children(pid)]
+        titles = [processes.read_arguments(child) for child in processes.list_children(pid)]
     except (FileNotFoundError, ProcessLookupError):
         return False
     return [title.rstrip(b"\0 ") for title in titles] == [b"postgres: checkpointer"]
@@ -202,16 +202,16 @@ def _works_in(pid: int, data: Path) -> bool:
         return False
 
 
-def _was_told(pid: int, data: Path) -> bool:
+def _has_argument(pid: int, data: Path) -> bool:
     """Its arguments name the folder, before it has gone there and where we may not look."""
-    arguments = processes.arguments(pid).split(b"\0")
+    arguments = processes.read_arguments(pid).split(b"\0")
     return arguments[1:2] == [b"-D"] and len(arguments) > 2 and _is_same_folder(os.fsdecode(arguments[2]), data)
 
 
-def _still_says(pid: int, data: Path) -> bool:
+def _still_has_argument(pid: int, data: Path) -> bool:
     """Other than its children, who say what they do instead of what they were told."""
     try:
-        return _was_told(pid, data)
+        return _has_argument(pid, data)
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import labels, postmaster, standbys
-from bough.engine.local.computes.compute_log import MARK, reason
+from bough.engine.local.computes import backup_label, postmaster, standby_files
+from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.folders import SOCKET_NAME
 from bough.engine.local.installs.installs import Install
@@ -35,7 +35,7 @@ _STOPS = ((signal.SIGINT, 120.0), (signal.SIGQUIT, 15.0), (signal.SIGKILL, 15.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LaunchOptions:
     """Everything a compute's process is started with."""
 
     install: Install
@@ -61,32 +61,32 @@ class Launch:
             "port": 5432,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return [self.install.program("postgres"), "-D", str(self.data), *options]
+        return [self.install.program_path("postgres"), "-D", str(self.data), *options]
 
 
-def start(launch: Launch, within: AbstractContextManager[None]) -> int:
+def start(launch: LaunchOptions, start_context: AbstractContextManager[None]) -> int:
     """Start the process, `within` whatever it shall be born into, and return its pid.
 
     No postmaster may live on the data folder.
     """
     try:
-        clear_away(launch.data, launch.wal)
+        clean_up_after_crash(launch.data, launch.wal)
         if launch.is_standby:
-            standbys.mark(launch.data, launch.owner)
+            standby_files.create_signal(launch.data, launch.owner)
         else:
-            standbys.unmark(launch.data)
+            standby_files.remove_signal(launch.data)
         _ensure_sockets(launch.sockets, launch.owner)
-        return _spawn(launch, within)
+        return _spawn(launch, start_context)
     except TenantFileError as error:
-        raise EngineError(error.sentence, transient=False) from error
+        raise EngineError(error.message, transient=False) from error
     except OSError as error:
         raise EngineError(f"The compute cannot be started: {error.strerror} ({launch.install.id}).") from error
 
 
-def _spawn(launch: Launch, within: AbstractContextManager[None]) -> int:
+def _spawn(launch: LaunchOptions, within: AbstractContextManager[None]) -> int:
     log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        os.write(log, f"{clock.now().isoformat()} {MARK}\n".encode())
+        os.write(log, f"{clock.now().isoformat()} {START_MARKER}\n".encode())
         process = launcher.spawn(launch.command, launch.owner, within, launch.namespace, stdout=log, stderr=log)
     finally:
         os.close(log)
@@ -95,7 +95,7 @@ def _spawn(launch: Launch, within: AbstractContextManager[None]) -> int:
     return process.pid
 
 
-async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
+async def wait_until_ready(process: Postmaster, launch: LaunchOptions, deadline: float) -> bool:
     """Whether it accepts connections before the time is up; an error when it ended instead."""
     pause, looks = _SHORTEST_PAUSE, 0
     while True:
@@ -103,8 +103,8 @@ async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
         if file is not None and file.pid == process.pid and file.status == READY:
             return True
         if process.has_ended():
-            raise reason(launch.log, launch.data)
-        if clock.monotonic() >= until:
+            raise read_start_error(launch.log, launch.data)
+        if clock.monotonic() >= deadline:
             return False
         await asyncio.sleep(pause)
         looks += 1
@@ -112,40 +112,40 @@ async def ready(process: Postmaster, launch: Launch, until: float) -> bool:
             pause = min(pause * 1.3, _LONGEST_PAUSE)
 
 
-async def stop(process: Postmaster, *, at_once: bool = False) -> None:
+async def stop(process: Postmaster, *, immediate: bool = False) -> None:
     """At once: without a checkpoint, because its data is thrown away."""
-    for number, seconds in _STOPS[1:] if at_once else _STOPS:
+    for number, seconds in _STOPS[1:] if immediate else _STOPS:
         process.signal(number)
-        if await _ended(process, seconds):
+        if await _wait_for_exit(process, seconds):
             return
     raise EngineError(f"The compute's process {process.pid} does not end, not even when killed.")
 
 
-async def _ended(process: Postmaster, seconds: float) -> bool:
+async def _wait_for_exit(process: Postmaster, seconds: float) -> bool:
     """Whether it ended in that time; not waited for any longer once it is seen stuck twice."""
     until = clock.monotonic() + seconds
     was_stuck = False
     while (left := until - clock.monotonic()) > 0:
-        if await process.ended(min(left, _LOOK)):
+        if await process.wait_for_exit(min(left, _LOOK)):
             return True
-        is_stuck = postmaster.waits_for_nothing(process.pid)
+        is_stuck = postmaster.is_stuck_in_shutdown(process.pid)
         if was_stuck and is_stuck:
             return False
         was_stuck = is_stuck
     return False
 
 
-def clear_away(data: Path, wal: Path) -> None:
+def clean_up_after_crash(data: Path, wal: Path) -> None:
     """What a killed postmaster left, before another is started or its data is copied."""
     file = PidFile.read(data)
     if file is not None:
         _forget_postmaster(data, file)
-    labels.put_back(data, wal)
+    backup_label.restore_label(data, wal)
 
 
 def _forget_postmaster(data: Path, file: PidFile) -> None:
     """Its children, and its pid file, which may name a stranger by now."""
-    for pid in postmaster.orphans(data):
+    for pid in postmaster.find_orphans(data):
         orphan = Postmaster.open(pid)
         if orphan is not None:
             with orphan:
@@ -153,7 +153,7 @@ def _forget_postmaster(data: Path, file: PidFile) -> None:
     if Path(f"/proc/{file.pid}").exists():
         # Postgres takes the stranger for a postmaster and would never start. Its lock on shared
         # memory, which does not depend on this file, still keeps two servers apart.
-        unlink(postmaster.NAME, data)
+        unlink(postmaster.PID_FILE_NAME, data)
 
 
 def _ensure_sockets(folder: Path, owner: Identity) -> None:
@@ -163,12 +163,12 @@ def _ensure_sockets(folder: Path, owner: Identity) -> None:
     """
     remove_tree(folder)
     folder.mkdir(mode=0o700)
-    if not owner.is_ours:
+    if not owner.is_current_user:
         os.chown(folder, -1, owner.gid)
         folder.chmod(0o730)
 
 
-def seal(folder: Path, gid: int) -> bool:
+def seal_socket_folder(folder: Path, gid: int) -> bool:
     """Nothing in the socket folder can be replaced any more, and the group may pass; may be repeated.
 
     A tenant's code could otherwise put a link to its neighbour's socket in the place of its own, and

@@ -20,14 +20,19 @@ from typing import Any, cast
 import asyncpg
 
 from bough import clock, log
-from bough.engine.local.computes import answers
-from bough.engine.local.computes.answers import is_text
-from bough.engine.local.computes.limited_connection import TROUBLES, LimitedLoop, LimitedProtocol, understood
-from bough.engine.local.computes.message_heads import Size
-from bough.engine.port import ALL_LISTED, Contents, EngineError, Listing, Storage
+from bough.engine.local.computes import query_results
+from bough.engine.local.computes.limited_connection import (
+    DRIVER_ERRORS,
+    LimitedEventLoop,
+    LimitedProtocol,
+    await_driver,
+)
+from bough.engine.local.computes.message_headers import ResponseLimits
+from bough.engine.local.computes.query_results import is_utf8
+from bough.engine.port import DEFAULT_CONTENTS_QUERY, BranchContents, ContentsQuery, EngineError, StorageUsage
 from bough.engine.spec import DatabaseSpec
 from bough.postgres import (
-    ADMIN,
+    ADMIN_ROLE,
     MAINTENANCE_DATABASE,
     activity,
     backup,
@@ -52,34 +57,52 @@ _PASSING = ("08", "40", "53", "55", "57")  # SQLSTATE classes: connection, rollb
 # What our code raises when an answer does not have the shape that it must have.
 _MISSHAPEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
-logger = log.get(room="engine")
+logger = log.get_logger(component="engine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class ExistingObjects:
     """What a server has of the roles and databases that it was asked for."""
 
     roles: Mapping[str, str | None]  # name → verifier
     databases: Collection[str]
-    replicates: bool  # some role of tenants has the attribute REPLICATION
+    has_replication_role: bool  # some role of tenants has the attribute REPLICATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SessionLimits:
     """What a session may take of us."""
 
-    connect: float  # seconds
-    statement: float  # seconds
-    whole: float | None  # seconds from its beginning to its end
-    lock: str  # how long a statement waits for a lock, as Postgres writes it
-    size: Size  # of what comes for one statement
+    connect_timeout: float  # seconds
+    statement_timeout: float  # seconds
+    total_timeout: float | None  # seconds from its beginning to its end
+    lock_timeout: str  # how long a statement waits for a lock, as Postgres writes it
+    response: ResponseLimits  # of what comes for one statement
 
 
-CHANGE = Limits(connect=10.0, statement=60.0, whole=None, lock="10s", size=Size(16 * 1024**2, 200_000))
+CHANGE_LIMITS = SessionLimits(
+    connect_timeout=10.0,
+    statement_timeout=60.0,
+    total_timeout=None,
+    lock_timeout="10s",
+    response=ResponseLimits(16 * 1024**2, 200_000),
+)
 # Whoever only looks comes again: one that does not answer is not waited for.
-LOOK = Limits(connect=3.0, statement=5.0, whole=8.0, lock="1s", size=Size(4 * 1024**2, 20_000))
+INSPECTION_LIMITS = SessionLimits(
+    connect_timeout=3.0,
+    statement_timeout=5.0,
+    total_timeout=8.0,
+    lock_timeout="1s",
+    response=ResponseLimits(4 * 1024**2, 20_000),
+)
 # The size of a database is asked of the file system, file by file.
-MEASURE = Limits(connect=3.0, statement=30.0, whole=35.0, lock="1s", size=LOOK.size)
+MEASUREMENT_LIMITS = SessionLimits(
+    connect_timeout=3.0,
+    statement_timeout=30.0,
+    total_timeout=35.0,
+    lock_timeout="1s",
+    response=INSPECTION_LIMITS.response,
+)
 
 # A setting that is no longer in the files and needs a restart is an error without a name there.
 _WRONG_SETTINGS = """
@@ -91,16 +114,18 @@ _WAITING_SETTINGS = """
     select name::text from pg_catalog.pg_settings where pending_restart and name <> 'max_notify_queue_pages'
 """
 # In one question: a new project waits for each.
-_CONTENTS = f"{roles.READ} union all {databases.READ} union all {output_plugins.ANY_HAS_IT}"
+_CONTENTS = (
+    f"{roles.SELECT_EXISTING} union all {databases.SELECT_EXISTING} union all {output_plugins.SELECT_REPLICATION_ROLE}"
+)
 # Where the template's role could replicate, taking it over ends that.
-_TEMPLATE = Present(roles={SPARE_ROLE: None}, databases=[SPARE_DATABASE], replicates=False)
+_TEMPLATE = ExistingObjects(roles={SPARE_ROLE: None}, databases=[SPARE_DATABASE], has_replication_role=False)
 _NOT_AS_IN_TEMPLATE = (
     asyncpg.DuplicateObjectError,
     asyncpg.UndefinedObjectError,
     asyncpg.DuplicateDatabaseError,
     asyncpg.InvalidCatalogNameError,
 )
-_NOW = f"({roles.NOW}) union all ({databases.NOW}) order by 1, 2"
+_NOW = f"({roles.SELECT_ALL}) union all ({databases.SELECT_ALL}) order by 1, 2"
 _LOADED = "select pg_catalog.pg_conf_load_time()"
 
 _SETTINGS = {
@@ -126,197 +151,213 @@ _SETTINGS = {
 _SETTINGS_OF_17 = {"transaction_timeout": "0"}  # before, nobody knows it and would let us in with it
 
 
-__all__ = ["CHANGE", "LOOK", "MEASURE", "Limits", "Session", "is_text", "opened"]
+__all__ = [
+    "CHANGE_LIMITS",
+    "INSPECTION_LIMITS",
+    "MEASUREMENT_LIMITS",
+    "ComputeSession",
+    "SessionLimits",
+    "is_utf8",
+    "open_session",
+]
 
 
-class Session:
+class ComputeSession:
     def __init__(self, connection: Any, protocol: LimitedProtocol, seconds: float) -> None:
         self._connection = connection
         self._protocol = protocol
-        self._seconds = seconds  # that one statement may take
+        self._statement_timeout = seconds  # that one statement may take
 
-    async def apply(
-        self, verifiers: Mapping[str, str], wished_databases: tuple[DatabaseSpec, ...], *, major: int, fresh: bool
+    async def apply_roles_and_databases(
+        self, verifiers: Mapping[str, str], target_databases: tuple[DatabaseSpec, ...], *, major: int, is_fresh: bool
     ) -> bool:
         """Roles, then the databases they own. In a fresh volume the template's spares are taken over.
 
         True when there was a role of tenants with the attribute REPLICATION.
         """
-        owners = {database.name: database.owner for database in wished_databases}
-        if fresh:
+        owners = {database.name: database.owner for database in target_databases}
+        if is_fresh:
             # To look first would slow a new project's first query. If an earlier try was cut off, a statement fails.
             with suppress(*_NOT_AS_IN_TEMPLATE):
                 await self._add_missing(verifiers, owners, _TEMPLATE, major=major, fresh=True)
-                return _TEMPLATE.replicates
+                return _TEMPLATE.has_replication_role
         asked = [*verifiers, SPARE_ROLE], [*owners, SPARE_DATABASE]
-        present = _present(await self.rows(_CONTENTS, *asked))
-        await self._add_missing(verifiers, owners, present, major=major, fresh=fresh)
-        return present.replicates
+        present = _present(await self.fetch(_CONTENTS, *asked))
+        await self._add_missing(verifiers, owners, present, major=major, fresh=is_fresh)
+        return present.has_replication_role
 
     async def _add_missing(
-        self, verifiers: Mapping[str, str], owners: Mapping[str, str], present: Present, *, major: int, fresh: bool
+        self,
+        verifiers: Mapping[str, str],
+        owners: Mapping[str, str],
+        present: ExistingObjects,
+        *,
+        major: int,
+        fresh: bool,
     ) -> None:
-        plan = roles.plan(verifiers, present.roles, spare=SPARE_ROLE if fresh else None, major=major)
+        plan = roles.plan_roles(verifiers, present.roles, spare=SPARE_ROLE if fresh else None, major=major)
         if plan:
-            await self._execute(";\n".join(plan))
-        for statement in databases.plan(owners, present.databases, spare=SPARE_DATABASE if fresh else None):
-            await self._execute(statement)
+            await self._execute_statement(";\n".join(plan))
+        for statement in databases.plan_databases(owners, present.databases, spare=SPARE_DATABASE if fresh else None):
+            await self._execute_statement(statement)
 
     async def reload(self) -> bool:
         """Take over changed files; True when some setting waits for a restart."""
-        wrong = dict(await self.rows(_WRONG_SETTINGS))
+        wrong = dict(await self.fetch(_WRONG_SETTINGS))
         # In this order: reading the files marks the settings that would need a restart.
-        waiting = {name for (name,) in await self.rows(_WAITING_SETTINGS)}
+        waiting = {name for (name,) in await self.fetch(_WAITING_SETTINGS)}
         for name in wrong.keys() - waiting:
-            reason = f"{answers.text(name, _SHOWN)}: {answers.text(wrong[name], _SHOWN)}"
+            reason = f"{query_results.parse_text(name, _SHOWN)}: {query_results.parse_text(wrong[name], _SHOWN)}"
             raise EngineError(f"The compute cannot take its setting {reason}.", transient=False)
-        before = answers.moment(await self._value(_LOADED))
-        await self._execute("select pg_catalog.pg_reload_conf()")
+        before = query_results.parse_timestamp(await self._fetch_value(_LOADED))
+        await self._execute_statement("select pg_catalog.pg_reload_conf()")
         until = clock.monotonic() + _RELOAD_SECONDS
-        while answers.moment(await self._value(_LOADED)) == before:
+        while query_results.parse_timestamp(await self._fetch_value(_LOADED)) == before:
             if clock.monotonic() >= until:
                 raise EngineError("The compute did not take its new settings; its log says why.")
             await asyncio.sleep(0.005)
         return bool(waiting)
 
-    async def begin_backup(self, major: int) -> str:
+    async def start_backup(self, major: int) -> str:
         """From now on the server's files may be copied; the name of the first segment the copy needs.
 
         The checkpoint before makes the one that the server makes itself short. Tenants may have taken
         every slot; then the caller finds out whether the segments were kept.
         """
         name = backup.slot_name(secrets.token_hex(8))
-        await self._execute("checkpoint")
+        await self._execute_statement("checkpoint")
         with suppress(asyncpg.ConfigurationLimitExceededError):
-            await self._execute(backup.KEEP_WAL, name)
-        return answers.segment(await self._value(backup.start(major), name))
+            await self._execute_statement(backup.CREATE_TEMPORARY_SLOT, name)
+        return query_results.parse_segment(await self._fetch_value(backup.start_statement(major), name))
 
-    async def end_backup(self, major: int) -> BackupEnd:
-        [row] = await self.rows(backup.stop(major))
-        return answers.backup_end(row)
+    async def stop_backup(self, major: int) -> BackupEnd:
+        [row] = await self.fetch(backup.stop_statement(major))
+        return query_results.parse_backup_end(row)
 
-    async def subscribes(self) -> bool:
-        return answers.truth(await self._value(subscriptions.ANY))
+    async def has_subscriptions(self) -> bool:
+        return query_results.parse_bool(await self._fetch_value(subscriptions.HAS_ANY))
 
-    async def run(self, *statements: str) -> None:
+    async def execute(self, *statements: str) -> None:
         """All of them or none, in one transaction."""
-        await self._execute(";\n".join(statements))
+        await self._execute_statement(";\n".join(statements))
 
-    async def rows(self, question: str, *given: object) -> list[Any]:
-        found: list[Any] = await self._answer(self._connection.fetch(question, *given))
+    async def fetch(self, query: str, *args: object) -> list[Any]:
+        found: list[Any] = await self._await_reply(self._connection.fetch(query, *args))
         return found
 
-    async def contents(self, listing: Listing = ALL_LISTED) -> Contents:
-        most = {"role": listing.roles, "database": listing.databases}
-        found = await self.rows(_NOW, listing.known_roles, listing.roles, listing.known_databases, listing.databases)
-        return await answers.contents(found, most)
+    async def read_contents(self, query: ContentsQuery = DEFAULT_CONTENTS_QUERY) -> BranchContents:
+        most = {"role": query.max_roles, "database": query.max_databases}
+        found = await self.fetch(_NOW, query.known_roles, query.max_roles, query.known_databases, query.max_databases)
+        return await query_results.parse_contents(found, most)
 
     async def is_busy(self) -> bool:
-        return answers.truth(await self._value(activity.IS_BUSY))
+        return query_results.parse_bool(await self._fetch_value(activity.IS_BUSY))
 
-    async def logical_bytes(self) -> int:
-        return answers.number(await self._value(databases.SIZE))
+    async def read_logical_bytes(self) -> int:
+        return query_results.parse_number(await self._fetch_value(databases.SELECT_TOTAL_SIZE))
 
-    async def storage(self) -> tuple[Storage, bool]:
+    async def measure_storage(self) -> tuple[StorageUsage, bool]:
         """What is stored, and whether anybody may connect to Postgres's own databases."""
-        [row] = await self.rows(storage.MEASURE)
-        return answers.storage(row), answers.truth(row["is_open"])
+        [row] = await self.fetch(storage.SELECT_STORED_BYTES)
+        return query_results.parse_storage(row), query_results.parse_bool(row["is_open"])
 
-    async def mark_now(self) -> str:
+    async def write_wal_marker(self) -> str:
         """Where the WAL is on disk up to, and ends with a commit of this moment."""
-        await self._execute(recovery.EMIT)
-        return answers.lsn(await self._value(recovery.FLUSHED))
+        await self._execute_statement(recovery.EMIT_MARKER)
+        return query_results.parse_lsn(await self._fetch_value(recovery.SELECT_FLUSH_LSN))
 
-    async def last_replayed(self) -> datetime | None:
+    async def read_last_replay_timestamp(self) -> datetime | None:
         """When the last transaction ended that was replayed; None when none was."""
-        return answers.moment_or_none(await self._value(recovery.LAST_COMMIT))
+        return query_results.parse_optional_timestamp(await self._fetch_value(recovery.SELECT_LAST_COMMIT_TIME))
 
-    async def written_until(self) -> str | None:
-        found = await self._value(position.UNTIL)
-        return None if found is None else answers.lsn(found)
+    async def read_wal_end(self) -> str | None:
+        found = await self._fetch_value(position.SELECT_END_LSN)
+        return None if found is None else query_results.parse_lsn(found)
 
-    async def position(self) -> Position:
-        [row] = await self.rows(position.READ)
-        return answers.position(row)
+    async def read_position(self) -> Position:
+        [row] = await self.fetch(position.SELECT_POSITION)
+        return query_results.parse_position(row)
 
-    async def _value(self, question: str, *given: object) -> object:
-        [row] = await self.rows(question, *given)
+    async def _fetch_value(self, question: str, *given: object) -> object:
+        [row] = await self.fetch(question, *given)
         found: object = row[0]
         return found
 
-    async def _execute(self, statement: str, *given: object) -> None:
-        await self._answer(self._connection.execute(statement, *given))
+    async def _execute_statement(self, statement: str, *given: object) -> None:
+        await self._await_reply(self._connection.execute(statement, *given))
 
-    async def _answer(self, asked: Coroutine[Any, Any, Any]) -> Any:
-        self._protocol.renew()
-        async with asyncio.timeout(self._seconds):
-            return await understood(asked)
+    async def _await_reply(self, asked: Coroutine[Any, Any, Any]) -> Any:
+        self._protocol.reset_counters()
+        async with asyncio.timeout(self._statement_timeout):
+            return await await_driver(asked)
 
 
-def _present(rows: list[tuple[str, bytes, str | None]]) -> Present:
+def _present(rows: list[tuple[str, bytes, str | None]]) -> ExistingObjects:
     """Names of another encoding are nobody's wish."""
     named = [(of, name.decode(errors="replace"), verifier) for of, name, verifier in rows]
-    return Present(
+    return ExistingObjects(
         roles={name: verifier for of, name, verifier in named if of == "role"},
         databases=[name for of, name, _ in named if of == "database"],
-        replicates=any(of == "replicates" for of, _, _ in named),
+        has_replication_role=any(of == "replicates" for of, _, _ in named),
     )
 
 
 @asynccontextmanager
-async def opened(
-    sockets: Path, database: str = MAINTENANCE_DATABASE, major: int = 0, limits: Limits = CHANGE
-) -> AsyncIterator[Session]:
+async def open_session(
+    sockets: Path, database: str = MAINTENANCE_DATABASE, major: int = 0, limits: SessionLimits = CHANGE_LIMITS
+) -> AsyncIterator[ComputeSession]:
     """A session for a few statements; whatever goes wrong in it is an EngineError.
 
     In a database of a tenant the major version must be told.
     """
-    loop = LimitedLoop(limits.size)
+    loop = LimitedEventLoop(limits.response)
     settings = _SETTINGS | (_SETTINGS_OF_17 if major >= 17 else {})
     try:
-        async with asyncio.timeout(limits.whole):
-            connection = await understood(_connect(loop, sockets, database, settings, limits))
+        async with asyncio.timeout(limits.total_timeout):
+            connection = await await_driver(_connect(loop, sockets, database, settings, limits))
             assert loop.protocol is not None
             try:
-                yield Session(connection, loop.protocol, limits.statement)
+                yield ComputeSession(connection, loop.protocol, limits.statement_timeout)
                 await connection.close(timeout=_CLOSE_SECONDS)
             finally:
                 connection.terminate()
-    except TROUBLES as error:
-        raise _trouble(error, loop.protocol) from error
+    except DRIVER_ERRORS as error:
+        raise _convert_error(error, loop.protocol) from error
     except _MISSHAPEN as error:
         [*_, place] = traceback.extract_tb(error.__traceback__)
         logger.warning("answer_misshapen", error=repr(error)[:_SHOWN], place=f"{place.name}:{place.lineno}")
         raise EngineError(f"{_NOT_POSTGRES}.", transient=False) from error
 
 
-async def _connect(loop: LimitedLoop, sockets: Path, database: str, settings: dict[str, str], limits: Limits) -> Any:
-    limited = {"lock_timeout": limits.lock}
-    if limits.whole is not None:
-        limited["statement_timeout"] = f"{limits.statement:.0f}s"  # the server does not go on for nobody
+async def _connect(
+    loop: LimitedEventLoop, sockets: Path, database: str, settings: dict[str, str], limits: SessionLimits
+) -> Any:
+    limited = {"lock_timeout": limits.lock_timeout}
+    if limits.total_timeout is not None:
+        limited["statement_timeout"] = f"{limits.statement_timeout:.0f}s"  # the server does not go on for nobody
     return await asyncpg.connect(
         host=str(sockets),
         port=5432,
-        user=ADMIN,
+        user=ADMIN_ROLE,
         database=database,
         password="",  # none is asked for; without it a password file would be looked for
         ssl=False,
-        timeout=limits.connect,
-        command_timeout=limits.statement,
+        timeout=limits.connect_timeout,
+        command_timeout=limits.statement_timeout,
         server_settings=settings | limited,
         loop=cast(asyncio.AbstractEventLoop, loop),
     )
 
 
-def _is_passing(error: asyncpg.PostgresError) -> bool:
+def _is_transient(error: asyncpg.PostgresError) -> bool:
     return (error.sqlstate or "")[:2] in _PASSING and not isinstance(error, asyncpg.DiskFullError)
 
 
-def _trouble(error: Exception, protocol: LimitedProtocol | None) -> EngineError:
+def _convert_error(error: Exception, protocol: LimitedProtocol | None) -> EngineError:
     """Of the driver's errors some mean that the server was killed between two steps of its own."""
-    if protocol is not None and protocol.refusal is not None:
-        return EngineError(f"{_NOT_POSTGRES}: {protocol.refusal}. Suspend it.", transient=False)
-    if isinstance(error, asyncpg.PostgresError) and not _is_passing(error):
+    if protocol is not None and protocol.violation is not None:
+        return EngineError(f"{_NOT_POSTGRES}: {protocol.violation}. Suspend it.", transient=False)
+    if isinstance(error, asyncpg.PostgresError) and not _is_transient(error):
         return EngineError(f"Postgres refused: {_first_line(error)}.", transient=False)
     return EngineError(f"The compute did not take our statements: {_first_line(error)}.")
 

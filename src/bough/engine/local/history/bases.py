@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 
 from bough import clock
 from bough.domain import lsn
-from bough.engine.local.branches import Branches
-from bough.engine.local.computes import labels, segments, standbys
-from bough.engine.local.computes.living import Living
+from bough.engine.local.branch_volumes import BranchVolumes
+from bough.engine.local.computes import backup_label, standby_files, wal_segments
+from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.installs.installs import Install
-from bough.engine.local.origins import Begun
-from bough.engine.local.owners import Owners
-from bough.engine.local.threads import unbroken
+from bough.engine.local.origins import VolumeStart
+from bough.engine.local.project_users import ProjectUsers
+from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
-from bough.engine.local.volumes.names import base_prefix
+from bough.engine.local.volumes.volume_names import base_prefix
 from bough.engine.local.volumes.volumes import NewVolume, Volumes
 from bough.engine.port import Origin
 from bough.ids import ProjectId, VolumeId
@@ -30,7 +30,7 @@ from bough.postgres import wal
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
     name: VolumeId
-    of: VolumeId
+    volume_id: VolumeId
     lsn: str  # where it ends: from here on every point can be reached
     at: datetime
     first_segment: str  # where a server begins to read
@@ -38,16 +38,18 @@ class Base:
 
 
 class Bases:
-    def __init__(self, volumes: Volumes, branches: Branches, living: Living, owners: Owners) -> None:
+    def __init__(
+        self, volumes: Volumes, branch_volumes: BranchVolumes, running: RunningComputes, project_users: ProjectUsers
+    ) -> None:
         self._volumes = volumes
-        self._branches = branches
-        self._living = living
-        self._owners = owners
+        self._branch_volumes = branch_volumes
+        self._running = running
+        self._project_users = project_users
 
-    def of(self, volume: VolumeId) -> list[Base]:
+    def list_bases(self, volume: VolumeId) -> list[Base]:
         """Oldest first."""
-        folders = {name: self._volumes.folder(name) for name in self._volumes.bases(volume)}
-        return in_order([base(name, folder, folder.read()) for name, folder in folders.items()])
+        folders = {name: self._volumes.folder(name) for name in self._volumes.list_bases(volume)}
+        return sort_bases([parse_base(name, folder, folder.read_record()) for name, folder in folders.items()])
 
     async def take(self, volume: VolumeId, record: VolumeRecord, install: Install) -> Base | None:
         """As the volume is now. None when its server was killed and nobody knows what is in it, or stands still."""
@@ -56,54 +58,60 @@ class Bases:
         name = VolumeId(base_prefix(volume) + secrets.token_hex(4))
         blank = VolumeRecord(project_id=record.project_id, install=install.id, base_of=volume)
         try:
-            async with self._owners.of(record.project_id) as owner, self._volumes.new(name, blank, owner) as made:
-                begun = await self._branches.clone(made, volume, install)
-                origin = await asyncio.to_thread(_told, made, begun, record)
-                await unbroken(lambda: made.note(origin, begun.reads_from))
-        except _OfNoUseError:
+            async with (
+                self._project_users.acquire(record.project_id) as owner,
+                self._volumes.create(name, blank, owner) as made,
+            ):
+                begun = await self._branch_volumes.clone(made, volume, install)
+                origin = await asyncio.to_thread(_resolve_end, made, begun, record)
+                await run_shielded(lambda: made.write_origin(origin, begun.recovery_segment))
+        except _UnusableCopyError:
             return None
         folder = self._volumes.folder(name)
-        return base(name, folder, await asyncio.to_thread(folder.read))
+        return parse_base(name, folder, await asyncio.to_thread(folder.read_record))
 
-    async def drop(self, one: Base, project: ProjectId) -> None:
-        await self._volumes.ensure_closed(one.name, project)
+    async def drop(self, base: Base, project: ProjectId) -> None:
+        await self._volumes.ensure_data_absent(base.name, project)
 
-    def hide(self, one: Base) -> None:
+    def hide(self, base: Base) -> None:
         """Nobody recovers by it from now on; to drop it may take long."""
-        self._volumes.hide(one.name)
+        self._volumes.hide(base.name)
 
     async def _can_be_copied(self, volume: VolumeId) -> bool:
         folder = self._volumes.folder(volume)
         data = folder.data
-        if await asyncio.to_thread(standbys.is_marked, data) or await asyncio.to_thread(folder.put_away) is not None:
+        if (
+            await asyncio.to_thread(standby_files.has_signal, data)
+            or await asyncio.to_thread(folder.read_archived_state) is not None
+        ):
             return False
-        if await self._living.serves(volume):
+        if await self._running.has_compute(volume):
             return True
         try:
-            is_waiting = await asyncio.to_thread(labels.waiting, data) is not None
-            return is_waiting or (await asyncio.to_thread(segments.control, data)).shut_down
+            is_waiting = await asyncio.to_thread(backup_label.read_pending_label, data) is not None
+            return is_waiting or (await asyncio.to_thread(wal_segments.read_control_file, data)).is_shut_down
         except (OSError, struct.error):
             return False
 
 
-class _OfNoUseError(Exception):
+class _UnusableCopyError(Exception):
     """The copy would be of something that nobody knows."""
 
 
-def _told(made: NewVolume, begun: Begun, record: VolumeRecord) -> Origin:
+def _resolve_end(made: NewVolume, begun: VolumeStart, record: VolumeRecord) -> Origin:
     """Where and when the copy ends. What sleeps is as it was when it fell asleep, or as it began."""
     origin = begun.origin
-    if origin.lsn is None or not wal.is_segment(begun.reads_from):
-        raise _OfNoUseError
-    if labels.waiting(made.data) is None:
-        ended = datetime.fromtimestamp(segments.control(made.data).written_at + 1, UTC)
+    if origin.lsn is None or not wal.is_segment(begun.recovery_segment):
+        raise _UnusableCopyError
+    if backup_label.read_pending_label(made.data) is None:
+        ended = datetime.fromtimestamp(wal_segments.read_control_file(made.data).written_at + 1, UTC)
         return replace(origin, at=min(ended, clock.now()))
     if origin.lsn == record.lsn and record.at is not None:
         return replace(origin, at=record.origin.at)
     return origin
 
 
-def base(name: VolumeId, folder: VolumeFolder, record: VolumeRecord | None) -> Base | None:
+def parse_base(name: VolumeId, folder: VolumeFolder, record: VolumeRecord | None) -> Base | None:
     """None: it is gone, or no base."""
     if record is None or record.lsn is None or record.at is None or record.first_segment is None:
         return None
@@ -111,7 +119,7 @@ def base(name: VolumeId, folder: VolumeFolder, record: VolumeRecord | None) -> B
         return None
     return Base(
         name=name,
-        of=VolumeId(record.base_of),
+        volume_id=VolumeId(record.base_of),
         lsn=record.lsn,
         at=datetime.fromisoformat(record.at),
         first_segment=record.first_segment,
@@ -119,6 +127,6 @@ def base(name: VolumeId, folder: VolumeFolder, record: VolumeRecord | None) -> B
     )
 
 
-def in_order(found: list[Base | None]) -> list[Base]:
+def sort_bases(bases: list[Base | None]) -> list[Base]:
     """Oldest first."""
-    return sorted((each for each in found if each is not None), key=lambda each: lsn.number(each.lsn))
+    return sorted((each for each in bases if each is not None), key=lambda each: lsn.to_int(each.lsn))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from bough.config import running_as_root
-from bough.engine.local.durable import sync_folder, write_atomically
+from bough.config import is_root
+from bough.engine.local.durable_files import sync_folder, write_atomically
 from bough.engine.local.images import mounts
 from bough.engine.local.images.mounts import CommandFailed
 from bough.engine.local.tenant_trees import remove_tree
@@ -20,11 +20,11 @@ from bough.engine.port import EngineError
 
 FileSystem = Literal["xfs", "btrfs"]
 
-RECORD = "storage.json"
-DRAFT = "storage.json.making"  # the record of an image that is being made
-MARKER = ".bough-storage"
+RECORD_FILE = "storage.json"
+DRAFT_FILE = "storage.json.making"  # the record of an image that is being made
+MARKER_FILE = ".bough-storage"
 MOUNT_POINT = "storage"
-INSIDE = ("volumes", "templates")  # the folders that are in the image, or without one in the home
+IMAGE_FOLDERS = ("volumes", "templates")  # the folders that are in the image, or without one in the home
 
 # Tenants' files are never programs, devices or libraries of ours.
 _OPTIONS = ("noatime", "nodev", "nosuid", "noexec")
@@ -46,74 +46,78 @@ class Image:
     fs: FileSystem
     thin: bool
     size: int  # bytes
-    unfinished: bool = True  # its file may lack its name still, and the home may hold what was moved in
+    is_unfinished: bool = True  # its file may lack its name still, and the home may hold what was moved in
 
     @classmethod
-    def planned(cls, home: Path, file: Path, *, fs: FileSystem, thin: bool, size: int) -> Self:
+    def plan(cls, home: Path, file: Path, *, fs: FileSystem, thin: bool, size: int) -> Self:
         return cls(home=home, id=uuid.uuid4().hex, file=file, fs=fs, thin=thin, size=size)
 
     @classmethod
-    def of(cls, home: Path) -> Self | None:
+    def load(cls, home: Path) -> Self | None:
         """The image of the home; None when its volumes are in the home itself."""
-        return cls._read(home, RECORD)
+        return cls._read(home, RECORD_FILE)
 
     @classmethod
-    def drafted(cls, home: Path) -> Self | None:
+    def load_draft(cls, home: Path) -> Self | None:
         """The image that somebody began to make."""
-        return cls._read(home, DRAFT)
+        return cls._read(home, DRAFT_FILE)
 
     @classmethod
     def _read(cls, home: Path, name: str) -> Self | None:
         try:
             fields: dict[str, Any] = json.loads((home / name).read_text())
             # A file inside the home is kept by its name there: a home may be moved.
-            return cls(home=home, file=home / fields.pop("image"), unfinished=fields.pop("unfinished", False), **fields)
+            return cls(
+                home=home, file=home / fields.pop("image"), is_unfinished=fields.pop("unfinished", False), **fields
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EngineError(f"The record {home / name} cannot be read: {error}.", transient=False) from error
 
     @property
-    def root(self) -> Path:
+    def mount_point(self) -> Path:
         return self.home / MOUNT_POINT
 
     @property
-    def making(self) -> Path:
+    def staging_file(self) -> Path:
         """Where the file is until it is whole."""
         return self.file.with_name(self.file.name + ".making")
 
-    def write(self, name: str) -> None:
+    def write_record(self, name: str) -> None:
         inside = self.file.relative_to(self.home) if self.file.is_relative_to(self.home) else self.file
         fields = {"id": self.id, "image": str(inside), "fs": self.fs, "thin": self.thin, "size": self.size}
-        unfinished = {"unfinished": True} if self.unfinished else {}
+        unfinished = {"unfinished": True} if self.is_unfinished else {}
         write_atomically(self.home / name, json.dumps(fields | unfinished), mode=0o644, durable=True)
 
     def is_mounted(self) -> bool:
-        return self._seen() == self.id
+        return self._read_marker() == self.id
 
     def check_mounted(self) -> None:
         if not self.is_mounted():
             raise EngineError(
-                f"The storage {self.file} is not mounted at {self.root}, so nothing can be made or started: "
+                f"The storage {self.file} is not mounted at {self.mount_point}, so nothing can be made or started: "
                 f"run `bough restart --home {self.home}`, or `bough up --home {self.home}` if it is stopped."
             )
 
-    def problem(self) -> str | None:
+    def explain_mount_problem(self) -> str | None:
         """Why it is not mounted and cannot be; None when it is or can be."""
         if self.is_mounted():
             return None
-        if self.root.is_mount():
-            what = "Another storage" if self._seen() else "Something else"
-            return f"{what} is mounted at {self.root}, where {self.file} belongs: run `umount {self.root}`."
-        if not running_as_root():
+        if self.mount_point.is_mount():
+            what = "Another storage" if self._read_marker() else "Something else"
+            return (
+                f"{what} is mounted at {self.mount_point}, where {self.file} belongs: run `umount {self.mount_point}`."
+            )
+        if not is_root():
             return (
                 f"The storage of {self.home} is not mounted, and only root can mount it: "
                 f"run `sudo bough up --home {self.home}`."
             )
-        if not self.file.exists() and not (self.unfinished and self.making.exists()):
+        if not self.file.exists() and not (self.is_unfinished and self.staging_file.exists()):
             return (
                 f"The storage image {self.file} is missing: put it back, "
-                f'or write where it is now after "image" in {self.home / RECORD}.'
+                f'or write where it is now after "image" in {self.home / RECORD_FILE}.'
             )
         return None
 
@@ -121,20 +125,20 @@ class Image:
         """Mounted, and truly ours. For root."""
         if self.is_mounted():
             return
-        if problem := self.problem():
+        if problem := self.explain_mount_problem():
             raise EngineError(problem, transient=False)
         if not self.file.exists():
             self._take_name()
         self.mount(self.file)
-        if seen := self._wrong_marker():
+        if seen := self._explain_wrong_marker():
             self.unmount()
             raise EngineError(seen, transient=False)
 
     def mount(self, file: Path) -> None:
         # Closed, and without the folders inside: nothing can be written under it while nothing is mounted.
-        self.root.mkdir(mode=0o000, exist_ok=True)
+        self.mount_point.mkdir(mode=0o000, exist_ok=True)
         try:
-            mounts.mount(file, self.root, self.fs, (*_OPTIONS, *_FREEING[self.fs, self.thin]))
+            mounts.mount(file, self.mount_point, self.fs, (*_OPTIONS, *_FREEING[self.fs, self.thin]))
         except CommandFailed as error:
             raise EngineError(
                 f"The storage image {file} could not be mounted: {error}. "
@@ -144,28 +148,28 @@ class Image:
 
     def unmount(self) -> None:
         try:
-            mounts.unmount(self.root)
+            mounts.unmount(self.mount_point)
         except CommandFailed as error:
-            raise EngineError(f"The storage at {self.root} could not be unmounted: {error}.") from None
+            raise EngineError(f"The storage at {self.mount_point} could not be unmounted: {error}.") from None
 
-    def finish(self) -> None:
+    def finish_setup(self) -> None:
         """What is left to do once the record is there, after a crash too."""
         self.check_mounted()
         self._take_name()
-        for moved in (self.home / name for name in INSIDE):
+        for moved in (self.home / name for name in IMAGE_FOLDERS):
             if moved.exists():
                 remove_tree(moved)
-        replace(self, unfinished=False).write(RECORD)
+        replace(self, is_unfinished=False).write_record(RECORD_FILE)
 
     def _take_name(self) -> None:
-        if self.making.exists():
-            self.making.rename(self.file)
+        if self.staging_file.exists():
+            self.staging_file.rename(self.file)
             sync_folder(self.file.parent)
 
-    def _seen(self) -> str | None:
+    def _read_marker(self) -> str | None:
         """The id in the marker at the mount point. Asked before every start, so in few calls."""
         try:
-            descriptor = os.open(f"{self.root}/{MARKER}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(f"{self.mount_point}/{MARKER_FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return None
         try:
@@ -175,11 +179,12 @@ class Image:
         finally:
             os.close(descriptor)
 
-    def _wrong_marker(self) -> str | None:
-        seen = self._seen()
+    def _explain_wrong_marker(self) -> str | None:
+        seen = self._read_marker()
         if seen is None:
             return (
-                f"The image {self.file} is no storage of Bough, for it has no marker {MARKER}: put the right one back."
+                f"The image {self.file} is no storage of Bough, for it has no marker {MARKER_FILE}: put the "
+                "right one back."
             )
         if seen != self.id:
             return (

@@ -21,7 +21,7 @@ class CommandFailed(Exception):
     """A program said no; the text is its last line."""
 
 
-def run(*command: str | Path) -> str:
+def run_command(*command: str | Path) -> str:
     """What the program printed."""
     try:
         done = subprocess.run(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -32,21 +32,21 @@ def run(*command: str | Path) -> str:
     return done.stdout.decode(errors="replace").strip()
 
 
-def mount(file: Path, place: Path, fs: str, options: Sequence[str]) -> None:
+def mount(file: Path, mount_point: Path, fs: str, options: Sequence[str]) -> None:
     device = _attach(file)
     try:
-        run("mount", "-t", fs, "-o", ",".join(options), device, place)
+        run_command("mount", "-t", fs, "-o", ",".join(options), device, mount_point)
     finally:
         # While it is mounted this only tells the kernel to let go of it at the unmount.
-        run("losetup", "--detach", device)
+        run_command("losetup", "--detach", device)
 
 
-def unmount(place: Path) -> None:
+def unmount(mount_point: Path) -> None:
     """Whoever is just ending may hold it for a moment, and is waited for."""
     until = clock.monotonic() + _ENDING_SECONDS
     while True:
         try:
-            run("umount", place)
+            run_command("umount", mount_point)
         except CommandFailed as error:
             if _BUSY not in str(error) or clock.monotonic() >= until:
                 raise
@@ -57,24 +57,26 @@ def unmount(place: Path) -> None:
 
 def detach_all(file: Path) -> None:
     """Let go of devices that a crash left attached to the file."""
-    for device in run("losetup", "--noheadings", "--output", "NAME", "--associated", file).split():
-        run("losetup", "--detach", device)
+    for device in run_command("losetup", "--noheadings", "--output", "NAME", "--associated", file).split():
+        run_command("losetup", "--detach", device)
 
 
-def file_at(place: Path) -> Path | None:
+def find_backing_file(mount_point: Path) -> Path | None:
     """The file, by its true path, whose file system is mounted at the place; None when that is no loop device."""
     try:
-        device = run("findmnt", "--noheadings", "--first-only", "--output", "SOURCE", "--mountpoint", place)
+        device = run_command(
+            "findmnt", "--noheadings", "--first-only", "--output", "SOURCE", "--mountpoint", mount_point
+        )
         backing = Path("/sys/block", Path(device).name, "loop", "backing_file").read_text()
     except (CommandFailed, OSError):
         return None
     return Path(backing.rstrip("\n").removesuffix(" (deleted)"))
 
 
-def file_system_of(path: Path) -> str:
+def find_file_system(path: Path) -> str:
     """The name of the file system that a path is on, as `mount` knows it; empty when that is not known."""
     try:
-        return run("findmnt", "--noheadings", "--first-only", "--output", "FSTYPE", "--target", path)
+        return run_command("findmnt", "--noheadings", "--first-only", "--output", "FSTYPE", "--target", path)
     except CommandFailed:
         return ""
 
@@ -87,9 +89,9 @@ def _attach(file: Path) -> str:
     """
     attach = ("losetup", "--find", "--show", "--nooverlap")
     try:
-        return run(*attach, "--direct-io=on", file)
+        return run_command(*attach, "--direct-io=on", file)
     except CommandFailed:
-        return run(*attach, file)
+        return run_command(*attach, file)
 
 
 def _last_line(output: bytes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bough.engine.local.installs import pins
+from bough.engine.local.installs import pinned_packages
 from bough.engine.local.progress import Progress
 from bough.engine.port import EngineError
 
@@ -37,25 +37,25 @@ class Npm:
     command: tuple[str, ...]
     environment: Mapping[str, str]
 
-    def pack(self, package: str, into: Path, measure: Callable[[], None]) -> Path:
+    def pack(self, package: str, folder: Path, on_progress: Callable[[], None]) -> Path:
         """Download a package's file; `measure` is called while it comes."""
         options = ("--json", "--ignore-scripts", "--fetch-timeout=60000")
         patience = ("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
-        places = (f"--cache={into / 'cache'}", f"--pack-destination={into}")
+        places = (f"--cache={folder / 'cache'}", f"--pack-destination={folder}")
         _run(
             [*self.command, "pack", *options, *patience, *places, package],
             self.environment,
-            into,
-            measure,
+            folder,
+            on_progress,
             what=package,
         )
-        tarball = next(into.glob("*.tgz"), None)
+        tarball = next(folder.glob("*.tgz"), None)
         if tarball is None:
             raise EngineError(f"npm brought no file for {package}: update npm and start again.", transient=False)
         return tarball
 
 
-def ready(cache: Path, progress: Progress) -> Npm:
+def ensure_npm(cache: Path, progress: Progress) -> Npm:
     """An npm that can be run; fetches Node into the cache when PATH has none."""
     found = shutil.which("npm")
     if found is not None:
@@ -69,14 +69,14 @@ def ready(cache: Path, progress: Progress) -> Npm:
 
 
 def _ensure_node(cache: Path, progress: Progress) -> Path:
-    place = cache / f"node-{pins.NODE_VERSION}"
+    place = cache / f"node-{pinned_packages.NODE_VERSION}"
     if place.exists():
         return place
     stage = "fetching Node.js, for npm"
     progress(stage, 0, 1)
     with tempfile.TemporaryDirectory(dir=cache, prefix="node.making-") as making:
         requirement = Path(making) / "node.txt"
-        requirement.write_text(pins.NODE_REQUIREMENT)
+        requirement.write_text(pinned_packages.NODE_REQUIREMENT)
         target = Path(making) / "node"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
         hashed = ["--require-hashes", "--target", str(target), "-r", str(requirement)]
@@ -103,10 +103,10 @@ def _run(
                     measure()
         if code != 0:
             output.seek(0)
-            raise _refusal(what, output.read().decode(errors="replace"))
+            raise _npm_error(what, output.read().decode(errors="replace"))
 
 
-def _refusal(what: str, output: str) -> EngineError:
+def _npm_error(what: str, output: str) -> EngineError:
     for signs, sentence in _CAUSES:
         if any(sign in output for sign in signs):
             return EngineError(f"Cannot fetch {what}. {sentence}")

@@ -19,20 +19,20 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from bough import log
-from bough.config import running_as_root
+from bough.config import is_root
 from bough.engine.local.isolation import seccomp
 from bough.engine.local.isolation.mount_namespace import MountNamespace
-from bough.engine.local.isolation.sandbox import Identity, ourselves, start_options
-from bough.engine.local.threads import submitted
+from bough.engine.local.isolation.sandbox import Identity, build_popen_options, current_identity
+from bough.engine.local.threads import submit_work
 
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
-_BECOME = shutil.which("setpriv", path="/usr/bin:/bin")  # of util-linux; without it we do it ourselves
+_SETPRIV = shutil.which("setpriv", path="/usr/bin:/bin")  # of util-linux; without it we do it ourselves
 
-logger = log.get(room="engine")
+logger = log.get_logger(component="engine")
 _libc = ctypes.CDLL(None, use_errno=True)
-_refusals: dict[str, str] = {}  # what this machine does not let us do; tried once
+_unavailable: dict[str, str] = {}  # what this machine does not let us do; tried once
 _FOR_GOOD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-MOUNTS, CALLS = "mount namespace", "filter of system calls"
+MOUNT_NAMESPACE, SYSCALL_FILTER = "mount namespace", "filter of system calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Start:
     streams: dict[str, Any]
 
 
-class _NamespaceRefused(Exception):
+class _NamespaceUnavailable(Exception):
     """The thread may have entered half of it, and cannot go back."""
 
 
@@ -80,7 +80,7 @@ _threads = _Threads()
 def spawn(
     command: list[str],
     identity: Identity,
-    within: AbstractContextManager[None] | None = None,
+    start_context: AbstractContextManager[None] | None = None,
     namespace: MountNamespace | None = None,
     **streams: Any,
 ) -> subprocess.Popen[bytes]:
@@ -89,10 +89,10 @@ def spawn(
     `within` is entered by the thread that starts it, for what a process has from its parent. So is `namespace`, where
     this machine lets us.
     """
-    start = _Start(command, identity, within or nullcontext(), streams)
+    start = _Start(command, identity, start_context or nullcontext(), streams)
     try:
         return _in_a_thread(start, namespace)
-    except _NamespaceRefused:
+    except _NamespaceUnavailable:
         return _in_a_thread(start, None)
 
 
@@ -104,7 +104,7 @@ def _in_a_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.
 
     thread = _threads.take()
     try:
-        return submitted(work, thread.submit).result()
+        return submit_work(work, thread.submit).result()
     finally:
         thread.shutdown(wait=False)
         _threads.make_next()
@@ -112,19 +112,19 @@ def _in_a_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.
 
 def _confine(namespace: MountNamespace | None) -> None:
     """The namespace first: a filtered thread makes none."""
-    is_wanted = namespace is not None and running_as_root() and MOUNTS not in _refusals
-    if namespace is not None and is_wanted and not _attempt(MOUNTS, namespace.enter):
-        raise _NamespaceRefused
-    if CALLS not in _refusals:
-        _attempt(CALLS, seccomp.install)
+    is_wanted = namespace is not None and is_root() and MOUNT_NAMESPACE not in _unavailable
+    if namespace is not None and is_wanted and not _attempt(MOUNT_NAMESPACE, namespace.enter):
+        raise _NamespaceUnavailable
+    if SYSCALL_FILTER not in _unavailable:
+        _attempt(SYSCALL_FILTER, seccomp.install_filter)
 
 
-def refusals(namespace: MountNamespace) -> dict[str, str]:
+def probe_unavailable(namespace: MountNamespace) -> dict[str, str]:
     """What this machine does not let us do, and why; tried by a thread that is gone afterwards."""
     found: dict[str, str] = {}
 
     def attempt() -> None:
-        for what, work in ((MOUNTS, namespace.enter), (CALLS, seccomp.install)):
+        for what, work in ((MOUNT_NAMESPACE, namespace.enter), (SYSCALL_FILTER, seccomp.install_filter)):
             try:
                 work()
             except OSError as error:
@@ -142,18 +142,18 @@ def _attempt(what: str, work: Callable[[], None]) -> bool:
     except OSError as error:
         logger.warning("compute_not_confined", lacks=what, error=str(error))
         if error.errno in _FOR_GOOD:
-            _refusals[what] = error.strerror or str(error)
+            _unavailable[what] = error.strerror or str(error)
         return False
     return True
 
 
 def _spawn_as(start: _Start) -> subprocess.Popen[bytes]:
-    if start.identity.is_ours or _BECOME is None:
-        return _spawn(start.command, start_options(start.identity) | start.streams)
+    if start.identity.is_current_user or _SETPRIV is None:
+        return _spawn(start.command, build_popen_options(start.identity) | start.streams)
     # To become another user in the child makes Python copy all its memory for the fork; a small program does
     # it in a fraction of the time.
     ids = ["--reuid", str(start.identity.uid), "--regid", str(start.identity.gid), "--clear-groups"]
-    return _spawn([_BECOME, *ids, "--", *start.command], start_options(ourselves()) | start.streams)
+    return _spawn([_SETPRIV, *ids, "--", *start.command], build_popen_options(current_identity()) | start.streams)
 
 
 def _spawn(command: list[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:

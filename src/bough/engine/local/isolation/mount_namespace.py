@@ -16,7 +16,7 @@ from typing import Self
 from bough.config import Settings
 
 # Where every user may write. `/run` has the sockets of computes, and locks that anybody may take.
-_EVERYBODYS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run")  # noqa: S108
+_WORLD_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run")  # noqa: S108
 
 # linux/sched.h, linux/mount.h
 _NEW_MOUNT_NAMESPACE = 0x00020000
@@ -32,30 +32,32 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class MountNamespace:
-    noexec: tuple[Path, ...]  # nothing in them and below can be executed
-    executable: Path  # but for what is in here
+    noexec_folders: tuple[Path, ...]  # nothing in them and below can be executed
+    executable_folder: Path  # but for what is in here
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
-        return cls((settings.home, settings.sockets, *map(Path, _EVERYBODYS)), settings.cache)
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls((settings.home, settings.sockets, *map(Path, _WORLD_WRITABLE)), settings.cache)
 
     def enter(self) -> None:
         """For the calling thread and all it starts. An OSError where the kernel or the container does not let us."""
         _checked(_libc.unshare(_NEW_MOUNT_NAMESPACE))
         _mount(None, "/", _FOLLOWING | _WITH_ALL_BELOW)
-        self._let_go_of_images()
-        for folder in _outermost(tuple(folder for folder in self.noexec if folder.is_dir())):
+        self._unmount_other_images()
+        for folder in _outermost(tuple(folder for folder in self.noexec_folders if folder.is_dir())):
             _close(folder)
-        if self.executable.is_dir() and not is_executable(self.executable):
-            _open(os.path.realpath(self.executable))
+        if self.executable_folder.is_dir() and not is_executable(self.executable_folder):
+            _open(os.path.realpath(self.executable_folder))
 
-    def _let_go_of_images(self) -> None:
+    def _unmount_other_images(self) -> None:
         """Those of other homes: they would stay in use for as long as the process lives, whoever unmounts them.
 
         Where mounts are shared, as systemd makes them, they go by themselves, and nothing has to be done here.
         """
         images = _mounts(of=" /dev/loop")
-        needed = [os.path.realpath(path) for path in (*self.noexec[:2], self.executable)] if images else []
+        needed = (
+            [os.path.realpath(path) for path in (*self.noexec_folders[:2], self.executable_folder)] if images else []
+        )
         for each in images:
             if not each.follows and not any(_is_on_the_way(each.path, path) for path in needed):
                 _libc.umount2(os.fsencode(each.path), _LATER)  # no matter if it is gone already

@@ -16,7 +16,7 @@ _LONGEST_ARGUMENTS = 8192  # bytes: the program, -D and a path come first
 _LOOKS = 3  # in a row that find nobody
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     """What the process forked and has not lost yet; some kernels do not tell."""
     found: list[int] = []
     with suppress(OSError):
@@ -26,20 +26,20 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def arguments(pid: int) -> bytes:
+def read_arguments(pid: int) -> bytes:
     """The beginning of what it was started with, or says of itself; a tenant's process may say megabytes."""
     with Path(f"/proc/{pid}/cmdline").open("rb", buffering=0) as file:
         return file.read(_LONGEST_ARGUMENTS) or b""
 
 
-def kill(pid: int, is_meant: Callable[[int], bool]) -> None:
+def kill(pid: int, is_target: Callable[[int], bool]) -> None:
     """`is_meant` is asked once the process is held, when its pid cannot come to mean another any more."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        if is_meant(pid):
+        if is_target(pid):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
         pass
@@ -47,13 +47,13 @@ def kill(pid: int, is_meant: Callable[[int], bool]) -> None:
         os.close(pidfd)
 
 
-def of_user(uid: int) -> Iterator[int]:
+def list_pids_of_user(uid: int) -> Iterator[int]:
     """Those that live and may act as the user; the youngest first, who have the most time left to be seen."""
     numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-    yield from (pid for pid in sorted(numbers, reverse=True) if acts_as(pid, uid))
+    yield from (pid for pid in sorted(numbers, reverse=True) if runs_as_user(pid, uid))
 
 
-def acts_as(pid: int, uid: int) -> bool:
+def runs_as_user(pid: int, uid: int) -> bool:
     """By any of its ids: real, effective, saved or for files."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -63,7 +63,7 @@ def acts_as(pid: int, uid: int) -> bool:
     return str(uid) in fields["Uid"].split() and fields["State"].split()[0] not in ("Z", "X")
 
 
-def end_all_of(uid: int) -> None:
+def kill_all_of_user(uid: int) -> None:
     """Nothing runs as the user any more. For root only.
 
     One that forks and ends faster than we look could escape: so we look more than once, and where there
@@ -73,11 +73,11 @@ def end_all_of(uid: int) -> None:
     quiet = 0
     while quiet < _LOOKS:
         quiet += 1
-        for pid in of_user(uid):
+        for pid in list_pids_of_user(uid):
             quiet = 0
             with suppress(OSError):  # so that it cannot leave a child
                 resource.prlimit(pid, resource.RLIMIT_NPROC, (0, 0))
-            kill(pid, lambda pid: acts_as(pid, uid))
+            kill(pid, lambda pid: runs_as_user(pid, uid))
         if clock.monotonic() > until:
             raise EngineError(f"Processes of the user id {uid} do not end.")
         time.sleep(0 if quiet else 0.005)

@@ -10,9 +10,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from bough.config import Settings, running_as_root
-from bough.engine.local.isolation import accounts
-from bough.engine.local.isolation.uids import Uids
+from bough.config import Settings, is_root
+from bough.engine.local.isolation import system_users
+from bough.engine.local.isolation.project_uids import ProjectUids
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
 
@@ -28,59 +28,59 @@ class Identity:
     gid: int
 
     @property
-    def is_ours(self) -> bool:
+    def is_current_user(self) -> bool:
         return self.uid == os.geteuid()
 
 
 class Sandbox:
     def __init__(self, settings: Settings) -> None:
-        self.isolates = running_as_root()
-        self.entrants = accounts.entrants(settings)
-        self._uids = Uids(settings)
+        self.has_isolation = is_root()
+        self.socket_users = system_users.resolve_socket_users(settings)
+        self._uids = ProjectUids(settings)
         self._accounts_lock = settings.sockets.parent / "accounts.lock"
 
     def ensure_ready(self) -> None:
-        if self.isolates:
-            accounts.ensure(self.entrants.gateway, self._accounts_lock)
+        if self.has_isolation:
+            system_users.ensure_user(self.socket_users.gateway, self._accounts_lock)
             self._uids.ensure_claimed()
 
-    def identity(self, project: ProjectId) -> Identity:
+    def ensure_identity(self, project: ProjectId) -> Identity:
         """The project's user; a new project gets one."""
-        if not self.isolates:
-            return ourselves()
+        if not self.has_isolation:
+            return current_identity()
         uid = self._uids.ensure(project)
         return Identity(uid, uid)
 
-    def known(self, project: ProjectId) -> Identity | None:
+    def find_identity(self, project: ProjectId) -> Identity | None:
         """The user of a project that has one already."""
-        if not self.isolates:
-            return ourselves()
-        uid = self._uids.known(project)
+        if not self.has_isolation:
+            return current_identity()
+        uid = self._uids.find(project)
         return None if uid is None else Identity(uid, uid)
 
-    def lent(self) -> frozenset[ProjectId]:
+    def list_projects(self) -> frozenset[ProjectId]:
         """The projects that have a user of their own."""
-        return self._uids.lent() if self.isolates else frozenset()
+        return self._uids.list_projects() if self.has_isolation else frozenset()
 
-    def hand_over(self, project: ProjectId, other: ProjectId) -> None:
+    def reassign(self, project: ProjectId, other: ProjectId) -> None:
         """The user of one project is another's from now on."""
-        if self.isolates:
-            self._uids.hand_over(project, other)
+        if self.has_isolation:
+            self._uids.reassign(project, other)
 
     def release(self, project: ProjectId) -> None:
         """The project has no file left, so its user may serve another."""
-        if self.isolates:
+        if self.has_isolation:
             self._uids.release(project)
 
 
-def ourselves() -> Identity:
+def current_identity() -> Identity:
     return Identity(os.geteuid(), os.getegid())
 
 
-def initdb_identity() -> Identity:
+def find_initdb_identity() -> Identity:
     """initdb wants a user with a name, and refuses root."""
-    if not running_as_root():
-        return ourselves()
+    if not is_root():
+        return current_identity()
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
@@ -88,7 +88,7 @@ def initdb_identity() -> Identity:
     return Identity(nobody.pw_uid, nobody.pw_gid)
 
 
-def start_options(identity: Identity) -> dict[str, Any]:
+def build_popen_options(identity: Identity) -> dict[str, Any]:
     """Arguments of `subprocess.Popen` for a process that outlives us and inherits nothing.
 
     No `preexec_fn`: it runs Python between fork and exec, which may deadlock under threads.
@@ -101,6 +101,6 @@ def start_options(identity: Identity) -> dict[str, Any]:
         "start_new_session": True,
         "umask": 0o077,
     }
-    if not identity.is_ours:
+    if not identity.is_current_user:
         options |= {"user": identity.uid, "group": identity.gid, "extra_groups": []}
     return options

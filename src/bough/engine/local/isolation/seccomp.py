@@ -22,13 +22,13 @@ _SET_MODE_FILTER, _SPECULATION_AS_BEFORE = 1, 4
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net
 _NEW_TIME = 0x80  # of `unshare` only: in the flags of `clone` these bits are a signal
-_OTHER_ABI = 0x40000000  # x32, which has the architecture of x86-64 and numbers of its own
+_X32_ABI = 0x40000000  # x32, which has the architecture of x86-64 and numbers of its own
 
 # Sockets of a server and of its clients; netlink is how the C library asks for addresses.
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
 # Both architectures call these alike.
-_ALIKE = {
+_COMMON_NUMBERS = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
@@ -38,10 +38,10 @@ _ALIKE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    architecture: int
-    seccomp: int
-    calls: Mapping[str, int]
+class SyscallTable:
+    audit_arch: int
+    seccomp_number: int
+    numbers: Mapping[str, int]
 
 
 _NAMES = """
@@ -51,34 +51,34 @@ _NAMES = """
 _X86_64 = (56, 272, 308, 41, 101, 310, 311, 321, 298, 323, 248, 249, 250, 319, 135)
 _AARCH64 = (220, 97, 268, 198, 117, 270, 271, 280, 241, 282, 217, 218, 219, 279, 92)
 
-MACHINES = {
-    "x86_64": Machine(0xC000003E, 317, {**dict(zip(_NAMES, _X86_64, strict=True)), **_ALIKE}),
-    "aarch64": Machine(0xC00000B7, 277, {**dict(zip(_NAMES, _AARCH64, strict=True)), **_ALIKE}),
+SYSCALL_TABLES = {
+    "x86_64": SyscallTable(0xC000003E, 317, {**dict(zip(_NAMES, _X86_64, strict=True)), **_COMMON_NUMBERS}),
+    "aarch64": SyscallTable(0xC00000B7, 277, {**dict(zip(_NAMES, _AARCH64, strict=True)), **_COMMON_NUMBERS}),
 }
 
 # Refused whatever their arguments are. `setns` enters a namespace; `ptrace` and its like read other processes of the
 # user; `memfd_create` makes a file that can be executed where no folder has one; the others are large and little used.
-REFUSED = tuple(sorted({*_NAMES, *_ALIKE} - {"clone", "clone3", "unshare", "socket"}))
+DENIED_SYSCALLS = tuple(sorted({*_NAMES, *_COMMON_NUMBERS} - {"clone", "clone3", "unshare", "socket"}))
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Unavailable(OSError):
+class SeccompUnavailable(OSError):
     """This machine or container does not let us filter."""
 
 
-def install() -> None:
+def install_filter() -> None:
     """From now on for the calling thread and all it starts; there is no way back. It gives up new privileges too."""
-    machine = MACHINES.get(platform.machine())
+    machine = SYSCALL_TABLES.get(platform.machine())
     if machine is None:
-        raise Unavailable(errno.ENOSYS, f"system calls of {platform.machine()} are not known")
-    program = _program(machine.architecture)
+        raise SeccompUnavailable(errno.ENOSYS, f"system calls of {platform.machine()} are not known")
+    program = _program(machine.audit_arch)
     held = ctypes.create_string_buffer(program, len(program))
     prog = _Program(len(program) // 8, ctypes.cast(held, ctypes.c_void_p))
     _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     # Without the flag older kernels slow down every process that is filtered. The oldest do not know the flag.
     for flags in (_SPECULATION_AS_BEFORE, 0):
-        if _libc.syscall(machine.seccomp, _SET_MODE_FILTER, flags, ctypes.byref(prog)) == 0:
+        if _libc.syscall(machine.seccomp_number, _SET_MODE_FILTER, flags, ctypes.byref(prog)) == 0:
             return
         if ctypes.get_errno() != errno.EINVAL:
             break
@@ -87,7 +87,7 @@ def install() -> None:
 
 @cache
 def _program(architecture: int) -> bytes:
-    [machine] = [each for each in MACHINES.values() if each.architecture == architecture]
+    [machine] = [each for each in SYSCALL_TABLES.values() if each.audit_arch == architecture]
     return b"".join(_instructions(machine))
 
 
@@ -98,19 +98,19 @@ class _Program(ctypes.Structure):
 def _checked(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise Unavailable(number, os.strerror(number))
+        raise SeccompUnavailable(number, os.strerror(number))
 
 
-def _instructions(machine: Machine) -> Iterator[bytes]:
+def _instructions(machine: SyscallTable) -> Iterator[bytes]:
     """In the order in which the kernel runs them. A jump tells how many to skip when it is true, and when it is not."""
-    calls = machine.calls
+    calls = machine.numbers
     yield _instruction(_LOAD, _ARCHITECTURE)
-    yield _instruction(_EQUAL, machine.architecture, then=1)
+    yield _instruction(_EQUAL, machine.audit_arch, then=1)
     yield _fail(errno.EPERM)
     yield _instruction(_LOAD, _NUMBER)
-    yield _instruction(_AT_LEAST, _OTHER_ABI, otherwise=1)
+    yield _instruction(_AT_LEAST, _X32_ABI, otherwise=1)
     yield _fail(errno.EPERM)
-    for name in REFUSED:
+    for name in DENIED_SYSCALLS:
         yield _instruction(_EQUAL, calls[name], otherwise=1)
         yield _fail(errno.EPERM)
     # Its flags are in memory, where a filter cannot look. Who hears this calls `clone` instead.

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from bough.engine.local.durable import sync_folder, write_atomically
+from bough.engine.local.durable_files import sync_folder, write_atomically
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError, Origin
 from bough.ids import ProjectId, VolumeId
@@ -37,29 +37,29 @@ class VolumeRecord:
     pending: bool = False  # it is still being recovered to its point, and nobody may open it
 
     @property
-    def follows(self) -> VolumeId | None:
+    def primary_volume_id(self) -> VolumeId | None:
         """The volume whose WAL it reads on; None when it is no replica's."""
         return VolumeId(self.parent) if self.is_replica and self.parent else None
 
     @property
     def origin(self) -> Origin:
         at = datetime.fromisoformat(self.at) if self.at else None
-        return Origin(lsn=self.lsn, at=at, subscribes=self.subscribes)
+        return Origin(lsn=self.lsn, at=at, has_subscriptions=self.subscribes)
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """Of a file, which another version may have written."""
         known = {field.name for field in dataclass_fields(cls)}
         given = {name: value for name, value in fields.items() if name in known}
         return cls(**{**given, "project_id": ProjectId(fields["project_id"])})
 
-    def begun(self, origin: Origin) -> Self:
+    def with_origin(self, origin: Origin) -> Self:
         at = origin.at.isoformat() if origin.at else None
-        return replace(self, lsn=origin.lsn, at=at, subscribes=origin.subscribes)
+        return replace(self, lsn=origin.lsn, at=at, subscribes=origin.has_subscriptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PutAway:
+class ArchivedState:
     """Of a volume whose branch is archived. A file of its own says so: the record has other writers."""
 
     uid: int  # whose its data is
@@ -70,7 +70,7 @@ class PutAway:
 @dataclass(frozen=True, slots=True)
 class VolumeFolder:
     path: Path
-    wal_apart: Path  # where its WAL is, if it is not in the data folder
+    external_wal: Path  # where its WAL is, if it is not in the data folder
 
     @property
     def data(self) -> Path:
@@ -81,28 +81,28 @@ class VolumeFolder:
         return self.path / "conf"
 
     @property
-    def archive(self) -> Path:
+    def archive_link(self) -> Path:
         """A link to where its WAL is archived: its server knows no other name of that."""
         return self.path / "archive"
 
     @property
-    def wal(self) -> Path:
+    def pg_wal(self) -> Path:
         """Where its WAL is, if it exists. By our own record: a link in the data folder may be a tenant's."""
-        return self.wal_of(self.read())
+        return self.pg_wal_of(self.read_record())
 
-    def wal_of(self, record: VolumeRecord | None) -> Path:
-        return self.wal_apart if record is not None and record.wal_apart else self.data / "pg_wal"
+    def pg_wal_of(self, record: VolumeRecord | None) -> Path:
+        return self.external_wal if record is not None and record.wal_apart else self.data / "pg_wal"
 
     @property
-    def _record(self) -> Path:
+    def _record_file(self) -> Path:
         return self.path / "volume.json"
 
     @property
-    def _put_away(self) -> Path:
+    def _archived_state_file(self) -> Path:
         return self.path / "put-away"
 
     @property
-    def _applied(self) -> Path:
+    def _applied_digest_file(self) -> Path:
         return self.path / "applied"
 
     @property
@@ -111,82 +111,82 @@ class VolumeFolder:
         try:
             seen = self.data.stat()
         except FileNotFoundError:
-            found = self.put_away()
+            found = self.read_archived_state()
             if found is None or not found.is_packed:
                 raise
             return Identity(found.uid, found.gid)
         return Identity(seen.st_uid, seen.st_gid)
 
-    def begin(self, record: VolumeRecord) -> None:
+    def create(self, record: VolumeRecord) -> None:
         """All but the data; closed to everyone, so that nobody moves what is being made."""
         self.path.mkdir(mode=0o700)
         self.conf.mkdir(mode=0o700)
-        self.write(record, durable=False)
+        self.write_record(record, durable=False)
 
-    def open_to(self, owner: Identity) -> None:
+    def grant_access(self, owner: Identity) -> None:
         """The owner may pass and read, and only we may write."""
-        if owner.is_ours:
+        if owner.is_current_user:
             return
         for folder, mode in ((self.conf, 0o750), (self.path, 0o710)):
             os.chown(folder, -1, owner.gid)
             folder.chmod(mode)
 
-    def read(self) -> VolumeRecord | None:
+    def read_record(self) -> VolumeRecord | None:
         """What is known about the volume; None when there is no such volume."""
         fields = self._fields()
-        return None if fields is None else VolumeRecord.of(fields)
+        return None if fields is None else VolumeRecord.from_fields(fields)
 
-    def write(self, record: VolumeRecord, *, durable: bool = True) -> None:
-        write_atomically(self._record, json.dumps(asdict(record)), durable=durable)
+    def write_record(self, record: VolumeRecord, *, durable: bool = True) -> None:
+        write_atomically(self._record_file, json.dumps(asdict(record)), durable=durable)
 
-    def put_away(self) -> PutAway | None:
+    def read_archived_state(self) -> ArchivedState | None:
         """None: it can be opened."""
         try:
-            return PutAway(**json.loads(self._put_away.read_text()))
+            return ArchivedState(**json.loads(self._archived_state_file.read_text()))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def write_put_away(self, state: PutAway | None) -> None:
+    def write_archived_state(self, state: ArchivedState | None) -> None:
         if state is None:
-            self._put_away.unlink(missing_ok=True)
+            self._archived_state_file.unlink(missing_ok=True)
             sync_folder(self.path)
         else:
-            write_atomically(self._put_away, json.dumps(asdict(state)), durable=True)
+            write_atomically(self._archived_state_file, json.dumps(asdict(state)), durable=True)
 
-    def check_not_put_away(self) -> None:
-        if self._put_away.exists():
+    def check_not_archived(self) -> None:
+        if self._archived_state_file.exists():
             raise EngineError(
                 "The branch is archived, and its data is put away: it has to be brought back first.", transient=False
             )
 
-    def applied(self) -> str | None:
+    def read_applied_digest(self) -> str | None:
         """Digest of the roles and databases that were last made so; None when that is not known."""
         try:
-            return self._applied.read_text() or None
+            return self._applied_digest_file.read_text() or None
         except FileNotFoundError:
             told: str | None = (self._fields() or {}).get("applied")  # where the first version kept it
             return told
 
-    def write_applied(self, digest: str) -> None:
+    def write_applied_digest(self, digest: str) -> None:
         """Not synced: what a power cut takes is found out again by looking into the compute."""
-        write_atomically(self._applied, digest)
+        write_atomically(self._applied_digest_file, digest)
 
-    def forget_applied(self) -> None:
-        self._applied.unlink(missing_ok=True)
+    def clear_applied_digest(self) -> None:
+        self._applied_digest_file.unlink(missing_ok=True)
 
     def write_conf(self, name: str, text: str, owner: Identity) -> None:
         """Nothing is written when the file is as wished: a wake costs no write."""
         path = self.conf / name
         if path.exists() and path.read_text() == text:
             return
-        if owner.is_ours:
+        if owner.is_current_user:
             write_atomically(path, text)
         else:
             write_atomically(path, text, mode=0o640, gid=owner.gid)
 
     def _fields(self) -> dict[str, Any] | None:
         try:
-            fields: dict[str, Any] = json.loads(self._record.read_text())
+            fields: dict[str, Any] = json.loads(self._record_file.read_text())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ValueError as error:

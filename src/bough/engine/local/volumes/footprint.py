@@ -7,18 +7,18 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from bough.engine.local.tenant_files import entries, opened_folder
+from bough.engine.local.tenant_files import open_folder, scan_entries
 
 _PARTS = ("base", "global", "pg_notify", "pg_replslot", "pg_snapshots")
 _DEEPEST = 3  # of a part: a database, or temporary files and the sets of those
-_MOST_ENTRIES = 200_000
+_MAX_ENTRIES = 200_000
 _BLOCK = 512  # what st_blocks counts
 
 
-def footprint(data: Path) -> int:
+def measure_footprint(data: Path) -> int:
     """Bytes on disk of what a tenant fills; at least so much, when there are more files than we look at."""
-    total, left = 0, _MOST_ENTRIES
-    with opened_folder(data) as descriptor:
+    total, left = 0, _MAX_ENTRIES
+    with open_folder(data) as descriptor:
         for part in _PARTS:
             found, left = _below(part, descriptor, _DEEPEST, left)
             total += found
@@ -30,8 +30,8 @@ def _below(name: str, within: int, depth: int, left: int) -> tuple[int, int]:
     total = 0
     folders: list[str] = []
     try:
-        with opened_folder(name, within) as descriptor:
-            for entry in islice(entries(descriptor), left):
+        with open_folder(name, within) as descriptor:
+            for entry in islice(scan_entries(descriptor), left):
                 left -= 1
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)

@@ -38,7 +38,7 @@ _libc.ioctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
 @dataclass(frozen=True, slots=True)
 class Extent:
     length: int
-    shared: bool
+    is_shared: bool
 
 
 def clone_whole(source: int, target: int) -> None:
@@ -55,7 +55,7 @@ def create_subvolume(folder: int, name: str) -> None:
     _call(folder, _SUBVOLUME_CREATE, _SUBVOLUME.pack(0, os.fsencode(name)))
 
 
-def snapshot(source: int, folder: int, name: str) -> None:
+def create_snapshot(source: int, folder: int, name: str) -> None:
     """A writable snapshot of the subvolume `source`. EINVAL when it is a folder like any other."""
     _call(folder, _SNAPSHOT_CREATE, _SNAPSHOT.pack(source, os.fsencode(name)))
 

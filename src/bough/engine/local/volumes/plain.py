@@ -5,7 +5,7 @@ from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_trees import remove_tree
-from bough.engine.local.volumes.copying import copy_bytes, copy_file, copy_tree
+from bough.engine.local.volumes.tree_copy import copy_bytes, copy_file, copy_tree
 
 
 class PlainDriver:

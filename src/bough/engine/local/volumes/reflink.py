@@ -17,9 +17,9 @@ from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_trees import remove_tree
-from bough.engine.local.volumes.copying import Fill, copy_bytes, copy_file, copy_tree
-from bough.engine.local.volumes.easing import ease
 from bough.engine.local.volumes.ioctls import clone_range, clone_whole, end_of_extents
+from bough.engine.local.volumes.paced_free import free_blocks
+from bough.engine.local.volumes.tree_copy import FileCopier, copy_bytes, copy_file, copy_tree
 
 _MB = 1024 * 1024
 _LARGE = 4 * _MB
@@ -38,23 +38,23 @@ class ReflinkDriver:
 
     def clone(self, source: Path, target: Path, owner: Identity) -> None:
         self.make_folder(target)
-        share_tree(source, target, owner)
+        reflink_tree(source, target, owner)
 
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
-        copy_file(source, target, owner, share)
+        copy_file(source, target, owner, reflink_or_copy)
 
     def remove(self, path: Path, hurry: Event | None = None) -> None:
         if hurry is not None:
-            ease(path / "data", hurry)
+            free_blocks(path / "data", hurry)
         remove_tree(path)
 
 
-def share_tree(source: Path, target: Path, owner: Identity) -> None:
+def reflink_tree(source: Path, target: Path, owner: Identity) -> None:
     with _large_ones_in_threads() as fill:
         copy_tree(source, target, owner, fill)
 
 
-def share(reading: int, writing: int, seen: os.stat_result) -> None:
+def reflink_or_copy(reading: int, writing: int, seen: os.stat_result) -> None:
     """Where nothing can be shared, as between two file systems, the bytes are copied."""
     try:
         if seen.st_size > _LARGE:
@@ -68,14 +68,14 @@ def share(reading: int, writing: int, seen: os.stat_result) -> None:
 
 
 @contextmanager
-def _large_ones_in_threads() -> Iterator[Fill]:
+def _large_ones_in_threads() -> Iterator[FileCopier]:
     """At the end all are done. Few are under way at a time, for each keeps two files open."""
     under_way: deque[Future[None]] = deque()
     with ThreadPoolExecutor(_THREADS, "reflink") as threads:
 
         def fill(reading: int, writing: int, seen: os.stat_result) -> None:
             if seen.st_size <= _LARGE:
-                share(reading, writing, seen)
+                reflink_or_copy(reading, writing, seen)
                 return
             if len(under_way) == 2 * _THREADS:
                 under_way.popleft().result()
@@ -88,7 +88,7 @@ def _large_ones_in_threads() -> Iterator[Fill]:
 
 def _share_and_close(reading: int, writing: int, seen: os.stat_result) -> None:
     try:
-        share(reading, writing, seen)
+        reflink_or_copy(reading, writing, seen)
     finally:
         os.close(reading)
         os.close(writing)

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import BigKey, Json, Moment, Words
+from bough.store.types import BigIntegerKey, Json, SpaceSeparated, UtcDateTime
 
 revision = "0001"
 down_revision = None
@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("fingerprint", sa.Text(), nullable=False),
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("sealed_body", sa.Text(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("key", name="pk_idempotency"),
     )
     op.create_index("ix_idempotency_created_at", "idempotency", ["created_at"], unique=False)
@@ -35,8 +35,8 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("last_name", sa.Text(), nullable=False),
         sa.Column("plan", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_users"),
         sa.UniqueConstraint("email", name="uq_users_email"),
     )
@@ -47,8 +47,8 @@ def upgrade() -> None:
         sa.Column("handle", sa.Text(), nullable=False),
         sa.Column("plan", sa.Text(), nullable=False),
         sa.Column("personal_for", sa.Text(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["personal_for"], ["users.id"], name="fk_organizations_personal_for"),
         sa.PrimaryKeyConstraint("id", name="pk_organizations"),
         sa.UniqueConstraint("handle", name="uq_organizations_handle"),
@@ -59,7 +59,7 @@ def upgrade() -> None:
         sa.Column("org_id", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("joined_at", Moment(), nullable=False),
+        sa.Column("joined_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_members_org_id"),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_members_user_id"),
         sa.PrimaryKeyConstraint("org_id", "user_id", name="pk_members"),
@@ -81,11 +81,11 @@ def upgrade() -> None:
         sa.Column("store_passwords", sa.Boolean(), nullable=False),
         sa.Column("history_retention_seconds", sa.Integer(), nullable=False),
         sa.Column("creation_source", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
-        sa.Column("deleted_at", Moment(), nullable=True),
-        sa.Column("recoverable_until", Moment(), nullable=True),
-        sa.Column("purged_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("deleted_at", UtcDateTime(), nullable=True),
+        sa.Column("recoverable_until", UtcDateTime(), nullable=True),
+        sa.Column("purged_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["created_by"], ["users.id"], name="fk_projects_created_by"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_projects_org_id"),
         sa.PrimaryKeyConstraint("id", name="pk_projects"),
@@ -116,7 +116,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "api_keys",
-        sa.Column("id", BigKey, autoincrement=True, nullable=False),
+        sa.Column("id", BigIntegerKey, autoincrement=True, nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("prefix", sa.Text(), nullable=False),
@@ -124,10 +124,10 @@ def upgrade() -> None:
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("org_id", sa.Text(), nullable=True),
         sa.Column("project_id", sa.Text(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("last_used_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("last_used_at", UtcDateTime(), nullable=True),
         sa.Column("last_used_from", sa.Text(), nullable=False),
-        sa.Column("revoked_at", Moment(), nullable=True),
+        sa.Column("revoked_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_api_keys_org_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_api_keys_project_id"),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_api_keys_user_id"),
@@ -141,7 +141,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("volume_id", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_lineages_project_id"),
         sa.PrimaryKeyConstraint("id", name="pk_lineages"),
         sa.UniqueConstraint("volume_id", name="uq_lineages_volume_id"),
@@ -158,18 +158,18 @@ def upgrade() -> None:
         sa.Column("parameters", Json, nullable=False),
         sa.Column("after", sa.Text(), nullable=True),
         sa.Column("step", sa.Text(), nullable=False),
-        sa.Column("steps_done", Words(), nullable=False),
+        sa.Column("steps_done", SpaceSeparated(), nullable=False),
         sa.Column("undoing", sa.Boolean(), nullable=False),
         sa.Column("failures", sa.Integer(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("due_at", Moment(), nullable=False),
-        sa.Column("lease_until", Moment(), nullable=True),
+        sa.Column("due_at", UtcDateTime(), nullable=False),
+        sa.Column("lease_until", UtcDateTime(), nullable=True),
         sa.Column("fence", sa.BigInteger(), nullable=False),
         sa.Column("request_id", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
-        sa.Column("started_at", Moment(), nullable=True),
-        sa.Column("ended_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("started_at", UtcDateTime(), nullable=True),
+        sa.Column("ended_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_operations_project_id"),
         sa.PrimaryKeyConstraint("id", name="pk_operations"),
     )
@@ -196,7 +196,7 @@ def upgrade() -> None:
         "volumes",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("project_id", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_volumes_project_id"),
         sa.PrimaryKeyConstraint("id", name="pk_volumes"),
     )
@@ -207,10 +207,10 @@ def upgrade() -> None:
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("parent_id", sa.Text(), nullable=True),
         sa.Column("parent_lsn", sa.Text(), nullable=True),
-        sa.Column("parent_timestamp", Moment(), nullable=True),
+        sa.Column("parent_timestamp", UtcDateTime(), nullable=True),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("state_changed_at", Moment(), nullable=False),
+        sa.Column("state_changed_at", UtcDateTime(), nullable=False),
         sa.Column("volume_id", sa.Text(), nullable=False),
         sa.Column("is_default", sa.Boolean(), nullable=False),
         sa.Column("is_protected", sa.Boolean(), nullable=False),
@@ -219,11 +219,11 @@ def upgrade() -> None:
         sa.Column("annotations", Json, nullable=False),
         sa.Column("logical_size", sa.BigInteger(), nullable=True),
         sa.Column("created_by", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=True),
-        sa.Column("last_reset_at", Moment(), nullable=True),
-        sa.Column("deleted_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=True),
+        sa.Column("last_reset_at", UtcDateTime(), nullable=True),
+        sa.Column("deleted_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["created_by"], ["users.id"], name="fk_branches_created_by"),
         sa.ForeignKeyConstraint(["parent_id"], ["branches.id"], name="fk_branches_parent_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_branches_project_id"),
@@ -247,12 +247,12 @@ def upgrade() -> None:
     op.create_index("ix_branch_lineages_lineage_id", "branch_lineages", ["lineage_id"], unique=False)
     op.create_table(
         "databases",
-        sa.Column("id", BigKey, autoincrement=True, nullable=False),
+        sa.Column("id", BigIntegerKey, autoincrement=True, nullable=False),
         sa.Column("branch_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("owner_name", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["branch_id"], ["branches.id"], name="fk_databases_branch_id"),
         sa.PrimaryKeyConstraint("id", name="pk_databases"),
         sa.UniqueConstraint("branch_id", "name", name="uq_databases_branch_id_name"),
@@ -275,12 +275,12 @@ def upgrade() -> None:
         sa.Column("suspend_timeout_seconds", sa.Integer(), nullable=False),
         sa.Column("provisioner", sa.Text(), nullable=False),
         sa.Column("creation_source", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
-        sa.Column("last_active", Moment(), nullable=True),
-        sa.Column("started_at", Moment(), nullable=True),
-        sa.Column("suspended_at", Moment(), nullable=True),
-        sa.Column("deleted_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("last_active", UtcDateTime(), nullable=True),
+        sa.Column("started_at", UtcDateTime(), nullable=True),
+        sa.Column("suspended_at", UtcDateTime(), nullable=True),
+        sa.Column("deleted_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["branch_id"], ["branches.id"], name="fk_endpoints_branch_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_endpoints_project_id"),
         sa.PrimaryKeyConstraint("id", name="pk_endpoints"),
@@ -295,8 +295,8 @@ def upgrade() -> None:
         sa.Column("verifier", sa.Text(), nullable=False),
         sa.Column("sealed_password", sa.Text(), nullable=True),
         sa.Column("is_protected", sa.Boolean(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["branch_id"], ["branches.id"], name="fk_roles_branch_id"),
         sa.PrimaryKeyConstraint("branch_id", "name", name="pk_roles"),
     )
@@ -316,7 +316,7 @@ def _add_operator() -> None:
 
 
 def _insert(table: str, values: dict[str, Any]) -> None:
-    columns = (sa.column(name, Moment if name.endswith("_at") else sa.Text) for name in values)
+    columns = (sa.column(name, UtcDateTime if name.endswith("_at") else sa.Text) for name in values)
     op.bulk_insert(sa.table(table, *columns), [values])
 
 

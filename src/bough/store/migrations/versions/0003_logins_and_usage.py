@@ -6,7 +6,7 @@ Roles of endpoints that never started were not told to Postgres yet, so they are
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import Moment
+from bough.store.types import UtcDateTime
 
 revision = "0003"
 down_revision = "0002"
@@ -17,7 +17,7 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("roles") as roles:
         roles.alter_column("verifier", existing_type=sa.Text(), nullable=True)
-        roles.add_column(sa.Column("valid_until", Moment(), nullable=True))
+        roles.add_column(sa.Column("valid_until", UtcDateTime(), nullable=True))
         roles.add_column(sa.Column("is_wished", sa.Boolean(), nullable=False, server_default=sa.false()))
     unstarted = "select branch_id from endpoints where state = 'init'"
     op.execute(f"update roles set is_wished = true where branch_id in ({unstarted})")
@@ -27,7 +27,7 @@ def upgrade() -> None:
         "gateway_workers",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("sequence", sa.BigInteger(), nullable=False),
-        sa.Column("seen_at", Moment(), nullable=False),
+        sa.Column("seen_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_gateway_workers"),
     )
 
@@ -42,7 +42,7 @@ def _add_usage() -> None:
         sa.Column("connections_opened", sa.BigInteger(), nullable=False),
         sa.Column("active_seconds", sa.Float(), nullable=False),
         sa.Column("compute_seconds", sa.Float(), nullable=False),
-        sa.Column("counted_at", Moment(), nullable=True),
+        sa.Column("counted_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["endpoint_id"], ["endpoints.id"], name="fk_usage_endpoint_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_usage_project_id"),
         sa.PrimaryKeyConstraint("endpoint_id", name="pk_usage"),

@@ -5,7 +5,7 @@ databases, like roles, follow Postgres; computes' processors are counted.
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import Moment
+from bough.store.types import UtcDateTime
 
 revision = "0004"
 down_revision = "0003"
@@ -24,7 +24,7 @@ def upgrade() -> None:
     op.execute(f"update databases set is_wished = true where branch_id in ({unstarted})")
     zero = sa.text("0")
     op.add_column("usage", sa.Column("cpu_seconds", sa.Float(), nullable=False, server_default=zero))
-    op.add_column("usage", sa.Column("cpu_run", Moment(), nullable=True))
+    op.add_column("usage", sa.Column("cpu_run", UtcDateTime(), nullable=True))
     op.add_column("usage", sa.Column("cpu_run_seconds", sa.Float(), nullable=False, server_default=zero))
 
 

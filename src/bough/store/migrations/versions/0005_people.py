@@ -7,7 +7,7 @@ import uuid
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import BigKey, Json, Moment
+from bough.store.types import BigIntegerKey, Json, UtcDateTime
 
 revision = "0005"
 down_revision = "0004"
@@ -47,8 +47,8 @@ def _add_invitations() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("invited_by", sa.Text(), nullable=False),
-        sa.Column("invited_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("invited_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_invitations_org_id"),
         sa.ForeignKeyConstraint(["invited_by"], ["users.id"], name="fk_invitations_invited_by"),
         sa.PrimaryKeyConstraint("id", name="pk_invitations"),
@@ -66,8 +66,8 @@ def _add_signing_in() -> None:
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("address", sa.Text(), nullable=False),
         sa.Column("agent", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_sessions_user_id"),
         sa.PrimaryKeyConstraint("digest", name="pk_sessions"),
     )
@@ -77,8 +77,8 @@ def _add_signing_in() -> None:
         sa.Column("purpose", sa.Text(), nullable=False),
         sa.Column("email", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_links_user_id"),
         sa.PrimaryKeyConstraint("digest", name="pk_links"),
     )
@@ -87,13 +87,13 @@ def _add_signing_in() -> None:
         op.create_index(f"ix_{table}_expires_at", table, ["expires_at"])
     op.create_table(
         "letters",
-        sa.Column("id", BigKey, autoincrement=True, nullable=False),
+        sa.Column("id", BigIntegerKey, autoincrement=True, nullable=False),
         sa.Column("recipient", sa.Text(), nullable=True),
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("sealed_text", sa.Text(), nullable=False),
         sa.Column("tries", sa.Integer(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("due_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("due_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_letters"),
         sqlite_autoincrement=True,
     )
@@ -107,8 +107,8 @@ def _add_sharing() -> None:
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("email", sa.Text(), nullable=False),
         sa.Column("granted_by", sa.Text(), nullable=False),
-        sa.Column("granted_at", Moment(), nullable=False),
-        sa.Column("revoked_at", Moment(), nullable=True),
+        sa.Column("granted_at", UtcDateTime(), nullable=False),
+        sa.Column("revoked_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_permissions_project_id"),
         sa.ForeignKeyConstraint(["granted_by"], ["users.id"], name="fk_permissions_granted_by"),
         sa.PrimaryKeyConstraint("id", name="pk_permissions"),
@@ -141,8 +141,8 @@ def _add_transfer_requests() -> None:
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("created_by", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_transfer_requests_project_id"),
         sa.ForeignKeyConstraint(["created_by"], ["users.id"], name="fk_transfer_requests_created_by"),
         sa.PrimaryKeyConstraint("digest", name="pk_transfer_requests"),
@@ -154,8 +154,8 @@ def _add_transfer_requests() -> None:
 def _add_audit() -> None:
     op.create_table(
         "audit",
-        sa.Column("id", BigKey, autoincrement=True, nullable=False),
-        sa.Column("at", Moment(), nullable=False),
+        sa.Column("id", BigIntegerKey, autoincrement=True, nullable=False),
+        sa.Column("at", UtcDateTime(), nullable=False),
         sa.Column("actor_kind", sa.Text(), nullable=False),
         sa.Column("actor_name", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=True),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import Moment
+from bough.store.types import UtcDateTime
 
 revision = "0006"
 down_revision = "0005"
@@ -24,7 +24,7 @@ def upgrade() -> None:
     op.create_table(
         "transfer_periods",
         sa.Column("project_id", sa.Text(), nullable=False),
-        sa.Column("began_at", Moment(), nullable=False),
+        sa.Column("began_at", UtcDateTime(), nullable=False),
         sa.Column("bytes_before", sa.BigInteger(), nullable=False),
         sa.Column("is_over", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_transfer_periods_project_id"),
@@ -48,8 +48,8 @@ def _add_organization() -> None:
         sa.column("handle"),
         sa.column("plan"),
         sa.column("personal_for"),
-        sa.column("created_at", Moment()),
-        sa.column("updated_at", Moment()),
+        sa.column("created_at", UtcDateTime()),
+        sa.column("updated_at", UtcDateTime()),
     )
     op.bulk_insert(
         organizations,
@@ -74,13 +74,13 @@ def _add_instant_databases() -> None:
         sa.Column("sealed_id", sa.Text(), nullable=False),
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("ref", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.Column("claiming_by", sa.Text(), nullable=True),
-        sa.Column("claiming_until", Moment(), nullable=True),
+        sa.Column("claiming_until", UtcDateTime(), nullable=True),
         sa.Column("claimed_by", sa.Text(), nullable=True),
-        sa.Column("claimed_at", Moment(), nullable=True),
+        sa.Column("claimed_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_instant_databases_project_id"),
         sa.ForeignKeyConstraint(["claiming_by"], ["users.id"], name="fk_instant_databases_claiming_by"),
         sa.ForeignKeyConstraint(["claimed_by"], ["users.id"], name="fk_instant_databases_claimed_by"),

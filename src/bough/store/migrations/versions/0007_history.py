@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import Json, Moment
+from bough.store.types import Json, UtcDateTime
 
 revision = "0007"
 down_revision = "0006"
@@ -12,16 +12,16 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("volumes", sa.Column("retired_at", Moment(), nullable=True))
+    op.add_column("volumes", sa.Column("retired_at", UtcDateTime(), nullable=True))
     _add_index("ix_volumes_retired", "volumes", ["retired_at"], "retired_at is not null")
     # Of branches that were made before there was a history none is known until a first base is taken.
-    op.add_column("lineages", sa.Column("began_at", Moment(), nullable=True))
+    op.add_column("lineages", sa.Column("began_at", UtcDateTime(), nullable=True))
     op.add_column("lineages", sa.Column("began_lsn", sa.Text(), nullable=True))
     op.add_column("lineages", sa.Column("history_bytes", sa.BigInteger(), nullable=False, server_default="0"))
-    op.add_column("branch_lineages", sa.Column("from_at", Moment(), nullable=True))
-    op.add_column("branch_lineages", sa.Column("until_at", Moment(), nullable=True))
+    op.add_column("branch_lineages", sa.Column("from_at", UtcDateTime(), nullable=True))
+    op.add_column("branch_lineages", sa.Column("until_at", UtcDateTime(), nullable=True))
     for name in ("recoverable_until", "finalized_at"):
-        op.add_column("branches", sa.Column(name, Moment(), nullable=True))
+        op.add_column("branches", sa.Column(name, UtcDateTime(), nullable=True))
     for name in ("restored_from", "restored_for", "replaced_by"):
         op.add_column("branches", sa.Column(name, sa.Text(), nullable=True))
     _add_index("ix_branches_recoverable", "branches", ["recoverable_until"], "recoverable_until is not null")
@@ -43,13 +43,13 @@ def _add_snapshots() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("is_manual", sa.Boolean(), nullable=False),
         sa.Column("lsn", sa.Text(), nullable=True),
-        sa.Column("at", Moment(), nullable=True),
+        sa.Column("at", UtcDateTime(), nullable=True),
         sa.Column("full_bytes", sa.BigInteger(), nullable=True),
         sa.Column("own_bytes", sa.BigInteger(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=True),
-        sa.Column("deleted_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=True),
+        sa.Column("deleted_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_snapshots_project_id"),
         sa.ForeignKeyConstraint(["volume_id"], ["volumes.id"], name="fk_snapshots_volume_id"),
         sa.PrimaryKeyConstraint("id", name="pk_snapshots"),
@@ -62,8 +62,8 @@ def _add_snapshots() -> None:
         sa.Column("branch_id", sa.Text(), nullable=False),
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("items", Json, nullable=False),
-        sa.Column("next_at", Moment(), nullable=False),
-        sa.Column("updated_at", Moment(), nullable=False),
+        sa.Column("next_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["branch_id"], ["branches.id"], name="fk_snapshot_schedules_branch_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_snapshot_schedules_project_id"),
         sa.PrimaryKeyConstraint("branch_id", name="pk_snapshot_schedules"),

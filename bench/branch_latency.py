@@ -1,0 +1,141 @@
+"""While branches are made of a database, its clients hardly notice.
+
+A reader and a writer ask the parent by its socket, each a process of its own, a statement every
+millisecond or so, each statement a transaction. First nothing else happens; then branches are made by
+the API, one after another, each until its first row. What 99 in a hundred transactions took is set
+beside the same before, and the longest wait is that of a usual branch: the median over the branches.
+
+A file system may keep its clients waiting by itself, as btrfs does with every commit when WAL is on it.
+So those of a much written parent are left alone for some minutes, too, and what they wait then is shown
+beside; the limit stays.
+"""
+
+import os
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bench.latency_probe import PAUSE_SECONDS, Latencies, Probes
+from bench.parent_databases import ParentKind
+from bench.project_client import BenchProject, CreatedResource
+from bench.promise import Measurement, Promise, make_ratio
+from bench.rounds import ROUNDS
+from bench.stopwatch import Times
+
+STALL_LIMIT = 100.0  # milliseconds
+P99, P99_BEFORE = "p99 of {}s while branches are made", "p99 of {}s before"
+LONGEST = "longest {} while one is made"
+UNDISTURBED = "longest {} of {:g} s without branches"
+_ASKED = ("read", "write")
+
+
+@dataclass(slots=True)
+class BranchClients:
+    """Those of one parent, and how long they waited."""
+
+    project: BenchProject
+    kind: ParentKind
+    seconds: float
+    undisturbed_seconds: float
+    latencies: Times = field(default_factory=lambda: defaultdict(list))
+    made: int = 0
+
+    def run_round(self) -> None:
+        os.sync()  # what the clients of others have left unwritten is not measured here
+        probes = Probes.start(self.project.target, self.kind.rows)
+        try:
+            before = time.perf_counter()
+            time.sleep(self.seconds)
+            branches = self._create_branches()
+        finally:
+            told = probes.stop()
+        for what, waits in zip(_ASKED, told, strict=True):
+            self._note(what, waits, before, [span for _, span in branches])
+        self.made += len(branches)
+        for branch, _ in branches:
+            branch.delete()
+
+    def measure_undisturbed(self) -> None:
+        """As many stretches as there are rounds; only where writes are scattered it takes long enough to matter."""
+        if self.kind.age is None:
+            return
+        os.sync()
+        probes = Probes.start(self.project.target, self.kind.rows)
+        try:
+            begin = time.perf_counter()
+            time.sleep(ROUNDS * self.undisturbed_seconds)
+        finally:
+            told = probes.stop()
+        for what, waits in zip(_ASKED, told, strict=True):
+            for number in range(ROUNDS):
+                since = begin + number * self.undisturbed_seconds
+                longest = waits.longest(since, since + self.undisturbed_seconds)
+                self.latencies[self._alone(what)].append(longest)
+
+    def _create_branches(self) -> list[tuple[CreatedResource, tuple[float, float]]]:
+        """One at least, with when it began and was ready. They are deleted later: that is not what is measured."""
+        until = time.perf_counter() + self.seconds
+        made: list[tuple[CreatedResource, tuple[float, float]]] = []
+        while not made or time.perf_counter() < until:
+            begin = time.perf_counter()
+            branch = self.project.create_branch()
+            branch.read_first_row(self.kind.rows)
+            made.append((branch, (begin, time.perf_counter())))
+        return made
+
+    def _note(self, what: str, waits: Latencies, before: float, spans: list[tuple[float, float]]) -> None:
+        begin, end = spans[0][0], spans[-1][1]
+        self.latencies[P99_BEFORE.format(what)].append(waits.p99(before, begin))
+        self.latencies[P99.format(what)].append(waits.p99(begin, end))
+        self.latencies[LONGEST.format(what)].append(statistics.median(waits.longest(*span) for span in spans))
+
+    def make_measurements(self) -> Iterator[Measurement]:
+        for what in _ASKED:
+            yield self.make_measurement(P99_BEFORE.format(what))
+            yield self.make_measurement(P99.format(what))
+            if self.latencies[self._alone(what)]:
+                yield self.make_measurement(self._alone(what))
+            yield self.make_measurement(LONGEST.format(what), STALL_LIMIT)
+
+    def _alone(self, what: str) -> str:
+        return UNDISTURBED.format(what, self.undisturbed_seconds)
+
+    def make_measurement(self, what: str, below: float | None = None) -> Measurement:
+        return Measurement(
+            name=f"{self.kind.name}: {what}", unit="ms", samples=tuple(self.latencies[what]), below=below
+        )
+
+
+def make_promise(driver: str, made: list[BranchClients], place: str) -> Promise:
+    return Promise(
+        name=f"branch_waits {driver}",
+        sentence=(
+            f"On {driver}, while branches of a running database are made, "
+            f"its clients wait for less than {STALL_LIMIT:g} ms at the longest."
+        ),
+        measurements=tuple(figure for clients in made for figure in clients.make_measurements()),
+        ratios=tuple(
+            make_ratio(
+                f"{clients.kind.name}: p99 of {what}s, to before",
+                clients.make_measurement(P99.format(what)),
+                clients.make_measurement(P99_BEFORE.format(what)),
+            )
+            for clients in made
+            for what in _ASKED
+        ),
+        how=(
+            "one process reads and one writes rows at random by the parent's socket, "
+            f"{PAUSE_SECONDS * 1e3:g} ms between two; "
+            "each round begins with a sync",
+            f"{made[0].seconds:g} s with branches one after another, over {ROUNDS} rounds: "
+            + ", ".join(f"{clients.made} of {clients.kind.name}" for clients in made),
+            *dict.fromkeys(f"{rows.read}; {rows.write}" for rows in (clients.kind.rows for clients in made)),
+            place,
+        ),
+        baseline=(
+            f"the same clients for {made[0].seconds:g} s before, while no branch is made",
+            f"those of an aged parent for {ROUNDS} times {made[0].undisturbed_seconds:g} s after all branches",
+        ),
+    )

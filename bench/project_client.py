@@ -1,0 +1,138 @@
+"""A project of a running platform, and what its owner makes in it: by the API, and asked through the gateway.
+
+Whoever asks uses the connection string of the answer and connects at once: the gateway waits for the
+compute. Only the address is given beside it, whatever this machine's resolver says of the host's name.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import psycopg
+
+from bench import program
+from bench.latency_probe import ProbeRows
+from bench.pgbench import Target
+from bench.program import OPERATION_TIMEOUT, Program
+from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
+
+Json = dict[str, Any]
+
+ADDRESS = "127.0.0.1"
+READ_WRITE, READ_ONLY = "read_write", "read_only"
+# Nothing but what is measured: no spare computes, and none that falls asleep by itself.
+VARIABLES = {"BOUGH_WARM_POOL": "0", "BOUGH_SUSPEND_TIMEOUT_DEFAULT": "604800"}
+CONFIGURATION = " ".join(f"{name}={value}" for name, value in VARIABLES.items()) + " bough up"
+_NOT_AWAKE = "did not wake"  # the gateway's patience with a compute is shorter than a large copy
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedResource:
+    """A branch or an endpoint, as the API answered; its work may not be done yet."""
+
+    project: "BenchProject"
+    path: str
+    response: Json
+    uri: str  # empty without an endpoint
+
+    @property
+    def id(self) -> str:
+        return self.path.rsplit("/", 1)[1]
+
+    def wait_until_finished(self) -> None:
+        self.project.platform.wait_until_finished(self.response)
+
+    def read_first_row(self, rows: ProbeRows) -> None:
+        deadline = time.monotonic() + OPERATION_TIMEOUT
+        while True:
+            try:
+                return read_first_row(f"{self.uri}&hostaddr={ADDRESS}", rows)
+            except psycopg.OperationalError as error:
+                if _NOT_AWAKE not in str(error) or time.monotonic() > deadline:
+                    raise
+
+    def delete(self) -> None:
+        self.wait_until_finished()
+        self.project.platform.wait_until_finished(self.project.request("DELETE", self.path))
+
+    def suspend(self) -> None:
+        """Its first endpoint."""
+        endpoint = self.response["endpoints"][0]["id"]
+        self.project.platform.wait_until_finished(
+            self.project.request("POST", f"{self.project.path}/endpoints/{endpoint}/suspend")
+        )
+
+
+class BenchProject:
+    def __init__(self, platform: Program, client: httpx2.Client, name: str) -> None:
+        self.platform = platform
+        self._client = client
+        self.creation_response = program.create_project(client, name)
+        self.path = f"/projects/{self.creation_response['project']['id']}"
+        platform.wait_until_finished(self.creation_response)
+
+    @property
+    def target(self) -> Target:
+        """Its default branch's compute by the socket, for programs and sessions."""
+        known = self.creation_response["connection_uris"][0]["connection_parameters"]
+        return Target(self.platform.socket_folder(self.creation_response), known["role"], known["database"])
+
+    def create_branch(self, *, endpoint: bool = True) -> CreatedResource:
+        """Of the default branch."""
+        asked = {"endpoints": [{"type": READ_WRITE}] if endpoint else []}
+        answer = self.request("POST", f"{self.path}/branches", asked)
+        uri = answer["connection_uris"][0]["connection_uri"] if endpoint else ""
+        return CreatedResource(self, f"{self.path}/branches/{answer['branch']['id']}", answer, uri)
+
+    def create_endpoint(self, kind: str, branch_id: str = "") -> CreatedResource:
+        """Of a branch; without one, of the default branch. Roles and passwords are those of the default branch."""
+        asked = {"endpoint": {"type": kind, "branch_id": branch_id or self.creation_response["branch"]["id"]}}
+        answer = self.request("POST", f"{self.path}/endpoints", asked)
+        own = self.creation_response["connection_uris"][0]
+        uri = own["connection_uri"].replace(own["connection_parameters"]["host"], answer["endpoint"]["host"])
+        return CreatedResource(self, f"{self.path}/endpoints/{answer['endpoint']['id']}", answer, uri)
+
+    def time_new_project(self) -> float:
+        """Milliseconds until another new project of the platform gives its first row. It is deleted then."""
+        began = time.perf_counter()
+        made = program.create_project(self._client, "newcomer")
+        conninfo = f"{made['connection_uris'][0]['connection_uri']}&hostaddr={ADDRESS}"
+        with psycopg.connect(conninfo, autocommit=True, connect_timeout=int(OPERATION_TIMEOUT)) as session:
+            session.execute("select 1").fetchone()
+        took = (time.perf_counter() - began) * 1e3
+        self.platform.wait_until_finished(made)
+        self._client.delete(f"/projects/{made['project']['id']}").raise_for_status()
+        return took
+
+    def expect_error(self, method: str, path: str, body: Json) -> str:
+        """Why."""
+        answer = self._client.request(method, path, json=body)
+        if not answer.is_client_error:
+            raise RuntimeError(f"{method} {path}: {answer.status_code}")
+        return str(answer.json()["message"])
+
+    def request(self, method: str, path: str, body: Json | None = None) -> Json:
+        answer = self._client.request(method, path, json=body)
+        if answer.is_error:
+            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
+        said: Json = answer.json()
+        return said
+
+    def execute_as_admin(self, *statements: str, endpoint: str = "") -> None:
+        """To an endpoint's compute, by default that of the default branch, as the superuser."""
+        sockets = self.platform.settings.sockets / (endpoint or self.creation_response["endpoints"][0]["id"])
+        place = f"host={sockets} user={ADMIN_ROLE} dbname={MAINTENANCE_DATABASE}"
+        with psycopg.connect(place, autocommit=True) as session:
+            for statement in statements:
+                session.execute(statement.encode())
+
+
+def read_first_row(conninfo: str, rows: ProbeRows) -> None:
+    """Connect, and read the first of these rows: one that the parent was filled with."""
+    patience = int(OPERATION_TIMEOUT)
+    with psycopg.connect(
+        conninfo, autocommit=True, connect_timeout=patience, cursor_factory=psycopg.RawCursor
+    ) as session:
+        if session.execute(rows.read.encode(), (1,)).fetchone() is None:
+            raise RuntimeError("a row is missing that the parent has")

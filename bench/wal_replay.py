@@ -1,0 +1,110 @@
+"""The baseline of a restore: a server's `pg_basebackup`, and WAL from its archive replayed in it up to a moment.
+
+Server and copy are made by hand, on the machine's own file system and with our computes' settings. Nothing is synced:
+the baseline does less than we do.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+
+from bench import plain_postgres, standby_backup
+from bench.cold_copy import make_conninfo
+from bench.parent_databases import ParentKind
+from bench.pgbench import Target, find_client_program
+from bench.plain_postgres import PlainPostgres
+from bench.project_client import read_first_row
+from bench.stopwatch import Stopwatch, Times
+from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
+
+BACKUP, REPLAY, FIRST_ROW = "the backup", "its start and the replay", "connect and read a row"
+_OPTIONS = ("--checkpoint", "fast", "--wal-method", "none", "--no-sync", "--no-manifest")
+
+
+class ArchivingServer:
+    """A server that keeps its WAL in a folder."""
+
+    def __init__(self, server: PlainPostgres) -> None:
+        self.server = server
+        self.archive = server.sockets / "archive"
+
+    @property
+    def target(self) -> Target:
+        return Target(self.server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)
+
+    def start(self) -> None:
+        self.server.run("mkdir", "-p", str(self.archive))
+        self.server.start("-c", "archive_mode=on", "-c", f"archive_command=cp %p {self.archive}/%f")
+
+    def wait_until_archived(self) -> None:
+        """The last of what was written, too."""
+        with psycopg.connect(make_conninfo(self.server), autocommit=True) as session:
+            session.execute("select pg_switch_wal()")
+        while any((self.server.data / "pg_wal" / "archive_status").glob("*.ready")):
+            time.sleep(0.05)
+
+
+def describe_configuration() -> tuple[str, ...]:
+    initdb, start, _, settings = plain_postgres.describe_configuration()
+    return (
+        " ".join([find_client_program("pg_basebackup"), *_OPTIONS, "--pgdata", "COPY", "--host", "SERVER"])
+        + f" --username {ADMIN_ROLE}, of a server that archives its WAL with cp and rests meanwhile",
+        "then the same writes as ours had, and COPY/recovery.signal",
+        start.replace("DATA", "COPY").replace(
+            "SOCKETS,", f"SOCKETS {' '.join(_recovery_options('ARCHIVE', 'MOMENT'))},"
+        ),
+        f"psycopg: connect to SOCKETS as {ADMIN_ROLE}, read a row",
+        f"the server was made by: {initdb}, and filled by the same statements",
+        settings,
+    )
+
+
+def _recovery_options(archive: str, moment: str) -> tuple[str, ...]:
+    """Options of the server that goes back."""
+    settings = {
+        "restore_command": f"cp {archive}/%f %p",
+        "recovery_target_time": moment,
+        "recovery_target_action": "promote",
+        "hot_standby": "off",
+    }
+    return tuple(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
+
+
+@contextmanager
+def create_archiving_server(place: Path, kind: ParentKind) -> Iterator[ArchivingServer]:
+    """A server that holds the same as ours, and runs."""
+    with standby_backup.create_filled_server(place, kind) as server:
+        server.stop()
+        made = ArchivingServer(server)
+        made.start()
+        yield made
+
+
+class Backup:
+    """A copy to restore from; what is written after it comes from the archive."""
+
+    def __init__(self, source: ArchivingServer, copy: PlainPostgres, times: Times) -> None:
+        self._source = source
+        self._copy = copy
+        self._watch = Stopwatch(times)
+        whence = ("--pgdata", str(copy.data), "--host", str(source.server.sockets), "--username", ADMIN_ROLE)
+        quietly = ("--dbname", "options=-cclient_min_messages=warning")  # it says that it waited for the archive
+        copy.run(find_client_program("pg_basebackup"), *_OPTIONS, *whence, *quietly)
+        self._watch.mark(BACKUP)
+
+    def restore(self, moment: datetime, kind: ParentKind) -> None:
+        """What was done since the backup took no time of ours."""
+        self._watch.skip()
+        (self._copy.data / "recovery.signal").touch()
+        self._copy.start(*_recovery_options(str(self._source.archive), moment.isoformat()))
+        self._watch.mark(REPLAY)
+        read_first_row(make_conninfo(self._copy), kind.rows)
+        self._watch.mark(FIRST_ROW)
+        self._watch.stop()
+        self._copy.stop()
+        shutil.rmtree(self._copy.data)

@@ -1,0 +1,63 @@
+"""Invitations as those who are invited meet them: see one's own, accept one; and taking one back."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Response
+
+from bough import clock
+from bough.api.dependencies import ContextDep, IdempotentRoute, ManageableOrganization, PrincipalDep, ServicesDep
+from bough.api.schemas import View, to_response
+from bough.api.v2.invitations import InvitationView
+from bough.api.v2.members import MemberView
+from bough.control.people.invitations import Invitations
+from bough.domain.invitation import Invitation
+from bough.domain.organization import Organization
+from bough.ids import InvitationId
+
+router = APIRouter(tags=["Bough"], route_class=IdempotentRoute)
+
+InvitationIdPath = Annotated[UUID, Path(alias="invitation_id")]
+
+
+class OwnInvitation(InvitationView):
+    """An invitation to the caller, with what they need to know about it."""
+
+    org_name: str
+    expires_at: datetime
+
+    @classmethod
+    def for_caller(cls, invitation: Invitation, organization: Organization) -> "OwnInvitation":
+        shown = InvitationView.of(invitation).model_dump()
+        return cls(**shown, org_name=organization.name, expires_at=invitation.expires_at)
+
+
+class OwnInvitations(View):
+    invitations: list[OwnInvitation]
+
+
+@router.get("/bough/invitations", response_model=OwnInvitations)
+async def list_invitations(caller: PrincipalDep, services: ServicesDep) -> Response:
+    """Invitations to the caller's e-mail address, the oldest first."""
+    caller.require_personal_key()
+    async with services.store.read() as rows:
+        found = await rows.invitations.list_by_email(caller.name, clock.now())
+        named = await rows.organizations.get_many({each.org_id for each in found})
+    return to_response(
+        OwnInvitations(invitations=[OwnInvitation.for_caller(each, named[each.org_id]) for each in found])
+    )
+
+
+@router.post("/bough/invitations/{invitation_id}/accept", response_model=MemberView)
+async def accept_invitation(invitation_id: InvitationIdPath, context: ContextDep) -> Response:
+    """Become a member of the organization that invites; an invitation works once."""
+    return to_response(MemberView.of(await Invitations(context).accept(InvitationId(invitation_id))))
+
+
+@router.delete("/bough/organizations/{org_id}/invitations/{invitation_id}", response_model=InvitationView)
+async def revoke_organization_invitation(
+    organization: ManageableOrganization, invitation_id: InvitationIdPath, context: ContextDep
+) -> Response:
+    """Take an invitation back: its link stops working at once."""
+    return to_response(InvitationView.of(await Invitations(context).revoke(organization, InvitationId(invitation_id))))

@@ -1,0 +1,87 @@
+"""Accounts, for the operator: list them, make one, give somebody a way back in."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import Field
+
+from bough.access.principal import Principal
+from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, ServicesDep
+from bough.api.schemas import Body, View, to_response
+from bough.control.people.accounts import Accounts
+from bough.domain.user import User
+from bough.errors import Denied
+from bough.ids import UserId
+
+router = APIRouter(tags=["Users"], route_class=IdempotentRoute)
+
+
+class UserCreate(Body):
+    email: Annotated[str, Field(max_length=256)]
+    name: Annotated[str, Field(max_length=256)] = ""
+
+
+class UserView(View):
+    id: str
+    email: str
+    name: str
+    plan: str
+    created_at: datetime
+    can_sign_in: bool
+
+    @classmethod
+    def of(cls, user: User) -> "UserView":
+        return cls(
+            id=user.id,
+            email=user.email,
+            name=user.name,
+            plan=user.plan,
+            created_at=user.created_at,
+            can_sign_in=user.password_digest is not None,
+        )
+
+
+class UsersResponse(View):
+    users: list[UserView]
+
+
+class UserCreated(View):
+    user: UserView
+    link: str
+
+
+class UserReset(View):
+    link: str
+
+
+async def _require_operator(caller: PrincipalDep) -> Principal:
+    if not caller.is_operator:
+        raise Denied("Only the operator may see and make accounts. Use the key in keys/operator of the home.")
+    return caller
+
+
+OperatorDep = Annotated[Principal, Depends(_require_operator)]
+
+
+@router.get("/bough/users", response_model=UsersResponse)
+async def list_users(_operator: OperatorDep, services: ServicesDep) -> Response:
+    """Everybody with an account, in the order in which they came."""
+    async with services.store.read() as rows:
+        found = await rows.users.list_all()
+    return to_response(UsersResponse(users=[UserView.of(user) for user in found]))
+
+
+@router.post("/bough/users", response_model=UserCreated, status_code=201)
+async def create_user(_operator: OperatorDep, body: UserCreate, context: ContextDep) -> Response:
+    """An account with its personal organization, and a link that sets its password, once."""
+    user, link = await Accounts(context).create(body.email, body.name)
+    return to_response(UserCreated(user=UserView.of(user), link=link), 201)
+
+
+@router.post("/bough/users/{user_id}/reset", response_model=UserReset)
+async def reset_user(_operator: OperatorDep, user_id: UUID, context: ContextDep) -> Response:
+    """End the password, the sessions and the links of an account; the link of the answer sets a new password, once."""
+    _user, link = await Accounts(context).reset_password(UserId(user_id))
+    return to_response(UserReset(link=link))

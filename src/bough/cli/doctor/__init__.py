@@ -1,0 +1,1 @@
+"""`bough doctor`: checks of this machine and of the running platform."""

@@ -1,0 +1,50 @@
+"""What must be true of this machine before the platform starts.
+
+Each check looks at one thing and says what mends it. `up` refuses at the first that failed;
+`doctor` shows them all.
+"""
+
+from collections.abc import Callable
+
+from bough.cli import output
+from bough.cli.doctor import connectivity, folders, machine
+from bough.cli.doctor.finding import Finding, Verdict
+from bough.config import Settings
+from bough.errors import PreconditionFailed
+
+# In this order: a later check may rely on what an earlier one found.
+CHECKS: tuple[Callable[[Settings], Finding], ...] = (
+    machine.check_python,
+    machine.check_user,
+    machine.check_isolation,
+    machine.check_gateway_user,
+    machine.check_limits,
+    machine.check_confinement,
+    folders.check_home,
+    folders.check_cache,
+    folders.check_instance,
+    folders.check_permissions,
+    folders.check_storage,
+    folders.check_space,
+    machine.check_postgres,
+    machine.check_ports,
+    connectivity.check_certificate,
+    connectivity.check_hostnames,
+)
+
+
+def require_passing(settings: Settings) -> None:
+    """Raise the sentence of the first failed check; remark on warnings when all is well."""
+    warnings = []
+    for check in CHECKS:
+        finding = check(settings)
+        if finding.verdict is Verdict.FAILED:
+            raise PreconditionFailed(_format_failure(finding))
+        if finding.verdict is Verdict.WARNING:
+            warnings.append(finding.sentence)
+    for sentence in warnings:
+        output.print_note(f"{output.colorize('warning')}: {sentence}")
+
+
+def _format_failure(finding: Finding) -> str:
+    return f"{finding.sentence}\n       This mends it: {finding.mend}" if finding.mend else finding.sentence

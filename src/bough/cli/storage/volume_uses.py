@@ -1,0 +1,34 @@
+"""What volumes hold, in names: read off the store, which may be in use or away."""
+
+import asyncio
+
+from bough.config import Settings
+from bough.errors import PlatformError
+from bough.ids import VolumeId
+from bough.store.postgres import PostgresStore
+from bough.store.sqlite import SqliteStore
+from bough.store.store import Store
+from bough.store.volume_uses import VolumeUse
+
+
+def read_volume_uses(settings: Settings) -> dict[VolumeId, VolumeUse]:
+    """As far as the store tells: sizes are of use without names."""
+    if not settings.store_url and not settings.store_file.exists():
+        return {}
+    try:
+        return asyncio.run(_read(_make_store(settings)))
+    except PlatformError:
+        return {}
+
+
+def _make_store(settings: Settings) -> Store:
+    return PostgresStore(settings.store_url) if settings.store_url else SqliteStore(settings.store_file)
+
+
+async def _read(store: Store) -> dict[VolumeId, VolumeUse]:
+    """Without `open`, which would bring the schema up to date: a look changes nothing."""
+    try:
+        async with store.read() as rows:
+            return {use.volume_id: use for use in await rows.volume_uses.list_all()}
+    finally:
+        await store.close()

@@ -1,0 +1,1 @@
+"""Branches with their roles and databases: creation, inheritance, deletion, recovery."""

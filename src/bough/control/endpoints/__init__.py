@@ -1,0 +1,1 @@
+"""Endpoints: creation, settings, start, suspend, connection strings."""

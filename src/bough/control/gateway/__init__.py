@@ -1,0 +1,1 @@
+"""What gateways ask the control process and report to it."""

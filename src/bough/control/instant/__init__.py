@@ -1,0 +1,1 @@
+"""Instant databases: creation, prepared databases, claims."""

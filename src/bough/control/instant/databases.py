@@ -1,0 +1,73 @@
+"""Instant databases as their holders see them: whoever knows the id."""
+
+from dataclasses import dataclass
+
+from bough import clock
+from bough.access.keys import Keys
+from bough.config import Settings
+from bough.control.context import Context
+from bough.control.endpoints.connection_uri import Connections
+from bough.control.platform.claim_links import build_claim_url
+from bough.domain import database as databases
+from bough.domain import role as roles
+from bough.domain.instant_database import InstantDatabase, InstantStatus
+from bough.domain.project import Project
+from bough.errors import NotFound, PlatformError
+from bough.ids import InstantId
+from bough.store.store import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstantDatabaseDetails:
+    id: InstantId
+    database: InstantDatabase
+    status: InstantStatus
+    connection_string: str | None  # None: it is claimed, or its password was changed with SQL
+    claim_url: str
+
+
+async def find_instant_database(rows: Rows, keys: Keys, instant_id: InstantId) -> tuple[InstantDatabase, Project]:
+    """One that is there: neither expired nor deleted by whoever claimed it."""
+    found = await rows.instant_databases.get(keys.digest(instant_id))
+    if found is None or found.is_expired(clock.now()):
+        raise NotFound.resource("database")
+    project = await rows.projects.get(found.project_id)
+    if project is None or project.deleted_at is not None:
+        raise NotFound.resource("database")
+    return found, project
+
+
+def describe_instant_database(
+    settings: Settings, instant_id: InstantId, database: InstantDatabase, connection_string: str | None
+) -> InstantDatabaseDetails:
+    return InstantDatabaseDetails(
+        id=instant_id,
+        database=database,
+        status=database.status(clock.now()),
+        connection_string=connection_string,
+        claim_url=build_claim_url(settings, instant_id),
+    )
+
+
+class InstantDatabases:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def get(self, instant_id: InstantId) -> InstantDatabaseDetails:
+        async with self._context.store.read() as rows:
+            database, project = await find_instant_database(rows, self._context.keys, instant_id)
+        uri = None if database.claimed_at else await self._connection_string(project)
+        return describe_instant_database(self._context.settings, instant_id, database, uri)
+
+    async def _connection_string(self, project: Project) -> str | None:
+        try:
+            return await Connections(self._context).build_uri(
+                project,
+                branch_id=None,
+                endpoint_id=None,
+                role_name=roles.DEFAULT_NAME,
+                database_name=databases.DEFAULT_NAME,
+                pooled=True,
+            )
+        except PlatformError:  # its holder changed the password, the role or the database
+            return None

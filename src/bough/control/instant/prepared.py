@@ -1,0 +1,125 @@
+"""Databases that wait to be somebody's: whole, running, with role and password, but without an id.
+
+So a call that creates one has only to give it its id. They are kept while instant databases are in demand, and a few
+at a time: each is a project like any other, in the organization of those that nobody claimed.
+"""
+
+from datetime import datetime, timedelta
+
+from bough import clock
+from bough.access.principal import Principal, build_memberships
+from bough.control.audit import AuditRecord
+from bough.control.context import Context
+from bough.control.projects import projects
+from bough.control.projects.plan import NewProject
+from bough.control.projects.projects import Projects
+from bough.control.services import Services
+from bough.domain.api_key import KeyKind
+from bough.domain.audit import PLATFORM
+from bough.domain.endpoint import EndpointState
+from bough.domain.instant_database import PG_VERSION, REGION, UNCLAIMED_ORGANIZATION
+from bough.domain.operation import LockLevel, LockScope
+from bough.domain.user import OPERATOR
+from bough.errors import Busy, Internal, PlatformError
+from bough.ids import ProjectId
+from bough.store.prepared_databases import PreparedDatabase
+
+DEMAND_WINDOW = timedelta(hours=1)  # after somebody made one
+REQUEST_ID = "prepare-instant"
+_RETRY_SECONDS = 30.0  # seconds
+
+
+def new_instant_project(*, logical_replication: bool = False) -> NewProject:
+    """What every instant database is."""
+    return NewProject(
+        org_id=UNCLAIMED_ORGANIZATION,
+        region_id=REGION,
+        pg_version=PG_VERSION,
+        settings={"enable_logical_replication": True} if logical_replication else {},
+    )
+
+
+async def create_unclaimed_context(services: Services, audit: AuditRecord) -> Context:
+    """Somebody without an account acts for the organization that has what nobody claimed."""
+    async with services.store.read() as rows:
+        organization = await rows.organizations.get(UNCLAIMED_ORGANIZATION)
+    if organization is None:
+        raise Internal("The organization of unclaimed databases is gone.")
+    nobody = Principal(
+        kind=KeyKind.ORGANIZATION,
+        key_id=None,
+        name="",
+        user_id=OPERATOR,
+        memberships=build_memberships([(organization, None)]),
+    )
+    return services.create_context(nobody, audit)
+
+
+class PreparedDatabasePool:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._pause_until = 0.0
+
+    async def reconcile(self) -> str:
+        """One step towards as many as there should be."""
+        async with self._services.store.read() as rows:
+            waiting = await rows.prepared_databases.list_all()
+            wanted = (
+                self._services.settings.instant_pool
+                if _is_recent(await rows.prepared_databases.get_last_created_at())
+                else 0
+            )
+        lost = next((each for each in waiting if each.wished is not EndpointState.ACTIVE), None)
+        if lost is not None:  # it could not be started, or slept with the whole platform
+            self._pause()
+        if lost is not None or len(waiting) > wanted:
+            await self._retire(lost or waiting[0])
+            return "removing a database that was prepared"
+        if len(waiting) < wanted and self._can_prepare():
+            await self._prepare()
+        return ""
+
+    def _can_prepare(self) -> bool:
+        """Whoever waits for a database of their own comes first."""
+        if self._services.creation_limits.is_busy or clock.monotonic() < self._pause_until:
+            return False
+        return self._services.engine.capabilities().creation_blocked_reason is None
+
+    def _pause(self) -> None:
+        self._pause_until = clock.monotonic() + _RETRY_SECONDS
+
+    async def _prepare(self) -> None:
+        desk = await create_unclaimed_context(
+            self._services, AuditRecord(PLATFORM, "", address="", request_id=REQUEST_ID)
+        )
+        desk.audit.discard()  # the audit tells when somebody gets it
+        project_id = ProjectId.new()
+        try:
+            async with desk.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+                created = await Projects(desk).add_project(
+                    rows, project_id, new_instant_project(), desk.principal.default_organization()
+                )
+                await rows.prepared_databases.add(project_id, created.endpoint.id)
+        except PlatformError:
+            self._pause()
+            raise
+        await desk.hostnames.publish(created.endpoint.id, REGION)
+
+    async def _retire(self, prepared: PreparedDatabase) -> None:
+        """Unless somebody gets it first."""
+        queue = self._services.queue
+        try:
+            async with queue.locked_transaction(
+                LockScope(level=LockLevel.PROJECT, project_id=prepared.project_id), can_wait=False
+            ) as rows:
+                waits = await rows.prepared_databases.remove(prepared.project_id)
+                project = await rows.projects.get(prepared.project_id)
+                if waits and project is not None:
+                    _, rests = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
+                    await queue.enqueue(rows, rests, request_id=REQUEST_ID)
+        except Busy:
+            return  # the next beat tries again
+
+
+def _is_recent(moment: datetime | None) -> bool:
+    return moment is not None and clock.now() - moment < DEMAND_WINDOW

@@ -1,0 +1,1 @@
+"""Accounts, sign-in, organizations, members, invitations, API keys."""

@@ -1,0 +1,166 @@
+"""Accounts: a person, their personal organization, and links with which they begin."""
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from bough import clock
+from bough.access.keys import Keys
+from bough.access.principal import Principal, build_memberships
+from bough.control.audit import AuditRecord
+from bough.control.context import Context
+from bough.control.platform import mail
+from bough.domain import email_address
+from bough.domain.api_key import KeyKind
+from bough.domain.audit import Actor, ActorKind
+from bough.domain.one_time_link import LinkPurpose, OneTimeLink
+from bough.domain.organization import Member, MemberRole, Organization
+from bough.domain.session import Session
+from bough.domain.user import User
+from bough.errors import Conflict, Denied, NotFound
+from bough.ids import MemberId, OrganizationId, UserId
+from bough.store.queries import Duplicate
+from bough.store.store import Rows
+
+DEFAULT_PLAN = "free"  # of new accounts
+_LINK_LIFETIME = {
+    LinkPurpose.SIGN_UP: timedelta(days=1),
+    LinkPurpose.RESET: timedelta(hours=2),
+    LinkPurpose.WELCOME: timedelta(days=30),
+}
+OPERATOR_LINK_LIFETIME = timedelta(days=7)  # a link that the operator hands over may take its time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebClient:
+    """Somebody at a page, known or not."""
+
+    address: str
+    user_agent: str
+    request_id: str
+
+    def audit_record(self, actor: Actor, action: str, thing: str = "") -> AuditRecord:
+        return AuditRecord(actor, action, address=self.address, request_id=self.request_id, thing=thing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedInUser:
+    user: User
+    session: Session
+    principal: Principal
+
+
+def anonymous_actor(name: str, user: User | None = None) -> Actor:
+    """Somebody who has not shown who they are; `user` is whom they may be."""
+    return Actor(kind=ActorKind.ANONYMOUS, name=name, user_id=user.id if user else None)
+
+
+def person_actor(user: User) -> Actor:
+    return Actor(kind=ActorKind.PERSON, name=user.email, user_id=user.id)
+
+
+async def load_principal(rows: Rows, user: User) -> Principal:
+    """Somebody who signed in reaches what their personal keys reach."""
+    reached = await rows.organizations.list_memberships(user.id)
+    return Principal(
+        kind=KeyKind.PERSONAL, key_id=None, name=user.email, user_id=user.id, memberships=build_memberships(reached)
+    )
+
+
+async def add_account(rows: Rows, email: str, name: str, password_digest: str | None) -> User:
+    """A person with their personal organization. Their address was shown to be theirs, or the operator says so."""
+    now = clock.now()
+    shown = name.strip() or email.partition("@")[0]
+    user = User(
+        id=UserId.new(),
+        email=email,
+        name=shown,
+        last_name="",
+        plan=DEFAULT_PLAN,
+        created_at=now,
+        updated_at=now,
+        password_digest=password_digest,
+    )
+    try:
+        await rows.users.add(user)
+    except Duplicate:
+        raise Conflict(f"Somebody has an account with the address {email} already.") from None
+    org_id = OrganizationId.new()
+    organization = Organization(
+        id=org_id,
+        name=shown,
+        handle=org_id,
+        plan=DEFAULT_PLAN,
+        personal_for=user.id,
+        created_at=now,
+        updated_at=now,
+        created_by=user.id,
+    )
+    await rows.organizations.add(organization)
+    await rows.members.add(
+        Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
+    )
+    return user
+
+
+async def add_link(
+    rows: Rows,
+    keys: Keys,
+    purpose: LinkPurpose,
+    email: str,
+    *,
+    user: User | None = None,
+    lifetime: timedelta | None = None,
+) -> str:
+    """The token of a new link, which is kept nowhere."""
+    token = secrets.token_urlsafe(32)
+    now = clock.now()
+    link = OneTimeLink(
+        digest=keys.digest(token),
+        purpose=purpose,
+        email=email,
+        user_id=user.id if user else None,
+        created_at=now,
+        expires_at=now + (lifetime or _LINK_LIFETIME[purpose]),
+    )
+    await rows.links.add(link)
+    return token
+
+
+class Accounts:
+    """What the operator does with the accounts of others."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, email: str, name: str = "") -> tuple[User, str]:
+        """The account, and the address of a page that sets its password, once."""
+        self._check_is_operator()
+        parsed = email_address.parse_email_address(email)
+        async with self._context.transaction() as rows:
+            user = await add_account(rows, parsed, name, None)
+            self._context.audit.add_details(thing=user.email)
+            return user, await self._link(rows, user)
+
+    async def reset_password(self, user_id: UserId) -> tuple[User, str]:
+        """The old password and all sessions end at once."""
+        self._check_is_operator()
+        async with self._context.transaction() as rows:
+            user = await rows.users.get_for_update(user_id)
+            if user is None:
+                raise NotFound.resource("user")
+            self._context.audit.add_details(thing=user.email)
+            await rows.users.save(replace(user, password_digest=None, updated_at=clock.now()))
+            await rows.sessions.delete_by_user(user.id)
+            await rows.links.delete_by_user(user.id)
+            return user, await self._link(rows, user)
+
+    async def _link(self, rows: Rows, user: User) -> str:
+        token = await add_link(
+            rows, self._context.keys, LinkPurpose.RESET, user.email, user=user, lifetime=OPERATOR_LINK_LIFETIME
+        )
+        return mail.page_url(self._context.settings, f"/reset?token={token}")
+
+    def _check_is_operator(self) -> None:
+        if not self._context.principal.is_operator:
+            raise Denied("Only the operator may do this, with the key in keys/operator of the home.")

@@ -1,0 +1,143 @@
+"""Invitations into an organization: made and mailed together, taken back, accepted once.
+
+Whoever is invited learns of it by mail; nobody else learns whether the address has an account.
+"""
+
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bough import clock
+from bough.access import locked_lookup
+from bough.access.keys import Keys
+from bough.control.context import Context
+from bough.control.platform import mail
+from bough.domain import email_address
+from bough.domain.invitation import Invitation
+from bough.domain.organization import Member, MemberRole, Organization, check_accepts_members
+from bough.domain.rights import OrgRight
+from bough.errors import Conflict, Invalid, NotFound
+from bough.ids import InvitationId, MemberId, UserId
+from bough.store.store import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Invitee:
+    email: str
+    role: MemberRole
+
+
+class Invitations:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, held: Organization, invitees: Sequence[Invitee]) -> list[Invitation]:
+        """All of them or none. Whoever was invited before gets a new link, and the old one stops working."""
+        roles = _by_address(invitees)
+        check_accepts_members(held)
+        async with self._context.transaction() as rows:
+            caller = await locked_lookup.caller(rows, self._context.principal, held.id)
+            organization = caller.organization(held.id, right=OrgRight.MANAGE)
+            await _check_none_is_member(rows, organization, roles)
+            made = [await self._invite(rows, organization, email, role) for email, role in roles.items()]
+            self._context.audit.add_details(invited=roles)
+        return made
+
+    async def revoke(self, organization: Organization, invitation_id: InvitationId) -> Invitation:
+        async with self._context.transaction() as rows:
+            caller = await locked_lookup.caller(rows, self._context.principal, organization.id)
+            caller.organization(organization.id, right=OrgRight.MANAGE)
+            found = await rows.invitations.get(invitation_id, clock.now())
+            if found is None or found.org_id != organization.id:
+                raise NotFound.resource("invitation")
+            await rows.invitations.remove(found.id)
+            self._context.audit.add_details(thing=found.email, role=found.role)
+        return found
+
+    async def accept(self, invitation_id: InvitationId) -> Member:
+        """By the person whose address it is for."""
+        caller = self._context.principal
+        caller.require_personal_key()
+        member: Member | None = None
+        async with self._context.transaction() as rows:
+            now = clock.now()
+            found = await rows.invitations.get(invitation_id, now)
+            if found is None or found.email != caller.name:
+                raise NotFound.resource("invitation")
+            await locked_lookup.caller(rows, caller, found.org_id)
+            self._context.audit.add_details(org_id=found.org_id, thing=found.email, role=found.role)
+            if await rows.members.get_by_user(found.org_id, caller.user_id) is None:
+                member = await join(rows, found, caller.user_id, now)
+            else:
+                await _use(rows, found)
+        if member is None:
+            raise Conflict("You are a member of this organization already, so the invitation is used up.")
+        return member
+
+    async def _invite(self, rows: Rows, organization: Organization, email: str, role: MemberRole) -> Invitation:
+        token, now = secrets.token_urlsafe(32), clock.now()
+        made = Invitation(
+            id=InvitationId.new(),
+            org_id=organization.id,
+            email=email,
+            role=role,
+            digest=self._context.keys.digest(token),
+            invited_by=self._context.principal.user_id,
+            invited_at=now,
+            expires_at=now + timedelta(days=self._context.settings.invitation_days),
+        )
+        await rows.invitations.replace(made)
+        link = mail.page_url(self._context.settings, f"/invitation?token={token}")
+        subject, text = _invitation_mail(made, organization, self._context.principal.name, link)
+        await mail.enqueue_mail(rows, self._context.vault, email, subject, text)
+        return made
+
+
+async def find_by_token(rows: Rows, keys: Keys, token: str) -> Invitation | None:
+    """The invitation whose link was followed, while it can be accepted."""
+    return await rows.invitations.get_by_digest(keys.digest(token), clock.now())
+
+
+async def join(rows: Rows, invitation: Invitation, user_id: UserId, now: datetime) -> Member:
+    """Inside a transaction: the invitation is used up, and somebody who was no member is one."""
+    await rows.organizations.lock(invitation.org_id)
+    await _use(rows, invitation)
+    org_id, role = invitation.org_id, invitation.role
+    member = Member(id=MemberId.new(), org_id=org_id, user_id=user_id, role=role, joined_at=now)
+    await rows.members.add(member)
+    return member
+
+
+async def _use(rows: Rows, invitation: Invitation) -> None:
+    if not await rows.invitations.remove(invitation.id):
+        raise NotFound.resource("invitation")
+
+
+def _by_address(asked: Sequence[Invitee]) -> dict[str, MemberRole]:
+    roles: dict[str, MemberRole] = {}
+    for each in asked:
+        email = email_address.parse_email_address(each.email)
+        if email in roles:
+            raise Invalid(f"{email} is invited twice in one call. Leave one of the two out.")
+        roles[email] = each.role
+    return roles
+
+
+async def _check_none_is_member(rows: Rows, organization: Organization, emails: Collection[str]) -> None:
+    for email in await rows.members.list_member_emails(organization.id, emails):
+        raise Conflict(
+            f"{email} is a member of the organization already, so nobody was invited. Leave the address out, "
+            "or change the member's role instead."
+        )
+
+
+def _invitation_mail(invitation: Invitation, organization: Organization, inviter: str, link: str) -> tuple[str, str]:
+    name = mail.to_single_line(organization.name)
+    text = (
+        f"{inviter} invites you to the organization {name}, as {invitation.role}.\n\n"
+        f"To accept, follow this link:\n\n{link}\n\n"
+        f"It works once, until {invitation.expires_at:%Y-%m-%d %H:%M} UTC. "
+        "If you do not want to join, you need not do anything.\n"
+    )
+    return f"Invitation to the organization {name}", text

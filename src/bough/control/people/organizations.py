@@ -1,0 +1,62 @@
+"""Organizations: made by a person, who is their first admin; and renamed."""
+
+from dataclasses import replace
+
+from bough import clock
+from bough.access import locked_lookup
+from bough.control.context import Context
+from bough.control.projects import quota
+from bough.domain.organization import Member, MemberRole, Organization
+from bough.domain.rights import OrgRight
+from bough.errors import Invalid, NotFound
+from bough.ids import MemberId, OrganizationId
+
+_CONTROL = frozenset(map(chr, (*range(32), *range(127, 160))))
+
+
+class Organizations:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, name: str) -> Organization:
+        caller = self._context.principal
+        caller.require_personal_key()
+        _check_name(name)
+        now, org_id = clock.now(), OrganizationId.new()
+        async with self._context.transaction() as rows:
+            user = await rows.users.get(caller.user_id)
+            if user is None:
+                raise NotFound.resource("user")
+            await quota.check_organization_quota(rows, user, self._context.settings.plan(user.plan))
+            made = Organization(
+                id=org_id,
+                name=name,
+                handle=org_id,
+                plan=user.plan,
+                personal_for=None,
+                created_at=now,
+                updated_at=now,
+                created_by=user.id,
+            )
+            admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
+            await rows.organizations.add(made)
+            await rows.members.add(admin)
+            self._context.audit.add_details(org_id=org_id, thing=name)
+        return made
+
+    async def rename(self, organization: Organization, name: str) -> Organization:
+        _check_name(name)
+        async with self._context.transaction() as rows:
+            caller = await locked_lookup.caller(rows, self._context.principal, organization.id)
+            before = caller.organization(organization.id, right=OrgRight.MANAGE)
+            after = replace(before, name=name, updated_at=clock.now())
+            await rows.organizations.save(after)
+            self._context.audit.add_details(thing=name, former_name=before.name)
+        return after
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise Invalid("name is empty: give the organization a name by which its people will know it.")
+    if _CONTROL & set(name):
+        raise Invalid("name holds a control character, such as the end of a line: write it in one line.")

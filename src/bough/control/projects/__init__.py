@@ -1,0 +1,1 @@
+"""Projects: creation, settings, deletion, members, sharing, transfer."""

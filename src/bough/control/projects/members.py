@@ -1,0 +1,109 @@
+"""Members of an organization on one of its projects: what each may, where that comes from, and how it is changed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from bough.access import locked_lookup
+from bough.access.principal import Principal
+from bough.control.context import Context
+from bough.domain import rights
+from bough.domain.organization import MemberRole
+from bough.domain.project import Project
+from bough.domain.rights import AccessLevel, ProjectRole, Right
+from bough.errors import NotFound, RuleViolation
+from bough.ids import MemberId, ProjectId
+from bough.store.members import MemberAndUser
+from bough.store.store import Rows
+
+
+class GrantSource(StrEnum):
+    """Where somebody's level on a project comes from."""
+
+    ADMIN = "org_admin_override"  # admins of the organization have everything
+    EXPLICIT = "explicit"  # given on this project: a role, or a permission that is more
+    DEFAULT = "org_role_default"  # what their role in the organization gives
+    UNASSIGNED = "unassigned"  # nothing gives them any
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectMember:
+    seen: MemberAndUser
+    explicit_role: ProjectRole | None
+    is_shared: bool
+
+    @property
+    def role(self) -> MemberRole:
+        return self.seen.member.role
+
+    @property
+    def default_level(self) -> AccessLevel:
+        return rights.ROLE_LEVELS[self.role]
+
+    @property
+    def effective_level(self) -> AccessLevel:
+        return rights.resolve_level(self.role, self.explicit_role, is_shared=self.is_shared)
+
+    @property
+    def source(self) -> GrantSource:
+        if self.role is MemberRole.ADMIN:
+            return GrantSource.ADMIN
+        if self.explicit_role is not None or self.effective_level is not self.default_level:
+            return GrantSource.EXPLICIT
+        return GrantSource.UNASSIGNED if self.effective_level is AccessLevel.NONE else GrantSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChange:
+    before: ProjectMember
+    after: ProjectMember
+
+    @property
+    def lowers_level(self) -> bool:
+        return self.after.effective_level < self.before.effective_level
+
+    @property
+    def leaves_passwords_known(self) -> bool:
+        """The member could see them, and cannot any more."""
+        return self.before.effective_level >= rights.REQUIRED_LEVELS[Right.CONNECT] > self.after.effective_level
+
+
+class ProjectMembers:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def set_role(
+        self, held: Project, member_id: MemberId, role: ProjectRole | None, *, confirmation_parameter: str | None
+    ) -> RoleChange:
+        """None: what their role in the organization gives.
+
+        `unless`: nobody takes rights from themselves without this parameter.
+        """
+        async with self._context.transaction() as rows:
+            project, caller = await locked_lookup.project(rows, self._context.principal, held.id, right=Right.SHARE)
+            seen = await rows.members.get(project.org_id, member_id)
+            if seen is None:
+                raise NotFound.resource("member")
+            (before,) = await load_project_members(rows, project.id, [seen])
+            change = RoleChange(before, replace(before, explicit_role=role))
+            if confirmation_parameter is not None:
+                _check_not_oneself(caller, change, confirmation_parameter)
+            await rows.grants.set_role(project.id, seen.member.user_id, role)
+            self._context.audit.add_details(thing=seen.user.email, role=role, former_role=before.explicit_role)
+        return change
+
+
+async def load_project_members(
+    rows: Rows, project_id: ProjectId, members: Iterable[MemberAndUser]
+) -> list[ProjectMember]:
+    roles = await rows.grants.get_roles(project_id)
+    shared = {permission.email for permission in await rows.grants.list_permissions(project_id)}
+    return [ProjectMember(seen, roles.get(seen.user.id), seen.user.email in shared) for seen in members]
+
+
+def _check_not_oneself(caller: Principal, change: RoleChange, parameter: str) -> None:
+    is_self = caller.is_person and caller.user_id == change.before.seen.user.id
+    if is_self and change.lowers_level:
+        raise RuleViolation(
+            f"This takes rights on the project from yourself. If you mean it, add {parameter}=true to the address."
+        )

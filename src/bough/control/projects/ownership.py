@@ -1,0 +1,76 @@
+"""The part that all ways to another owner share: room in its plan, what ends with the old owner, and the audit.
+
+A project goes with its data, computes and passwords; connections notice nothing. What people and keys had on it
+by its old organization ends: the admins of the new one decide anew.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bough import clock
+from bough.control.context import Context
+from bough.control.projects import quota
+from bough.domain import project_transfer
+from bough.domain.organization import Organization
+from bough.domain.project import Project
+from bough.domain.project_transfer import ExceededLimit, TransferQuota
+from bough.errors import CapacityExceeded
+from bough.store.store import Rows
+
+ShortfallFormatter = Callable[[Sequence[ExceededLimit]], dict[str, Any]]  # how a refusal for want of room is put
+
+
+async def change_owner(
+    context: Context,
+    rows: Rows,
+    projects: Sequence[Project],
+    destination: Organization,
+    format_shortfalls: ShortfallFormatter,
+) -> None:
+    """All of them, or none. The caller's rights on both sides were checked in the same transaction."""
+    project_ids, now = [project.id for project in projects], clock.now()
+    await _check_quota(context, rows, projects, destination, format_shortfalls)
+    await rows.projects.set_organization(project_ids, destination.id, now)
+    await rows.api_keys.revoke_in_projects(project_ids, now)
+    await rows.grants.revoke_all(project_ids, now)
+    await rows.transfer_requests.delete_by_projects(project_ids)
+    record = context.audit
+    record.add_details(destination_org_id=destination.id)
+    for project in projects:
+        for org_id in (project.org_id, destination.id):
+            details = {**record.details, "source_org_id": project.org_id}
+            await record.write(rows, org_id=org_id, project_id=project.id, thing=project.name, details=details)
+    record.is_written = True
+
+
+async def _check_quota(
+    desk: Context, rows: Rows, projects: Sequence[Project], destination: Organization, told: ShortfallFormatter
+) -> None:
+    plan = desk.organization_plan(destination)
+    needed = TransferQuota(
+        projects=await quota.count_projects_with(rows, destination, projects),
+        branches=await rows.projects.max_branch_count([project.id for project in projects]),
+        history_seconds=max(project.history_retention_seconds for project in projects),
+    )
+    allowed = TransferQuota(projects=plan.projects, branches=plan.branches, history_seconds=plan.history_seconds)
+    if short := list(project_transfer.find_exceeded_limits(required=needed, allowed=allowed)):
+        raise CapacityExceeded(
+            f"The projects do not fit into the organization, so nothing was moved. {short[0].message} "
+            "Make room there, or change its plan.",
+            code=short[0].code,
+            details=told(short),
+        )
+
+
+def format_as_limits(shortfalls: Sequence[ExceededLimit]) -> dict[str, Any]:
+    """As clients expect it who gave projects away."""
+    return {
+        "limits": [
+            {"name": each.name, "expected": str(each.limit), "actual": str(each.required)} for each in shortfalls
+        ]
+    }
+
+
+def format_as_reasons(shortfalls: Sequence[ExceededLimit]) -> dict[str, Any]:
+    """As clients expect it who took a project over."""
+    return {"reasons": [{"message": each.message, "code": each.code} for each in shortfalls]}

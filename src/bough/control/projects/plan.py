@@ -1,0 +1,148 @@
+"""What a new project is when its caller said this much, and what a change makes of one that is there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bough import clock
+from bough.config import Plan
+from bough.control import defaults
+from bough.control.context import Context
+from bough.control.endpoints.plan import PG_SETTINGS
+from bough.domain import pooler
+from bough.domain.organization import Organization
+from bough.domain.project import Project, check_autoscaling, check_settings_change, check_suspend_timeout
+from bough.errors import Invalid, RuleViolation
+from bough.ids import OrganizationId, ProjectId
+from bough.postgres import tenant_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProject:
+    """What a caller asked for; None where they said nothing."""
+
+    name: str | None = None
+    org_id: OrganizationId | None = None
+    region_id: str | None = None
+    pg_version: int | None = None
+    provisioner: str | None = None
+    store_passwords: bool = True
+    history_retention_seconds: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    default_endpoint_settings: Mapping[str, Any] = field(default_factory=dict)
+    branch_name: str | None = None
+    role_name: str | None = None
+    database_name: str | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectChange:
+    name: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    default_endpoint_settings: Mapping[str, Any] | None = None
+    history_retention_seconds: int | None = None
+
+
+def plan_project(context: Context, project_id: ProjectId, requested: NewProject, organization: Organization) -> Project:
+    plan = context.organization_plan(organization)
+    now = clock.now()
+    _check_endpoint_settings(requested.default_endpoint_settings, _version(context, requested.pg_version))
+    endpoint_settings = _endpoint_settings(requested.default_endpoint_settings, plan)
+    return Project(
+        id=project_id,
+        org_id=organization.id,
+        created_by=context.principal.user_id,
+        name=requested.name or project_id,
+        region_id=_region(context, requested.region_id),
+        pg_version=_version(context, requested.pg_version),
+        install=context.installs[_version(context, requested.pg_version)],
+        provisioner=requested.provisioner or defaults.PROVISIONER,
+        settings={**defaults.PROJECT_SETTINGS, **requested.settings},
+        default_endpoint_settings=endpoint_settings,
+        store_passwords=requested.store_passwords,
+        history_retention_seconds=_history(
+            requested.history_retention_seconds, defaults.HISTORY_RETENTION_SECONDS, plan
+        ),
+        creation_source=defaults.CREATION_SOURCE,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def apply_project_change(before: Project, change: ProjectChange, plan: Plan) -> Project:
+    check_settings_change(before.settings, change.settings)
+    endpoint_settings = before.default_endpoint_settings
+    if change.default_endpoint_settings is not None:
+        _check_endpoint_settings(change.default_endpoint_settings, before.pg_version)
+        endpoint_settings = _endpoint_settings({**endpoint_settings, **change.default_endpoint_settings}, plan)
+    return replace(
+        before,
+        name=change.name or before.name,
+        settings=_merged(before.settings, change.settings),
+        default_endpoint_settings=endpoint_settings,
+        history_retention_seconds=_history(change.history_retention_seconds, before.history_retention_seconds, plan),
+        updated_at=clock.now(),
+    )
+
+
+def _check_endpoint_settings(given: Mapping[str, Any], pg_version: int) -> None:
+    pooler.check_settings(given.get(pooler.SETTINGS_KEY, {}))
+    tenant_settings.check_settings(given.get(PG_SETTINGS, {}), pg_version)
+
+
+def _region(desk: Context, region_id: str | None) -> str:
+    regions = desk.settings.regions
+    if region_id is None:
+        return regions[0].id
+    if desk.settings.region(region_id) is None:
+        known = ", ".join(region.id for region in regions)
+        raise Invalid(f"There is no region {region_id!r} here. Regions: {known}.")
+    return region_id
+
+
+def _version(desk: Context, pg_version: int | None) -> int:
+    version = pg_version or desk.settings.postgres_versions[0]
+    if version not in desk.installs:
+        known = ", ".join(str(major) for major in sorted(desk.installs))
+        raise Invalid(
+            f"Postgres {version} is not installed here; available: {known}. "
+            "The operator can add it with the setting postgres_versions."
+        )
+    return version
+
+
+def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Inside a group of settings, too, what is not said stays as it was."""
+    merged = dict(before)
+    for name, value in change.items():
+        known = before.get(name)
+        merged[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _endpoint_settings(given: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """Defaults for endpoints made in the project, whole and checked."""
+    minimum = given.get("autoscaling_limit_min_cu")
+    maximum = given.get("autoscaling_limit_max_cu")
+    if minimum is None:
+        minimum = defaults.MIN_CU if maximum is None else min(defaults.MIN_CU, maximum)
+    if maximum is None:
+        maximum = max(defaults.MAX_CU, minimum)
+    timeout = given.get("suspend_timeout_seconds", defaults.SUSPEND_TIMEOUT_SECONDS)
+    check_autoscaling(minimum, maximum, plan.max_cu)
+    check_suspend_timeout(timeout)
+    return {
+        **given,
+        "autoscaling_limit_min_cu": minimum,
+        "autoscaling_limit_max_cu": maximum,
+        "suspend_timeout_seconds": timeout,
+    }
+
+
+def _history(asked: int | None, otherwise: int, plan: Plan) -> int:
+    if asked is None:
+        return min(otherwise, plan.history_seconds)
+    if asked > plan.history_seconds:
+        raise RuleViolation(f"history_retention_seconds is {asked}; the plan allows up to {plan.history_seconds}.")
+    return asked

@@ -1,0 +1,1 @@
+"""Restores, snapshots and snapshot schedules."""

@@ -1,0 +1,192 @@
+"""Snapshots: create, change, delete. Branches made of them are in `snapshot_restores`."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from bough import clock
+from bough.access import lookup
+from bough.config import Plan
+from bough.control.branches import points
+from bough.control.branches.plan import find_creating_operation
+from bough.control.context import Context
+from bough.domain import history, snapshot
+from bough.domain.branch import Branch, Volume
+from bough.domain.history import HEAD, Point, RecoveryTarget
+from bough.domain.operation import (
+    ALSO_LOCKED_KEY,
+    SOURCE_KEY,
+    VARIANT_KEY,
+    LockLevel,
+    LockScope,
+    Operation,
+    OperationAction,
+    Variant,
+)
+from bough.domain.project import Project
+from bough.domain.rights import Right
+from bough.domain.snapshot import SNAPSHOT_KEY, Snapshot, SnapshotState
+from bough.errors import Conflict, NotFound, RuleViolation
+from bough.ids import BranchId, ProjectId, SnapshotId, VolumeId
+from bough.operations.action import NewOperation
+from bough.operations.archival import plan_unarchive
+from bough.store.queries import Duplicate
+from bough.store.store import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSnapshot:
+    """What a caller asked for; None where they said nothing."""
+
+    point: Point = HEAD
+    name: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotChange:
+    name: str | None = None
+    sets_expiration: bool = False
+    expires_at: datetime | None = None  # None, when it is set: no expiration
+
+
+class Snapshots:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(
+        self, held: Project, branch_id: BranchId, requested: NewSnapshot
+    ) -> tuple[Snapshot, list[Operation]]:
+        """One transaction: its row, its name, and the work."""
+        self._context.check_can_create()
+        now = clock.now()
+        expires_at = snapshot.check_expiry(requested.expires_at, now)
+        end = await points.read_wal_end(self._context, held, branch_id, requested.point)
+        making = build_create_operation(held.id, SnapshotId.new(), branch_id)
+        async with self._context.locked_transaction(making.lock) as rows:
+            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
+            branch = await lookup.branch(rows, project, branch_id)
+            snapshot.check_is_root(branch, "Snapshots")
+            await check_snapshot_quota(rows, project.id, await self._context.project_plan(rows, project))
+            asked = "lsn" if requested.point.lsn else "timestamp"
+            target = await points.resolve_point(
+                self._context, rows, project, branch, requested.point, name=asked, end=end
+            )
+            name = requested.name or await self._default_name(rows, branch, requested.point.at or now)
+            made = plan_snapshot(making, branch, requested.point, name, now, expires_at=expires_at)
+            await add_snapshot(rows, made)
+            self._context.audit.add_details(thing=made.id, name=made.name, branch=branch.id)
+            first = await plan_unarchive(rows, branch)
+            behind = await find_creating_operation(rows, branch)
+            operations = await self._context.enqueue(rows, *first, set_target(making, target), after=behind)
+        return made, operations
+
+    async def update(self, project: Project, snapshot_id: SnapshotId, change: SnapshotChange) -> Snapshot:
+        async with self._context.store.read() as rows:
+            await find_snapshot(rows, project.id, snapshot_id)
+        touch = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, also_locked_id=snapshot_id)
+        async with self._context.locked_transaction(touch) as rows:
+            before = await find_snapshot(rows, project.id, snapshot_id)
+            now = clock.now()
+            after = replace(before, name=change.name or before.name, updated_at=now)
+            if change.sets_expiration:
+                after = replace(after, expires_at=snapshot.check_expiry(change.expires_at, now))
+            if after.name != before.name and await rows.snapshots.get_by_name(project.id, after.name):
+                raise _name_conflict(after.name)
+            await rows.snapshots.save(after)
+        return after
+
+    async def delete(self, project: Project, snapshot_id: SnapshotId) -> list[Operation]:
+        """Nobody finds it from now on; the work makes its data go."""
+        async with self._context.store.read() as rows:
+            await find_snapshot(rows, project.id, snapshot_id)
+        removing = build_delete_operation(project.id, snapshot_id)
+        async with self._context.locked_transaction(removing.lock) as rows:
+            await mark_deleted(rows, await find_snapshot(rows, project.id, snapshot_id))
+            return await self._context.enqueue(rows, removing)
+
+    async def _default_name(self, rows: Rows, branch: Branch, at: datetime) -> str:
+        taken = await rows.snapshots.list_names(branch.project_id)
+        return snapshot.make_unique_name(snapshot.default_name(branch.name, at), taken)
+
+
+def build_create_operation(project_id: ProjectId, snapshot_id: SnapshotId, branch_id: BranchId) -> NewOperation:
+    """The work, before it is known which volume is copied."""
+    own = {
+        VARIANT_KEY: Variant.SNAPSHOT,
+        SNAPSHOT_KEY: snapshot_id,
+        ALSO_LOCKED_KEY: snapshot_id,
+        SOURCE_KEY: branch_id,
+    }
+    return NewOperation(OperationAction.CREATE_BRANCH, project_id, parameters=own)
+
+
+def set_target(operation: NewOperation, target: RecoveryTarget) -> NewOperation:
+    return replace(operation, parameters={**operation.parameters, **history.encode_target(target)})
+
+
+def plan_snapshot(
+    operation: NewOperation,
+    branch: Branch,
+    point: Point,
+    name: str,
+    now: datetime,
+    *,
+    expires_at: datetime | None,
+    is_manual: bool = True,
+) -> Snapshot:
+    return Snapshot(
+        id=operation.parameters[SNAPSHOT_KEY],
+        project_id=branch.project_id,
+        branch_id=branch.id,
+        volume_id=VolumeId.new(),
+        name=name,
+        state=SnapshotState.INIT,
+        is_manual=is_manual,
+        created_at=now,
+        updated_at=now,
+        lsn=point.lsn,
+        at=point.at,
+        expires_at=expires_at,
+    )
+
+
+async def add_snapshot(rows: Rows, snapshot: Snapshot) -> None:
+    if await rows.snapshots.get_by_name(snapshot.project_id, snapshot.name):
+        raise _name_conflict(snapshot.name)
+    await rows.lineages.add_volume(
+        Volume(id=snapshot.volume_id, project_id=snapshot.project_id, created_at=snapshot.created_at)
+    )
+    try:
+        await rows.snapshots.add(snapshot)
+    except Duplicate:
+        raise _name_conflict(snapshot.name) from None
+
+
+def build_delete_operation(project_id: ProjectId, snapshot_id: SnapshotId) -> NewOperation:
+    own = {VARIANT_KEY: Variant.SNAPSHOT, SNAPSHOT_KEY: snapshot_id, ALSO_LOCKED_KEY: snapshot_id}
+    return NewOperation(OperationAction.DELETE_TIMELINE, project_id, parameters=own)
+
+
+async def mark_deleted(rows: Rows, snapshot: Snapshot) -> None:
+    now = clock.now()
+    await rows.snapshots.save(replace(snapshot, deleted_at=now, updated_at=now))
+
+
+async def find_snapshot(rows: Rows, project_id: ProjectId, snapshot_id: SnapshotId) -> Snapshot:
+    found = await rows.snapshots.get(project_id, snapshot_id)
+    if found is None or found.deleted_at is not None:
+        raise NotFound.resource("snapshot")
+    return found
+
+
+async def check_snapshot_quota(rows: Rows, project_id: ProjectId, plan: Plan) -> None:
+    """For one more."""
+    if await rows.snapshots.count_in_project(project_id) >= plan.snapshots:
+        raise RuleViolation(
+            f"The project has {plan.snapshots} snapshots, all that its plan allows. Delete one, or change the plan.",
+            code="SNAPSHOTS_LIMIT_EXCEEDED",
+        )
+
+
+def _name_conflict(name: str) -> Conflict:
+    return Conflict(f"The project has a snapshot named {name!r} already. Choose another name.")

@@ -1,0 +1,165 @@
+"""What a server answered, checked: behind a compute's socket may be a program that says anything.
+
+Whatever does not have the type and the size that Postgres gives it is a ValueError.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bough.chunks import iterate_chunks
+from bough.domain.lsn import is_lsn
+from bough.engine.port import BranchContents, ObservedDatabase, ObservedRole, StorageUsage
+from bough.postgres import scram, wal
+from bough.postgres.backup import BackupEnd
+from bough.postgres.position import Position
+from bough.postgres.replication import ReplicaStatus
+
+MAX_NAME_BYTES = 63  # bytes: Postgres cuts what is longer
+MAX_LABEL_LENGTH = 8192  # characters; Postgres writes about two hundred
+MAX_BIGINT = 2**63 - 1  # of a number
+
+_MD5 = re.compile(r"md5[0-9a-f]{32}")
+
+
+def parse_number(value: object) -> int:
+    """A size, a count or a position."""
+    if type(value) is not int or not 0 <= value <= MAX_BIGINT:
+        raise ValueError("no number")
+    return value
+
+
+def parse_optional_number(value: object) -> int | None:
+    return None if value is None else parse_number(value)
+
+
+def parse_bool(value: object) -> bool:
+    if type(value) is not bool:
+        raise ValueError("neither true nor false")
+    return value
+
+
+def parse_timestamp(value: object) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ValueError("no moment")
+    return value.astimezone(UTC)
+
+
+def parse_optional_timestamp(value: object) -> datetime | None:
+    return None if value is None else parse_timestamp(value)
+
+
+def parse_name(value: object) -> bytes:
+    if not isinstance(value, bytes) or not 0 < len(value) <= MAX_NAME_BYTES or b"\0" in value:
+        raise ValueError("no name")
+    return value
+
+
+def parse_text(value: object, max_length: int) -> str:
+    if not isinstance(value, str) or len(value) > max_length:
+        raise ValueError("no text")
+    return value
+
+
+def parse_lsn(value: object) -> str:
+    if not isinstance(value, str) or not is_lsn(value):
+        raise ValueError("no position")
+    return value
+
+
+def parse_segment(value: object) -> str:
+    if not isinstance(value, str) or not wal.is_segment(value):
+        raise ValueError("no segment")
+    return value
+
+
+def parse_verifier(value: object) -> str | None:
+    """None: the role has no password. One that no login can be checked with is kept, so that a client is told why."""
+    if value is None:
+        return None
+    told = parse_text(value, scram.MAX_VERIFIER_LENGTH)
+    is_scram = told.startswith(f"{scram.SCHEME}$") and told.isascii() and told.isprintable()
+    return told if is_scram or _MD5.fullmatch(told) else None
+
+
+def is_utf8(*names: bytes | None) -> bool:
+    """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
+    try:
+        for each in names:
+            (each or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+async def parse_contents(found: Sequence[Any], max_rows: Mapping[str, int]) -> BranchContents:
+    """No more of each kind than was asked for, and no name twice."""
+    named: dict[str, dict[str, Any]] = {kind: {} for kind in max_rows}
+    totals = dict.fromkeys(max_rows, 0)
+    told = dict.fromkeys(max_rows, 0)
+    async for rows in iterate_chunks(found):
+        for row in rows:
+            kind = row["kind"]
+            totals[kind], told[kind] = parse_number(row["total"]), told[kind] + 1
+            if is_utf8(row["name"], row["owner"]):
+                named[kind][parse_name(row["name"]).decode()] = (
+                    parse_role(row) if kind == "role" else parse_database(row)
+                )
+    if any(told[kind] > max_rows[kind] or totals[kind] < told[kind] for kind in max_rows):
+        raise ValueError("other rows than were asked for")
+    return BranchContents(
+        roles=tuple(named["role"].values()),
+        databases=tuple(named["database"].values()),
+        unlisted_roles=totals["role"] - told["role"],
+        unlisted_databases=totals["database"] - told["database"],
+    )
+
+
+def parse_role(row: Any) -> ObservedRole:
+    return ObservedRole(
+        name=parse_name(row["name"]).decode(),
+        can_login=parse_bool(row["can_login"]),
+        verifier=parse_verifier(row["verifier"]),
+        valid_until=parse_optional_timestamp(row["valid_until"]),
+    )
+
+
+def parse_database(row: Any) -> ObservedDatabase:
+    return ObservedDatabase(name=parse_name(row["name"]).decode(), owner=parse_name(row["owner"]).decode())
+
+
+def parse_storage(row: Any) -> StorageUsage:
+    limit = row["temp_file_bytes"]
+    return StorageUsage(
+        used_bytes=parse_number(row["bytes"]),
+        temp_file_limit_bytes=-1 if limit == -1 else parse_number(limit),  # -1 is Postgres's word for no limit
+        is_busy=parse_bool(row["is_busy"]),
+    )
+
+
+def parse_backup_end(row: Any) -> BackupEnd:
+    return BackupEnd(
+        lsn=parse_lsn(row["lsn"]),
+        last_segment=parse_segment(row["last_segment"]),
+        label=parse_text(row["label"], MAX_LABEL_LENGTH),
+    )
+
+
+def parse_position(row: Any) -> Position:
+    return Position(started_at=parse_timestamp(row["started_at"]), wal=parse_optional_number(row["wal"]))
+
+
+def parse_standby_status(row: Any) -> ReplicaStatus:
+    age = row["age"]
+    if age is not None and (type(age) is not float or not math.isfinite(age)):
+        raise ValueError("no age")
+    return ReplicaStatus(
+        is_in_recovery=parse_bool(row["follows"]),
+        is_paused=parse_bool(row["is_paused"]),
+        is_streaming=parse_bool(row["streams"]),
+        received_lsn=parse_optional_number(row["has"]),
+        replayed_lsn=parse_optional_number(row["replayed"]),
+        replay_age_seconds=age,
+    )

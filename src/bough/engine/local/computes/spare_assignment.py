@@ -1,0 +1,119 @@
+"""How a spare compute, which runs under a name of its own, becomes a branch's and an endpoint's.
+
+Its folders move to their new names and leave links under the old ones, which the running server
+knows: for a reload, and for its own restart after the crash of a session. The links go when the
+compute is forgotten.
+"""
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from bough import clock
+from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
+from bough.engine.local.durable_files import sync_folder
+from bough.engine.local.folders import Folders
+from bough.engine.local.tenant_trees import remove_tree
+from bough.engine.local.volumes import archive_link
+from bough.engine.local.volumes.folder import VolumeRecord
+from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.spec import BranchSpec, ComputeSpec
+from bough.ids import EndpointId, VolumeId
+
+_PREFIX = "warm-"
+
+
+def new_spare_name() -> str:
+    return _PREFIX + secrets.token_hex(6)
+
+
+def is_spare(name: str) -> bool:
+    return name.startswith(_PREFIX)
+
+
+class SpareAssignment:
+    def __init__(self, folders: Folders, volumes: Volumes, runs: ComputeRuns) -> None:
+        self._folders = folders
+        self._volumes = volumes
+        self._runs = runs
+        self.last_storage_limit_bytes: int | None = (
+            None  # by the plan of whoever took a spare last; the next are made for it
+        )
+
+    def assign_volume(self, name: str, spec: BranchSpec, record: VolumeRecord) -> None:
+        """The spare's volume becomes the branch's: the rename is the moment it does."""
+        run = self._runs.get(EndpointId(name))
+        old, new = self._volumes.folder(VolumeId(name)), self._volumes.folder(spec.volume_id)
+        old.clear_applied_digest()
+        old.write_record(replace(record, project_id=spec.project_id, born=name, made_at=clock.now().isoformat()))
+        archive_link.ensure_archive(old, self._volumes.archive_path(spec.volume_id), old.owner)  # a spare has none
+        if record.wal_apart:
+            self._volumes.move_wal(VolumeId(name), spec.volume_id)
+        old.path.rename(new.path)
+        _link(old.path, new.path)
+        if run is not None:
+            self._runs.put(replace(run, project_id=spec.project_id, volume_id=spec.volume_id))
+        sync_folder(new.path.parent)
+
+    def assign_compute(self, name: str, spec: ComputeSpec) -> bool:
+        """The compute of the spare that the volume was born as becomes the endpoint's. May be repeated."""
+        spare = EndpointId(name)
+        run = self._runs.get(spare)
+        if run is None:
+            return False
+        self.last_storage_limit_bytes = spec.storage_limit_bytes
+        if self._runs.get(spec.endpoint_id) is None:
+            sockets = self._folders.sockets
+            _move(self._folders.log_file(spare), self._folders.log_file(spec.endpoint_id))
+            _move(sockets / spare, sockets / spec.endpoint_id)
+            _link(sockets / spare, sockets / spec.endpoint_id)
+            self._runs.put(
+                replace(
+                    run,
+                    endpoint_id=spec.endpoint_id,
+                    project_id=spec.project_id,
+                    volume_id=spec.volume_id,
+                    born=name,
+                )
+            )
+        self._runs.remove(spare)
+        return True
+
+    def remove_stale_links(self) -> None:
+        """No link of a spare is left whose compute nobody knows: a power cut takes runs. Only for a start."""
+        known = {name for run in self._runs.list_all() for name in (run.endpoint_id, run.born)}
+        for folder in (self._folders.volumes, self._folders.sockets):
+            for link in folder.iterdir():
+                if link.is_symlink() and is_spare(link.name) and link.name not in known:
+                    link.unlink()
+
+    def remove_runtime_files(self, run: ComputeRun) -> None:
+        """What is left in memory of a compute that ended: its sockets, and the links of its first name."""
+        for name in {run.endpoint_id, run.born or run.endpoint_id}:
+            self.remove_sockets(EndpointId(name))
+            link = self._volumes.folder(VolumeId(name)).path
+            if link.is_symlink():
+                link.unlink()
+
+    def remove_sockets(self, name: EndpointId) -> None:
+        _remove(self._folders.sockets / name)
+        _remove(self._folders.replica_socket_folder(name))
+
+
+def _move(old: Path, new: Path) -> None:
+    if not old.is_symlink():
+        with suppress(FileNotFoundError):
+            old.rename(new)
+
+
+def _link(old: Path, new: Path) -> None:
+    if not os.path.lexists(old):
+        old.symlink_to(new.name)
+
+
+def _remove(path: Path) -> None:
+    """What a compute could fill until it was sealed; what is left of it is removed before the next start."""
+    with suppress(OSError):
+        remove_tree(path)

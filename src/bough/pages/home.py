@@ -1,0 +1,10 @@
+"""The first page: on to one's account, or to signing in."""
+
+from starlette.responses import Response
+
+from bough.pages.page_request import PageRequest
+from bough.pages.return_paths import ACCOUNT_PATH, SIGN_IN_PATH
+
+
+async def show(request: PageRequest) -> Response:
+    return request.redirect(ACCOUNT_PATH if request.signed_in_user else SIGN_IN_PATH)

@@ -1,0 +1,44 @@
+"""Forgot the password: a mail with a link goes out, and the page that it leads to sets a new one."""
+
+from starlette.responses import Response
+
+from bough.control.people.passwords import PasswordChanges
+from bough.domain.one_time_link import OneTimeLink
+from bough.errors import NotFound, PlatformError
+from bough.pages.page_request import PageRequest
+from bough.pages.return_paths import ACCOUNT_PATH
+
+
+async def show(request: PageRequest) -> Response:
+    return request.render("forgot.html", email="")
+
+
+async def send_link(request: PageRequest) -> Response:
+    email = request.form.text("email")
+    try:
+        asked = await PasswordChanges(request.services, request.client).request_reset(email)
+    except PlatformError as error:
+        return request.render_error("forgot.html", error, email=email)
+    return request.render("look_into_mail.html", email=asked, to="set a password", back=ACCOUNT_PATH)
+
+
+async def show_reset(request: PageRequest) -> Response:
+    token = request.query_param("token")
+    return request.render("reset.html", token=token, email=(await _get_link(request, token)).email)
+
+
+async def reset(request: PageRequest) -> Response:
+    token = request.form.text("token")
+    email = (await _get_link(request, token)).email
+    try:
+        begun = await PasswordChanges(request.services, request.client).reset(token, request.form.secret("password"))
+    except PlatformError as error:
+        return request.render_error("reset.html", error, token=token, email=email)
+    return request.redirect_with_session(ACCOUNT_PATH, begun)
+
+
+async def _get_link(visit: PageRequest, token: str) -> OneTimeLink:
+    link = await PasswordChanges(visit.services, visit.client).find_link(token)
+    if link is None:
+        raise NotFound("This link was used already, or is too old. Ask for another where you sign in.")
+    return link

@@ -1,0 +1,31 @@
+"""Templates to text. What people wrote is escaped everywhere; a name that a template lacks is an error."""
+
+from datetime import datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from bough.domain import allowance
+from bough.pages import return_paths
+
+_templates = Environment(
+    loader=PackageLoader("bough.pages"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(template: str, **values: Any) -> str:
+    return _templates.get_template(template).render(**values)
+
+
+def _timestamp(at: datetime) -> Markup:
+    return Markup('<time datetime="{}">{}</time>').format(f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at:%-d %B %Y, %H:%M} UTC")
+
+
+_templates.filters["moment"] = _timestamp
+_templates.filters["size"] = allowance.format_bytes
+_templates.filters["and_back"] = return_paths.add_return_path

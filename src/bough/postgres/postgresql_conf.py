@@ -1,0 +1,68 @@
+"""postgresql.conf as a pure function of settings."""
+
+from collections.abc import Mapping
+
+from bough.postgres import archiver
+from bough.postgres.wal import SEGMENT_MB
+
+SIZE_FILE = "size.conf"  # what follows the size of a compute, beside the file with all the rest
+LIMITS_FILE = "limits.conf"  # what follows from the plan of its project
+
+COMPUTE_DEFAULTS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0777",  # the folder around the socket decides who gets in
+    "password_encryption": "scram-sha-256",
+    "min_wal_size": f"{2 * SEGMENT_MB}MB",
+    "max_wal_size": "1GB",
+    "recovery_init_sync_method": "syncfs",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "archive_mode": "on",  # it cannot be changed without a restart
+    "archive_command": archiver.ARCHIVE_COMMAND,
+    "max_slot_wal_keep_size": "4GB",  # whoever reads no further loses its place, and the disk has an end
+    "shared_preload_libraries": "",
+    "log_destination": "stderr",
+    "logging_collector": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+    "datestyle": "iso, mdy",
+    "lc_messages": "C",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    "default_text_search_config": "pg_catalog.english",
+    "jit": "off",
+    "autovacuum_naptime": "1min",
+    "max_locks_per_transaction": "64",
+}
+
+# A branch that recovers would fill the queue of the disk, and its parent's clients wait behind it.
+_NO_PREFETCH = {"recovery_prefetch": "off"}
+_PREFETCH_SINCE = 15
+# 64 MB, in pages; otherwise the queue may grow to 8 GB while one listener does not read. It counts from the next start.
+_NOTIFY_QUEUE_LIMIT = {"max_notify_queue_pages": "8192"}
+_NOTIFY_QUEUE_LIMIT_SINCE = 17
+
+
+def render(settings: Mapping[str, str], *, major: int, is_standby: bool = False) -> str:
+    """The whole file: ours for every compute, then the given ones over them. Who follows another always recovers."""
+    prefetch = {} if is_standby or major < _PREFETCH_SINCE else _NO_PREFETCH
+    queue = _NOTIFY_QUEUE_LIMIT if major >= _NOTIFY_QUEUE_LIMIT_SINCE else {}
+    return render_lines({**COMPUTE_DEFAULTS, **prefetch, **queue, **settings})
+
+
+def render_with_includes(settings: Mapping[str, str], *, major: int, is_standby: bool) -> str:
+    """The same over `SIZE_FILE` and under `LIMITS_FILE`: the last line that names a setting counts."""
+    own = render(settings, major=major, is_standby=is_standby)
+    return f"include '{SIZE_FILE}'\n{own}include_if_exists '{LIMITS_FILE}'\n"
+
+
+def render_lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name} = {_value(value)}\n" for name, value in sorted(settings.items()))
+
+
+def _value(value: str) -> str:
+    if "\n" in value or "\0" in value:
+        raise ValueError("a setting cannot hold a line break")
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

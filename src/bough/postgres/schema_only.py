@@ -1,0 +1,96 @@
+"""Statements that leave the structure of a database and take its rows. Pure.
+
+They run in a copy that nobody else has opened, as our superuser, so no code of a tenant may run with them: triggers
+that would fire are off in the same transaction, and Postgres builds the empty indexes as the tables' owners. No owner
+could do it: tables that refer to one another are truncated in one command, and may be different owners'. So what is
+truncated is named one by one, and a foreign table is never reached, whose rows are on another server.
+"""
+
+from collections.abc import Iterable
+
+from bough.postgres.quoting import identifier, literal
+
+# Every database that has rows of somebody's.
+SELECT_DATABASES = """
+    select pg_catalog.namesend(datname) from pg_catalog.pg_database
+     where datallowconn and datconnlimit <> -2 and datname not in ('template0', 'template1')
+"""
+_NOT_OF_AN_EXTENSION = """
+    not exists (select from pg_catalog.pg_depend
+                 where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and objid = c.oid and deptype = 'e')
+"""
+_OF_TENANTS = f"""
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+     where n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_(toast|temp)'
+       and {_NOT_OF_AN_EXTENSION}
+"""
+# They hold locks, and rows that nobody has seen.
+SELECT_PREPARED_TRANSACTIONS = (
+    "select gid from pg_catalog.pg_prepared_xacts where database = pg_catalog.current_database()"
+)
+SELECT_TABLES = f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'r' order by c.oid"
+# They have no rows of their own, but foreign keys that lead to tables which have. Those with a foreign table anywhere
+# below them cannot have any: Postgres allows no foreign key from it, and no unique index over it.
+SELECT_PARTITIONED_TABLES = f"""
+    select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'p'
+       and not exists (
+           with recursive below (oid) as (
+               select inhrelid from pg_catalog.pg_inherits where inhparent = c.oid
+               union
+               select inhrelid from pg_catalog.pg_inherits join below on inhparent = below.oid)
+           select from below join pg_catalog.pg_class as partition on partition.oid = below.oid
+            where partition.relkind not in ('r', 'p'))
+     order by c.oid
+"""
+SELECT_MATERIALIZED_VIEWS = (
+    f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'm' and c.relispopulated order by c.oid"
+)
+SELECT_SEQUENCES = f"""
+    select n.nspname::text, c.relname::text, s.seqstart from pg_catalog.pg_sequence s
+      join pg_catalog.pg_class c on c.oid = s.seqrelid join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+     where {_NOT_OF_AN_EXTENSION} order by c.oid
+"""
+# Those that fire although the session says that it only replays what others did.
+SELECT_TRIGGERS = (
+    "select oid, tgenabled::text from pg_catalog.pg_trigger where tgenabled in ('A', 'R') and tgtype & 32 <> 0"
+)
+UNLINK_LARGE_OBJECTS = "select pg_catalog.count(pg_catalog.lo_unlink(oid)) from pg_catalog.pg_largeobject_metadata"
+# Statistics hold values of columns.
+DELETE_STATISTICS = ("delete from pg_catalog.pg_statistic", "delete from pg_catalog.pg_statistic_ext_data")
+REWRITTEN_CATALOGS = ("pg_statistic", "pg_statistic_ext_data", "pg_largeobject", "pg_largeobject_metadata")
+
+
+def rollback_prepared(prepared: str) -> str:
+    return f"rollback prepared {literal(prepared)}"
+
+
+def truncate(
+    tables: Iterable[tuple[str, str]], partitioned: Iterable[tuple[str, str]], triggers: Iterable[tuple[int, str]]
+) -> list[str]:
+    """In one transaction, and in a session that has not looked at the tables: it would remember their triggers."""
+    named = ", ".join([*(f"only {_named(*table)}" for table in tables), *(_named(*table) for table in partitioned)])
+    kept = list(triggers)
+    off = [f"update pg_catalog.pg_trigger set tgenabled = 'D' where oid = {oid}" for oid, _ in kept]
+    on = [f"update pg_catalog.pg_trigger set tgenabled = {literal(state)} where oid = {oid}" for oid, state in kept]
+    silent = "set local session_replication_role = replica"
+    return [silent, *off, f"truncate table {named}", *on] if named else []
+
+
+def unpopulate_views(views: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"refresh materialized view {_named(*view)} with no data" for view in views]
+
+
+def restart_sequences(sequences: Iterable[tuple[str, str, int]]) -> list[str]:
+    return [
+        f"select pg_catalog.setval({literal(_named(schema, name))}::pg_catalog.regclass, {start}, false)"
+        for schema, name, start in sequences
+    ]
+
+
+def rewrite_catalog(catalog: str) -> str:
+    """What was deleted in it is not on disk any more."""
+    return f"vacuum full pg_catalog.{catalog}"
+
+
+def _named(schema: str, name: str) -> str:
+    return f"{identifier(schema)}.{identifier(name)}"

@@ -1,0 +1,1 @@
+"""Keeps the control process and the gateway workers running."""

@@ -1,0 +1,77 @@
+"""How much memory the platform's own processes may use, so that no tenant can make them take the machine's.
+
+What counts is their private memory. A control group would also count the files that control copies, and the
+first pages of every compute that it starts; a look once a second at each process does neither, and needs no
+group and no root. Between two looks RLIMIT_DATA holds: beyond it allocations fail.
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough import byte_sizes
+from bough.config import Settings
+from bough.supervisor import listeners
+
+CHECK_INTERVAL = 1.0  # seconds between two looks at a process
+_SHARE = 4  # control may have one part in so many of the machine's memory, and all gateway workers together another
+_MIN_CONTROL = 1024**3
+_MIN_WORKER = 512 * 1024**2
+_STACKS = 1024**3  # RLIMIT_DATA counts the whole stack of each thread, of which little is used
+_COUNTED = ("RssAnon:", "VmSwap:")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    bytes: int
+    setting: str  # that changes it
+
+    @contextmanager
+    def limit_new_processes(self) -> Iterator[None]:
+        """What we start meanwhile has the limit that holds between two looks.
+
+        Only the soft limit: control lifts it for the computes that it starts.
+        """
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = 2 * self.bytes + _STACKS
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+    def describe_excess(self, pid: int) -> str | None:
+        """Why the process must end; None while it is within the limit."""
+        used = read_private_bytes(pid)
+        if used <= self.bytes:
+            return None
+        return (
+            f"it used {byte_sizes.format_bytes(used)} of memory, and {self.setting} is "
+            f"{byte_sizes.format_bytes(self.bytes)}"
+        )
+
+
+def limit_for_control(settings: Settings) -> MemoryLimit:
+    limit = settings.control_memory_bytes or max(_MIN_CONTROL, _machine_memory() // _SHARE)
+    return MemoryLimit(limit, "control_memory_bytes")
+
+
+def limit_for_worker(settings: Settings) -> MemoryLimit:
+    share = _machine_memory() // _SHARE // listeners.count_workers(settings)
+    return MemoryLimit(settings.gateway_worker_memory_bytes or max(_MIN_WORKER, share), "gateway_worker_memory_bytes")
+
+
+def read_private_bytes(pid: int) -> int:
+    """What the process alone has, in memory or swapped out; 0 when it ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(_COUNTED))
+
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,111 @@
+"""Projects transfer to their clients what their plan allows, in each month; those that nobody claimed, in all.
+
+What a project moved is counted as it is shown. When all is used up, its computes sleep, and nobody is let in until
+the month, the claim or a larger plan gives it more.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+from bough import clock, log
+from bough.config import Settings
+from bough.control.gateway import notify
+from bough.control.gateway.activity import EndpointActivity
+from bough.control.gateway.allowances import AllowancePolicy, is_unclaimed
+from bough.domain import allowance
+from bough.domain.endpoint import EndpointState, request_state
+from bough.domain.operation import OperationAction
+from bough.errors import Busy
+from bough.ids import EndpointId
+from bough.operations.action import NewOperation
+from bough.operations.queue import OperationQueue
+from bough.store.allowances import TransferUsage
+from bough.store.store import Store
+
+BATCH_SIZE = 500
+REQUEST_ID = "keep-transfers"
+
+T = TypeVar("T", bound=str)
+logger = log.get_logger(component="tasks")
+
+
+class EnforceTransferLimits:
+    interval = 2.0
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: Store,
+        queue: OperationQueue,
+        activity: EndpointActivity,
+        allowances: AllowancePolicy,
+    ) -> None:
+        self._gateways = settings.gateway_folder
+        self._store = store
+        self._queue = queue
+        self._activity = activity
+        self._allowances = allowances
+
+    async def run(self) -> str:
+        for transferred in await self._due():
+            await self._count(transferred)
+        async with self._store.read() as rows:
+            running = await rows.allowances.list_running_over_limit()
+        count = sum([await self._suspend(endpoint_id) for endpoint_id in running])
+        return f"suspending {count} computes of projects that transferred all they may" if count else ""
+
+    async def _due(self) -> list[TransferUsage]:
+        """Of projects whose clients got something, and of those that may get more than before."""
+        found: list[TransferUsage] = []
+        async with self._store.read() as rows:
+            due = set(await rows.allowances.list_over_transfer_limit())
+            for served in _batches(self._activity.take_served()):
+                due |= await rows.allowances.list_projects_of(served)
+            for projects in _batches(due):
+                found += await rows.allowances.list_transfers(projects)
+        return found
+
+    async def _count(self, found: TransferUsage) -> None:
+        project_id = found.project_id
+        month = None if is_unclaimed(found) else allowance.start_of_month(clock.now())
+        period = allowance.current_transfer_period(found.period, project_id, found.created_at, found.moved, month)
+        period = allowance.update_transfer_period(period, found.moved, self._allowances.plan_for(found).transfer_bytes)
+        if period == found.period:
+            return
+        async with self._store.transaction(durable=False) as rows:
+            fresh = await rows.allowances.get_transfer(project_id)
+            if fresh is None or fresh.period != found.period:
+                return  # somebody gave it a new one
+            await rows.allowances.save_period(period)
+            endpoints = [each.id for each in await rows.endpoints.list_in_project(project_id)]
+        if period.is_over != (found.period is not None and found.period.is_over):
+            logger.info("transfer_allowance", project_id=project_id, is_over=period.is_over)
+            for endpoint_id in endpoints:
+                self._activity.invalidate(endpoint_id)
+            await notify.invalidate_endpoints(self._gateways, endpoints)
+
+    async def _suspend(self, endpoint_id: EndpointId) -> bool:
+        """Whoever is connected is cut off."""
+        async with self._store.read() as rows:
+            endpoint = await rows.endpoints.get_live(endpoint_id)
+        if endpoint is None:
+            return False
+        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        try:
+            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
+                fresh = await rows.endpoints.get_live(endpoint_id)
+                if fresh is None or fresh.state is not EndpointState.ACTIVE:
+                    return False
+                await rows.endpoints.save(request_state(fresh, EndpointState.IDLE, clock.now()))
+                await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
+        except Busy:
+            return False  # the next beat tries again
+        return True
+
+
+def _batches(ids: Collection[T]) -> Iterator[list[T]]:
+    """As many as one question may name."""
+    in_order = sorted(ids)
+    for first in range(0, len(in_order), BATCH_SIZE):
+        yield in_order[first : first + BATCH_SIZE]

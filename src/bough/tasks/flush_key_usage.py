@@ -1,0 +1,16 @@
+"""What was noted about the use of keys goes into the store."""
+
+from bough.control.platform.key_usage import KeyUsage
+from bough.store.store import Store
+
+
+class FlushKeyUsage:
+    interval = 10.0
+
+    def __init__(self, store: Store, key_usage: KeyUsage) -> None:
+        self._store = store
+        self._key_usage = key_usage
+
+    async def run(self) -> str:
+        await self._key_usage.flush(self._store)
+        return ""

@@ -1,0 +1,19 @@
+"""The order in which a task works for many projects: one of each in turn, so that none waits for all of another's."""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def interleave_by_project(items: Iterable[T], project_of: Callable[[T], Hashable]) -> list[T]:
+    """Round robin over projects. Within a project, and among the first of each, the given order stays."""
+    by_project: dict[Hashable, deque[T]] = {}
+    for item in items:
+        by_project.setdefault(project_of(item), deque()).append(item)
+    ordered: list[T] = []
+    while by_project:
+        ordered += [waiting.popleft() for waiting in by_project.values()]
+        by_project = {project: waiting for project, waiting in by_project.items() if waiting}
+    return ordered

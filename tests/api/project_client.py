@@ -1,0 +1,133 @@
+"""A project with its branches, as someone meets them over the API; nobody does the work behind it."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from bough.domain.branch import Branch
+from bough.domain.role import Role
+from bough.ids import BranchId, ProjectId
+from support.api_client import Caller, Json
+
+READ_WRITE: Json = {"type": "read_write"}
+READ_ONLY: Json = {"type": "read_only"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectClient:
+    caller: Caller
+    creation_response: Json  # the answer that made the project
+
+    @property
+    def id(self) -> str:
+        return str(self.creation_response["project"]["id"])
+
+    @property
+    def path(self) -> str:
+        return f"/projects/{self.id}"
+
+    @property
+    def branches_path(self) -> str:
+        return f"{self.path}/branches"
+
+    @property
+    def main_branch_id(self) -> str:
+        """The id of the root, which is the default branch until another is."""
+        return str(self.creation_response["branch"]["id"])
+
+    @property
+    def endpoint_id(self) -> str:
+        """The id of the root's endpoint."""
+        return str(self.creation_response["endpoints"][0]["id"])
+
+    def branch_path(self, branch_id: str) -> str:
+        return f"{self.branches_path}/{branch_id}"
+
+    def role_path(self, name: str, branch_id: str | None = None) -> str:
+        return f"{self.branch_path(branch_id or self.main_branch_id)}/roles/{_quoted(name)}"
+
+    def database_path(self, name: str, branch_id: str | None = None) -> str:
+        return f"{self.branch_path(branch_id or self.main_branch_id)}/databases/{_quoted(name)}"
+
+    async def send(self, method: str, path: str, body: Any = None, **query: Any) -> httpx2.Response:
+        return await self.caller.client.request(method, path, json=body, params=query)
+
+    async def request(self, method: str, path: str, body: Any = None, *, status: int = 200, **query: Any) -> Json:
+        """One request with the answer it must have."""
+        answer = await self.send(method, path, body, **query)
+        assert answer.status_code == status, f"{method} {path}: {answer.text}"
+        return answer.json() if answer.content else {}
+
+    async def finish_operations(self) -> None:
+        """The rows say that all work is done."""
+        await self.caller.finish_operations(self.id)
+
+    async def request_and_finish(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Json:
+        """A request and the end of its work."""
+        done = await self.request(method, path, body, status=status)
+        await self.finish_operations()
+        return done
+
+    async def expect_error(self, status: int, method: str, path: str, body: Any = None) -> str:
+        """The sentence with which it is refused, after which nothing is other than it was."""
+        before = await self.read_state()
+        sentence: str = (await self.request(method, path, body, status=status))["message"]
+        assert await self.read_state() == before
+        return sentence
+
+    async def read_state(self) -> Json:
+        """What lists show of its branches, endpoints and work, and of the root's roles and databases."""
+        paths = [self.branches_path, f"{self.path}/endpoints", f"{self.path}/operations"]
+        paths += [f"{self.branch_path(self.main_branch_id)}/{kind}" for kind in ("roles", "databases")]
+        return {path: (await self.send("GET", path)).json() for path in paths}
+
+    async def create_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
+        """A branch, as the answer that made it; its work is over."""
+        made = await self.begin_branch(name, endpoints=endpoints, **fields)
+        await self.finish_operations()
+        return made
+
+    async def begin_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
+        """A branch, as the answer that made it; its work waits until someone does it."""
+        asked = {**fields, **({} if name is None else {"name": name})}
+        return await self.request("POST", self.branches_path, {"branch": asked, "endpoints": [*endpoints]}, status=201)
+
+    async def get_branch(self, branch_id: str) -> Json:
+        shown: Json = (await self.request("GET", self.branch_path(branch_id)))["branch"]
+        return shown
+
+    async def list_branch_names(self, **query: Any) -> list[str]:
+        """Of the branches on one page."""
+        return [each["name"] for each in (await self.request("GET", self.branches_path, **query))["branches"]]
+
+    async def get_branch_row(self, branch_id: str) -> Branch:
+        async with self.caller.api_app.services.store.read() as rows:
+            found = await rows.branches.get(ProjectId(self.id), BranchId(branch_id))
+        assert found is not None
+        return found
+
+    async def get_role_rows(self, branch_id: str) -> dict[str, Role]:
+        async with self.caller.api_app.services.store.read() as rows:
+            return {role.name: role for role in await rows.roles.list_in_branch(BranchId(branch_id))}
+
+
+async def create_project_client(caller: Caller, **fields: Any) -> ProjectClient:
+    """A project whose work is over."""
+    tree = ProjectClient(caller, await caller.create_project(**fields))
+    await tree.finish_operations()
+    return tree
+
+
+def _quoted(name: str) -> str:
+    """As one part of a path; dots alone would be a way up in it."""
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def operation_actions(answer: Json) -> list[str]:
+    return [operation["action"] for operation in answer["operations"]]
+
+
+def operation_statuses(answer: Json) -> list[str]:
+    return [operation["status"] for operation in answer["operations"]]

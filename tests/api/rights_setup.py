@@ -1,0 +1,111 @@
+"""Everybody who may stand before one organization and one project of it: one caller of each kind."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from bough import clock
+from bough.domain.api_key import KeyKind
+from bough.domain.organization import Member, MemberRole, Organization
+from bough.domain.permission import Permission
+from bough.ids import PermissionId, ProjectId
+from bough.store.store import Rows
+from support.accounts import Account, add_account, add_key, add_member, add_organization, finish_operations
+from support.api_app import ApiApp
+
+UNAUTHENTICATED = ("no key", "unknown key", "revoked key")
+MEMBERS = tuple(MemberRole)
+KEYS = ("organization key", "project key")
+NON_MEMBERS = ("shared with", "stranger")
+AUTHENTICATED = (*MEMBERS, *KEYS, *NON_MEMBERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsSetup:
+    api_app: ApiApp
+    organization: Organization
+    accounts: dict[str, Account]
+    members: dict[str, Member]
+    clients: dict[str, httpx2.AsyncClient]
+    project: dict[str, Any]  # the answer that made it
+
+    @property
+    def admin(self) -> httpx2.AsyncClient:
+        return self.clients[MemberRole.ADMIN]
+
+    @property
+    def project_id(self) -> str:
+        return str(self.project["project"]["id"])
+
+    @property
+    def branch_id(self) -> str:
+        return str(self.project["branch"]["id"])
+
+    @property
+    def endpoint_id(self) -> str:
+        return str(self.project["endpoints"][0]["id"])
+
+    async def finish_operations(self) -> None:
+        await finish_operations(self.api_app.services, self.project_id)
+
+    async def create(self, path: str, body: Any = None) -> dict[str, Any]:
+        """What an admin makes before somebody else tries something with it."""
+        answer = await self.admin.post(path, json=body)
+        assert answer.status_code in (200, 201), answer.text
+        await self.finish_operations()
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+async def create_members(front: ApiApp) -> tuple[Organization, dict[str, Account], dict[str, Member]]:
+    """An organization with a member of every role, somebody it shares with, and a stranger."""
+    accounts = {str(name): await add_account(front.services) for name in (*MEMBERS, *NON_MEMBERS)}
+    organization = await add_organization(front.services, accounts[MemberRole.ADMIN])
+    members = {}
+    for role in MEMBERS[1:]:
+        members[str(role)] = await add_member(front.services, organization, accounts[role], role)
+    async with front.services.store.read() as rows:
+        first = await rows.members.get_by_user(organization.id, accounts[MemberRole.ADMIN].user.id)
+    assert first is not None
+    return organization, accounts, {**members, str(MemberRole.ADMIN): first.member}
+
+
+@asynccontextmanager
+async def open_rights_setup(front: ApiApp) -> AsyncIterator[RightsSetup]:
+    organization, accounts, members = await create_members(front)
+    admin = accounts[MemberRole.ADMIN]
+    async with front.client(await add_key(front.services, admin)) as client:
+        answer = await client.post("/projects", json={"project": {"org_id": organization.id}})
+        assert answer.status_code == 201, answer.text
+    project = answer.json()
+    project_id = ProjectId(project["project"]["id"])
+    await finish_operations(front.services, project_id)
+    tokens = {name: await add_key(front.services, account) for name, account in accounts.items()}
+    of_org = {"org_id": organization.id}
+    tokens["organization key"] = await add_key(front.services, admin, KeyKind.ORGANIZATION, **of_org)
+    tokens["project key"] = await add_key(front.services, admin, KeyKind.PROJECT, **of_org, project_id=project_id)
+    tokens["revoked key"] = await add_key(front.services, admin, revoked_at=clock.now())
+    tokens["unknown key"] = "bough_key_" + "x" * 55
+    async with front.services.store.transaction() as rows:
+        await add_permission(rows, project_id, admin, accounts["shared with"])
+    clients = {name: front.client(token) for name, token in tokens.items()} | {"no key": front.client()}
+    yield RightsSetup(
+        api_app=front, organization=organization, accounts=accounts, members=members, clients=clients, project=project
+    )
+    for each in clients.values():
+        await each.aclose()
+
+
+async def add_permission(rows: Rows, project_id: ProjectId, by: Account, to: Account) -> None:
+    await rows.grants.add_permission(
+        Permission(
+            id=PermissionId.new(),
+            project_id=project_id,
+            email=to.user.email,
+            granted_by=by.user.id,
+            granted_at=clock.now(),
+        )
+    )

@@ -1,0 +1,53 @@
+"""Snapshots of a project as someone meets them over the API; nobody does the work behind them."""
+
+from typing import Any
+
+from api.project_client import ProjectClient
+from bough.domain.branch import BranchState, transition_branch
+from bough.domain.snapshot import Snapshot
+from bough.ids import ProjectId, SnapshotId
+from support.api_client import Json
+
+
+def branch_snapshot_path(tree: ProjectClient, branch_id: str | None = None) -> str:
+    return f"{tree.branch_path(branch_id or tree.main_branch_id)}/snapshot"
+
+
+def snapshot_path(tree: ProjectClient, snapshot_id: str) -> str:
+    return f"{tree.path}/snapshots/{snapshot_id}"
+
+
+async def create_snapshot(tree: ProjectClient, branch_id: str | None = None, **query: Any) -> Json:
+    """A snapshot, as the answer that made it; its work is over."""
+    made = await tree.request("POST", branch_snapshot_path(tree, branch_id), **query)
+    await tree.finish_operations()
+    return made
+
+
+async def list_snapshot_names(tree: ProjectClient) -> list[str]:
+    return [each["name"] for each in (await tree.request("GET", f"{tree.path}/snapshots"))["snapshots"]]
+
+
+async def get_snapshot_row(tree: ProjectClient, snapshot_id: str) -> Snapshot | None:
+    async with tree.caller.api_app.services.store.read() as rows:
+        return await rows.snapshots.get(ProjectId(tree.id), SnapshotId(snapshot_id))
+
+
+async def expect_error(
+    tree: ProjectClient, status: int, method: str, path: str, body: Any = None, **query: Any
+) -> Json:
+    """The refusal, after which nothing is other than it was."""
+    before = await tree.read_state(), await tree.request("GET", f"{tree.path}/snapshots")
+    answer = await tree.request(method, path, body, status=status, **query)
+    assert (await tree.read_state(), await tree.request("GET", f"{tree.path}/snapshots")) == before
+    return answer
+
+
+async def restore_snapshot(tree: ProjectClient, snapshot_id: str, **asked: Any) -> Json:
+    """A branch made of a snapshot, as the answer that made it; its work is over and the rows say that it is there."""
+    made = await tree.request("POST", f"{snapshot_path(tree, snapshot_id)}/restore", asked)
+    await tree.finish_operations()
+    branch = await tree.get_branch_row(made["branch"]["id"])
+    async with tree.caller.api_app.services.store.transaction() as rows:
+        await rows.branches.save(transition_branch(branch, BranchState.READY, branch.updated_at))
+    return made

@@ -1,0 +1,87 @@
+"""What the audit must say of any requests: one line for each that changed something, none for others, no secret."""
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+
+from bough.domain.audit import AuditEntry
+from bough.store.audit import AuditQuery
+from support.api_app import ApiApp
+from support.routes import list_changing_routes
+
+SECRET_FIELDS = {"password", "key", "uri", "connection_uri", "link"}  # fields of answers that hold one
+MULTI_LINE_ACTIONS = {  # a line for each project, in the organization it leaves and in the one it enters
+    "accept_project_transfer_request",
+    "transfer_projects_from_org_to_org",
+    "transfer_projects_from_user_to_org",
+}
+
+
+async def list_audit_lines(front: ApiApp, asked: AuditQuery | None = None) -> list[AuditEntry]:
+    async with front.services.store.read() as rows:
+        return await rows.audit.page(asked or AuditQuery(), 1_000_000, None)
+
+
+async def check_audit_covers(front: ApiApp, heard: Sequence[httpx2.Response]) -> None:
+    """Of every route that changes something there was a success in what was heard."""
+    by_request: dict[str, list[AuditEntry]] = defaultdict(list)
+    for line in await list_audit_lines(front):
+        by_request[line.request_id].append(line)
+    seen = set()
+    for answer in heard:
+        written = by_request[answer.headers["x-request-id"]]
+        seen |= {line.action for line in written}
+        place = f"{answer.request.method} {answer.request.url.path} → {answer.status_code}: {written}"
+        if answer.request.method == "GET" or answer.is_error:
+            assert not written, place
+        else:
+            assert len(written) == 1 or (written and {line.action for line in written} <= MULTI_LINE_ACTIONS), place
+            assert {line.address for line in written} == {"127.0.0.1"}, place
+    assert seen >= list_changing_routes(), (
+        f"no success was heard of {list_changing_routes() - seen}: add one to the walk"
+    )
+    _check_holds_no_secret([line for answer in heard for line in by_request[answer.headers["x-request-id"]]], heard)
+
+
+def _check_holds_no_secret(kept: Sequence[AuditEntry], heard: Sequence[httpx2.Response]) -> None:
+    text = json.dumps([dataclasses.asdict(line) for line in kept], default=str, ensure_ascii=False)
+    found = {secret for answer in heard for secret in _secrets(answer)}
+    assert len(found) > 5
+    assert [secret for secret in found if secret in text] == [], "the audit holds a secret of an answer"
+
+
+def _secrets(answer: httpx2.Response) -> Iterator[str]:
+    yield answer.request.headers["authorization"].removeprefix("Bearer ")
+    if answer.is_success and answer.content:
+        body = answer.json()
+        yield from _secrets_in(body)
+        if answer.request.url.path.endswith("/transfer_requests"):
+            yield body["id"]  # whoever knows it may take the project
+
+
+def _secrets_in(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _secrets_in(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if name in SECRET_FIELDS and isinstance(each, str):
+                yield from _secret_parts(each)
+            else:
+                yield from _secrets_in(each)
+
+
+def _secret_parts(text: str) -> Iterator[str]:
+    """An address is a secret for what it has in it."""
+    if "://" not in text:
+        yield text
+        return
+    url = urlsplit(text)
+    if url.password:
+        yield url.password
+    yield from parse_qs(url.query).get("token", ())

@@ -1,0 +1,31 @@
+"""The end of a walk: every branch has its rows and is sound, and then nothing is left of any of them."""
+
+from bough.config import Settings
+from bough.engine.local.engine import LocalEngine
+from support.data_checks import find_corruption
+from support.engine_walk import EngineWalk
+from support.home_consistency import HomeConsistency
+
+
+async def check_walk(walk: EngineWalk, settings: Settings, machine: HomeConsistency) -> str:
+    """What is wrong, a line each."""
+    found: list[str] = []
+    for branch in walk.branches:
+        found += filter(None, [branch.check_rows(await walk.read_rows(branch))])
+        found += [f"{branch.arguments.volume}: {what}" for what in await find_corruption(walk.address(branch))]
+    await walk.control.stop()
+    found += machine.find_inconsistencies()
+
+    await walk.control.start()
+    for branch in reversed(tuple(walk.branches)):  # a child's history stands on its parent's
+        await walk.drop_branch(branch)
+    await walk.control.stop()
+    await _remove_warm_pool(settings)
+    return "\n".join([*found, *machine.find_leftovers()])
+
+
+async def _remove_warm_pool(settings: Settings) -> None:
+    """A control without a pool takes away what the one before it kept ready."""
+    engine = LocalEngine(settings.model_copy(update={"warm_pool": 0}))
+    await engine.prepare()
+    await engine.close()

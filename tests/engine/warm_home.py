@@ -1,0 +1,67 @@
+"""Homes whose engine keeps spare computes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bough.config import Settings
+from bough.engine.local.engine import LocalEngine
+from bough.engine.spec import BranchSpec, build_compute_settings
+from bough.ids import EndpointId
+from support.engine_home import Compute, EngineHome, make_compute_spec
+
+DEFAULT_SETTINGS = build_compute_settings(0.25, logical_replication=False)
+
+
+class WarmHome(EngineHome):
+    """A home whose engine has a pool of the default shape."""
+
+    @classmethod
+    async def start(cls, settings: Settings, spare_cu: float = 0.25) -> "WarmHome":
+        """Of a control that will end and leave what it made to the next."""
+        engine = LocalEngine(settings, spare_cu=spare_cu)
+        await engine.prepare()
+        return cls(settings, engine)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: Settings) -> AsyncIterator["WarmHome"]:
+        home = await cls.start(settings)
+        try:
+            yield home
+        finally:
+            await home.delete_computes()
+            for spare in (await home.engine.observe()).spare_endpoints:
+                await home.engine.ensure_suspended(spare)
+            await home.engine.close()
+
+    async def wait_for_spares(self, count: int) -> set[EndpointId]:
+        """Those that may be taken, when they are so many. One that is seen running may not be ready."""
+        pool = self.engine._warm
+        while len(pool._ready) < count:  # noqa: ASYNC110  the pool has a list, not an event
+            await asyncio.sleep(0.02)
+        return {EndpointId(name) for name in pool._ready}
+
+    def postmaster_pid(self, spare: EndpointId) -> int:
+        volumes = self.settings.home / "volumes"
+        return int((volumes / spare / "data" / "postmaster.pid").read_text().split()[0])
+
+    async def create_project(self, shape: dict[str, str] | None = DEFAULT_SETTINGS, **changes: Any) -> Compute:
+        """A new project as control makes one: the branch, then its compute."""
+        compute = Compute(self, make_compute_spec(self.get_install(), **changes))
+        self.computes.append(compute)
+        wish = BranchSpec(
+            project_id=compute.spec.project_id,
+            volume_id=compute.spec.volume_id,
+            install=compute.spec.install,
+            settings=shape,
+        )
+        await self.engine.ensure_branch(wish)
+        return compute
+
+    def adopt(self, compute: Compute) -> Compute:
+        """One that the control before this one made."""
+        same = Compute(self, compute.spec)
+        self.computes.append(same)
+        return same

@@ -1,0 +1,75 @@
+"""The states that work on snapshots begins in; see `scenarios`."""
+
+from dataclasses import replace
+
+from bough import clock
+from bough.control.restores.finalize import plan_finalize
+from bough.control.restores.snapshot_restores import RequestedSnapshotRestore, SnapshotRestores
+from bough.control.restores.snapshots import NewSnapshot, Snapshots
+from bough.domain.operation import Operation, OperationStatus
+from bough.domain.project import Project
+from bough.domain.snapshot import Snapshot
+from bough.ids import BranchId, ProjectId
+from bough.operations.action import NewOperation
+from support.platform import API, Platform
+
+
+async def prepare_create_snapshot(platform: Platform) -> NewOperation:
+    """Of a branch that sleeps."""
+    project, branch_id = await _sleeping(platform)
+    _, operations = await Snapshots(await platform.create_context()).create(project, branch_id, NewSnapshot(name="one"))
+    return await _take_back(platform, operations)
+
+
+async def prepare_delete_snapshot(platform: Platform) -> NewOperation:
+    project, branch_id = await _sleeping(platform)
+    made = await _create_snapshot(platform, project, branch_id)
+    return await _take_back(platform, await Snapshots(await platform.create_context()).delete(project, made.id))
+
+
+async def prepare_finalize_restore(platform: Platform) -> NewOperation:
+    """Both branches have an endpoint, and both sleep."""
+    project, branch_id = await _sleeping(platform)
+    made = await _create_snapshot(platform, project, branch_id)
+    restored = await SnapshotRestores(await platform.create_context()).restore(
+        project, made.id, RequestedSnapshotRestore()
+    )
+    await platform.run_operations()
+    await _suspend(platform, project.id, restored.endpoints[0].id)
+    return plan_finalize(project.id, restored.branch.id, branch_id)
+
+
+async def _create_snapshot(platform: Platform, project: Project, branch_id: BranchId) -> Snapshot:
+    made, _ = await Snapshots(await platform.create_context()).create(project, branch_id, NewSnapshot(name="one"))
+    await platform.run_operations()
+    return made
+
+
+async def _sleeping(platform: Platform) -> tuple[Project, BranchId]:
+    made = await platform.create_ready_project()
+    project_id = ProjectId(made["project"]["id"])
+    await _suspend(platform, project_id, made["endpoints"][0]["id"])
+    async with platform.store.read() as rows:
+        project = await rows.projects.get(project_id)
+    assert project is not None
+    return project, BranchId(made["branch"]["id"])
+
+
+async def _suspend(platform: Platform, project_id: ProjectId, endpoint_id: str) -> None:
+    answer = await platform.client.post(f"{API}/projects/{project_id}/endpoints/{endpoint_id}/suspend")
+    assert answer.status_code == 200, answer.text
+    await platform.run_operations()
+
+
+async def _take_back(platform: Platform, operations: list[Operation]) -> NewOperation:
+    """What was enqueued is taken back, to be enqueued by the test itself."""
+    (operation,) = operations
+    async with platform.store.transaction() as rows:
+        await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
+    return NewOperation(
+        operation.action,
+        operation.project_id,
+        operation.branch_id,
+        operation.endpoint_id,
+        dict(operation.parameters),
+    )

@@ -1,0 +1,95 @@
+"""What a browser says of a page that it shows: whether it fits, can be read, and is built as it should be."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from playwright.async_api import Browser, ConsoleMessage, Page
+
+_INSPECT_SCRIPT = """() => {
+  const channel = value => { const c = value / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4 };
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const parts = text => text.match(/[0-9.]+/g).map(Number);
+  const behind = element => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = parts(getComputedStyle(each).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const contrast = element => {
+    const [more, less] = [light(parts(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
+    return (more + 0.05) / (less + 0.05);
+  };
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  const elements = [...document.body.querySelectorAll("*")];
+  const written = elements.filter(each => each.checkVisibility() && (each.value && each.type !== "hidden"
+    || [...each.childNodes].some(child => child.nodeType === 3 && child.data.trim())));
+  const fields = elements.filter(each => each.tagName === "INPUT" && each.type !== "hidden");
+  const ids = elements.map(each => each.id).filter(id => id);
+  const described = elements.flatMap(each => (each.getAttribute("aria-describedby") || "").split(" ")).filter(id => id);
+  return {
+    title: document.title,
+    language: document.documentElement.lang,
+    width: document.documentElement.scrollWidth - window.innerWidth,
+    faint: written.filter(each => contrast(each) < 4.5).map(each => [each.outerHTML.slice(0, 200), contrast(each)]),
+    read: written.length,
+    nameless: fields.filter(each => !each.labels.length).map(each => each.outerHTML),
+    unfilled: fields.filter(each => !each.autocomplete).map(each => each.outerHTML),
+    small: elements.filter(each => each.matches("button, main input:not([type=hidden])") && each.checkVisibility()
+      && each.getBoundingClientRect().height < 32).map(each => each.outerHTML),
+    doubled: ids.filter((id, place) => ids.indexOf(id) !== place),
+    dangling: described.filter(id => !document.getElementById(id)),
+    headings: elements.filter(each => /^H[1-6]$/.test(each.tagName)).map(each => Number(each.tagName[1])),
+    landmarks: ["header", "main", "footer"].filter(name => document.querySelectorAll(`body > ${name}`).length === 1),
+    scripts: document.scripts.length,
+  };
+}"""
+
+
+@asynccontextmanager
+async def open_page(browser: Browser, **options: Any) -> AsyncIterator[Page]:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(30_000)
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
+
+
+class CheckedPage:
+    """A page, and everything its console complained of."""
+
+    def __init__(self, page: Page, home: str) -> None:
+        self.page = page
+        self.problems: list[str] = []
+        self._home = home
+        page.on("console", self._record_console)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("request", lambda request: self._record_request(request.url))
+
+    async def check(self) -> None:
+        await self.page.wait_for_load_state()  # whoever clicked is told of the new page before it is there
+        seen: dict[str, Any] = await self.page.evaluate(_INSPECT_SCRIPT)
+        where = f"{self.page.url}: {seen}"
+        assert seen["title"].endswith("· Bough"), where
+        assert seen["language"] == "en", where
+        assert seen["width"] <= 0, where
+        assert seen["read"] > 3, where
+        for nothing in ("faint", "nameless", "unfilled", "small", "doubled", "dangling"):
+            assert seen[nothing] == [], where
+        assert seen["headings"][0] == 1, where
+        assert seen["headings"].count(1) == 1, where
+        assert all(after <= before + 1 for before, after in zip(seen["headings"], seen["headings"][1:], strict=False))
+        assert seen["landmarks"] == ["header", "main", "footer"], where
+        assert seen["scripts"] == 0, where
+        assert self.problems == [], where
+
+    def _record_console(self, message: ConsoleMessage) -> None:
+        """A refusal is a status, and no complaint."""
+        if message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text:
+            self.problems.append(message.text)
+
+    def _record_request(self, url: str) -> None:
+        if not url.startswith(f"{self._home}/"):
+            self.problems.append(f"asks elsewhere: {url}")

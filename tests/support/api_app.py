@@ -1,0 +1,141 @@
+"""The HTTP front of a platform as tests meet it: in this process, watched on both sides.
+
+Outward every answer is compared with the contract, and an answer of the 500s fails the test.
+Inward handlers get an engine that can only be looked at, and may start no process.
+"""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, cast
+
+import httpx2
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bough.app import DEFAULT_GATEWAY_PORT
+from bough.config import Settings
+from bough.control.platform.rate_limits import RateLimiter
+from bough.control.services import Services
+from bough.domain.endpoint import EndpointHosts
+from bough.engine.port import Capabilities, Engine, Observation
+from bough.ids import VolumeId
+from bough.operations.actions import ALL_ACTIONS
+from bough.operations.events import Events
+from bough.operations.queue import OperationQueue
+from support.contract import load_contract
+from support.contract_watch import ContractWatch
+from support.platform import API, Platform, create_api_app, open_platform
+
+NO_LIMITS: dict[str, Any] = {
+    "rate_per_minute": 10**9,
+    "rate_per_second_and_route": 10**9,
+    "rate_per_minute_and_address": 10**9,
+}
+_handling: ContextVar[bool] = ContextVar("handling", default=False)
+violations: list[str] = []  # what handlers did and may not; a fixture looks after every test
+
+
+class ReadOnlyEngine:
+    """The engine as handlers may hold it: what it can do, what runs and where a WAL ends, nothing more."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def capabilities(self) -> Capabilities:
+        return self._engine.capabilities()
+
+    async def observe(self) -> Observation:
+        return await self._engine.observe()
+
+    async def read_wal_end(self, volume: VolumeId) -> str | None:
+        return await self._engine.read_wal_end(volume)
+
+    def __getattr__(self, name: str) -> Any:
+        _record_violation(f"a handler called engine.{name}")
+
+
+def _record_violation(offence: str) -> None:
+    violations.append(offence)
+    raise AssertionError(f"{offence}: the API decides; only operations touch the machine")
+
+
+def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a request is handled, starting a process is an offence."""
+    start, popen = asyncio.create_subprocess_exec, subprocess.Popen
+
+    async def guarded_start(*command: Any, **options: Any) -> Any:
+        if _handling.get():
+            _record_violation(f"a handler started {command}")
+        return await start(*command, **options)
+
+    class GuardedPopen(popen):  # type: ignore[misc, valid-type]
+        def __init__(self, *command: Any, **options: Any) -> None:
+            if _handling.get():
+                _record_violation(f"a handler started {command}")
+            super().__init__(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", guarded_start)
+    monkeypatch.setattr(subprocess, "Popen", GuardedPopen)
+
+
+class ApiApp:
+    """The API over a platform's store, under settings of its own."""
+
+    def __init__(self, platform: Platform, **changes: Any) -> None:
+        self.platform = platform
+        self.settings = Settings.model_validate({**platform.settings.model_dump(), **NO_LIMITS, **changes})
+        self.services: Services = replace(
+            platform.services,
+            settings=self.settings,
+            rate_limiter=RateLimiter(self.settings),
+            queue=OperationQueue(platform.store, Events(), ALL_ACTIONS, self.settings.hold_seconds),
+            hosts=EndpointHosts(domain=self.settings.domain, port=self.settings.gateway_port or DEFAULT_GATEWAY_PORT),
+            engine=cast(Engine, ReadOnlyEngine(platform.engine)),
+        )
+        self.contract_watch = ContractWatch(load_contract())
+        self.asgi_app = _mark_requests(create_api_app(self.services))
+
+    def client(
+        self, token: str | None = None, *, crashes: bool = False, address: str = "127.0.0.1"
+    ) -> httpx2.AsyncClient:
+        """An HTTP client with a key, or without one. `crashes`: a 500 is what the test is after."""
+        hooks = (
+            [self.contract_watch.check_response]
+            if crashes
+            else [_reject_server_errors, self.contract_watch.check_response]
+        )
+        transport = httpx2.ASGITransport(app=self.asgi_app, raise_app_exceptions=False, client=(address, 50000))
+        return httpx2.AsyncClient(
+            transport=transport,
+            base_url=f"http://bough{API}",
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            event_hooks={"response": hooks},
+            timeout=60,
+        )
+
+
+def _mark_requests(app: ASGIApp) -> ASGIApp:
+    async def marked(scope: Scope, receive: Receive, send: Send) -> None:
+        before = _handling.set(True)
+        try:
+            await app(scope, receive, send)
+        finally:
+            _handling.reset(before)
+
+    return marked
+
+
+async def _reject_server_errors(response: httpx2.Response) -> None:
+    await response.aread()
+    assert response.status_code < 500, f"{response.request.method} {response.request.url}: {response.text}"
+
+
+@asynccontextmanager
+async def open_api_app(**changes: Any) -> AsyncIterator[ApiApp]:
+    """A front over a platform of its own, without rate limits."""
+    async with open_platform(**{**NO_LIMITS, **changes}) as platform:
+        yield ApiApp(platform)

