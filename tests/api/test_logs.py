@@ -21,7 +21,7 @@ async def test_a_request_is_one_line_with_its_id(caller: Caller, log_output: io.
     assert (line["event"], line["request_id"]) == ("request", "my-own-id")
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v2/projects", 200)
     assert line["ms"] >= 0
-    assert {"timestamp", "level", "room"} <= line.keys()
+    assert {"timestamp", "level", "component"} <= line.keys()
     assert "private-words" not in log_output.getvalue()
 
 
