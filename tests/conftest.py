@@ -8,9 +8,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from bough.config import Settings, default_cache
-from bough.engine.local.installs import download
-from support.platform import Platform, PostgresServer, open_platform, temporary_folder
+from support.platform import Platform, open_platform, temporary_folder
+from support.postgres import PostgresServer
 
 # A slow machine is not a defect: what matters is the answer, never how long it took.
 hypothesis.settings.register_profile(
@@ -53,12 +52,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def is_long_run(request: pytest.FixtureRequest) -> bool:
     """Whether the large counts were asked for."""
     return bool(request.config.getoption("--long"))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ensure_postgres() -> None:
-    """The Postgres of the tests is the one users get; fetched once a machine."""
-    download.ensure_installed(Settings(cache=default_cache()))
 
 
 @pytest.fixture

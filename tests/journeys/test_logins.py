@@ -16,7 +16,8 @@ from bough.operations import contents_sync
 from bough.postgres.scram import scram_verifier
 from engine.test_computes import require_system_15
 from support.branches import kill_compute
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 

@@ -18,7 +18,8 @@ from bough.operations import contents_sync
 from bough.store import roles as role_rows
 from bough.store.queries import Queries
 from bough.tasks.read_contents import ReadContents
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import BACKENDS, EVERYDAY_BACKENDS
 
 LIMIT = 20

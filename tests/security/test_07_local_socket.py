@@ -20,6 +20,7 @@ from support import gateway as doorways
 from support import platform, requirements
 from support.control_plane import make_access
 from support.gateway import ENDPOINT, InProcessGateway
+from support.postgres import PostgresServer
 from support.program import find_free_port
 
 SOMEBODY = 65_533
@@ -27,7 +28,7 @@ BY_SOCKET = "host={folder} user=store dbname=postgres options=endpoint=" + ENDPO
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server, project_uids=PROJECT_UIDS) as opened:
         opened.folder.chmod(0o755)
         opened.socket.chmod(0o777)  # whatever its mode is, computes are refused
