@@ -151,7 +151,7 @@ async def test_only_those_that_were_in_use_are_asked(platform: Platform, monkeyp
         asked.append(endpoint)
         return await ask(endpoint, *given)
 
-    monkeypatch.setattr(platform.engine, "contents", watched)
+    monkeypatch.setattr(platform.engine, "read_compute_contents", watched)
     await platform.run_tasks()
     assert asked == []
     await platform.inner.gateway_api.wakes.wake(EndpointId(made["endpoints"][0]["id"]))

@@ -112,7 +112,7 @@ class Work:
             return transaction(**given)
 
         with patch.context() as during:
-            during.setattr(platform.engine, "contents", told)
+            during.setattr(platform.engine, "read_compute_contents", told)
             during.setattr(platform.store, "transaction", begun)
             during.setattr(Queries, "_run_many", written)
             for module, name in (
