@@ -111,7 +111,7 @@ class FakePlane(doorways.FakePostgresControlPlane):
     def __init__(self, folder: Path) -> None:
         super().__init__(PostgresServer(folder))
         self.folder = folder
-        self.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
+        self.access_reply = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
 
     async def wake(self, endpoint: Any) -> ComputeAddress:
         return ComputeAddress(host=str(self.folder), port=1)

@@ -49,13 +49,13 @@ async def test_what_takes_too_long_is_refused_before_it_is_hashed(
         hashed.append(iterations)
         return real(name, given, salt, iterations)
 
-    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD, iterations=200_000))
+    gateway.control_plane.access_reply = make_access(scram_verifier(PASSWORD, iterations=200_000))
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", counting)
     trouble = await (await typed(gateway, ENDPOINT)).read_error()
     assert (trouble.sqlstate, "scram_iterations" in trouble.message) == ("28000", True)
     assert hashed == []
     gateway.worker_services[0].cache.invalidate([ENDPOINT])
-    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD, iterations=MAX_ITERATIONS))
+    gateway.control_plane.access_reply = make_access(scram_verifier(PASSWORD, iterations=MAX_ITERATIONS))
     hashed.clear()
     await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
     assert hashed == [MAX_ITERATIONS]

@@ -51,7 +51,7 @@ GSS_REQUEST = (8).to_bytes(4) + (80877104).to_bytes(4)
 class FakePostgresControlPlane(FakeControlPlane):
     def __init__(self, postgres: PostgresServer) -> None:
         super().__init__()
-        self.answer = make_access(VERIFIER)
+        self.access_reply = make_access(VERIFIER)
         self._postgres = postgres
 
     async def wake(self, endpoint: Any) -> ComputeAddress:

@@ -31,8 +31,8 @@ class Pooler:
 
     def configure(self, **settings: Any) -> None:
         """What control says of the endpoint's pools, before the first client comes."""
-        self.gateway.control_plane.answer = replace(
-            self.gateway.control_plane.answer, pool_settings=PoolSettings(**settings)
+        self.gateway.control_plane.access_reply = replace(
+            self.gateway.control_plane.access_reply, pool_settings=PoolSettings(**settings)
         )
 
     async def connect(self, **startup: str) -> ProtocolClient:
