@@ -1,4 +1,4 @@
-"""The one place that chooses: which store, which engine, which edges; starts and stops them."""
+"""Chooses the store, the engine and the servers, assembles the platform, starts and stops it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -54,7 +54,7 @@ logger = log.get_logger(component="app")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """Everything that runs, for whoever drives it: the server here, a test elsewhere."""
+    """The running parts of the platform, for the server in this module and for tests."""
 
     services: Services
     runner: OperationRunner
@@ -63,9 +63,9 @@ class Platform:
 
 
 def load_operator_key(settings: Settings) -> str:
-    """The operator's token; made at the first call."""
+    """Return the operator's token. The first call creates it."""
     _make_keys_folder(settings)
-    keys = Keys(b"")  # a token is made without the server's secret
+    keys = Keys(b"")  # generating a token does not need the server's secret
     return load_or_create_secret(settings.keys / "operator", keys.generate().token.encode()).decode().strip()
 
 
@@ -76,32 +76,34 @@ async def serve(
     stopping: asyncio.Future[bool],
     api_listeners: Sequence[int] = (),
 ) -> None:
-    """Run the platform until `stopping` has a result; True there means: stop the computes too."""
+    """Run the platform until `stopping` has a result. If that is True, stop the computes too."""
     with open_listeners(settings, api_listeners) as sockets:
         async with assemble_platform(settings) as platform, AsyncExitStack() as stack:
             await stack.enter_async_context(run_in_background(platform.runner.run()))
             for loop in platform.loops:
                 await stack.enter_async_context(run_in_background(loop.run()))
             stack.push_async_callback(platform.gateway_api.wakes.close)
-            plane = GatewayApiApp(platform.gateway_api)
-            await stack.enter_async_context(serve_unix_socket(plane, settings.control_socket, _gateway_group(settings)))
+            gateway_app = GatewayApiApp(platform.gateway_api)
+            await stack.enter_async_context(
+                serve_unix_socket(gateway_app, settings.control_socket, _gateway_group(settings))
+            )
             await stack.enter_async_context(
                 serve_http(create_app(platform.services, [*pages.routes(), *instant.routes()]), *sockets)
             )
             await SyncHostnames(platform.services.store, platform.services.hostnames).run()
             logger.info("ready", home=str(settings.home), store=platform.services.store.name)
             ready()
-            computes_too = await stopping
+            stop_computes = await stopping
             await stack.aclose()
             await platform.services.key_usage.flush(platform.services.store)
-            if computes_too:
+            if stop_computes:
                 await stop_all_computes(platform.services.store, platform.services.engine, settings.plan)
-            logger.info("stopped", computes_too=computes_too)
+            logger.info("stopped", stop_computes=stop_computes)
 
 
 @asynccontextmanager
 async def assemble_platform(settings: Settings) -> AsyncIterator[Platform]:
-    """The parts, put together and open; nothing runs yet."""
+    """Create and open the parts of the platform; nothing runs yet."""
     settings.home.mkdir(parents=True, exist_ok=True)
     _make_keys_folder(settings)
     keys = Keys(load_or_create_secret(settings.keys / "api-keys"))
@@ -109,7 +111,7 @@ async def assemble_platform(settings: Settings) -> AsyncIterator[Platform]:
     await store.open()
     try:
         await ensure_operator_key(store, keys, load_operator_key(settings))
-        load_metrics_token(settings)  # made now, for whoever sets up monitoring
+        load_metrics_token(settings)  # created at startup, so that monitoring can be set up
         await ensure_operator_link(store, keys, settings)
         engine = LocalEngine(settings, spare_cu=defaults.MAX_CU)
         await engine.prepare()
@@ -197,5 +199,5 @@ def _create_tls_files(settings: Settings) -> TlsFiles:
 
 
 def _gateway_group(settings: Settings) -> int | None:
-    """Whose members may reach what the gateway needs; nobody but ourselves when we are not root."""
+    """Return the group that may access the gateway's files and socket; None if not running as root."""
     return system_users.resolve_socket_users(settings).gateway_gid if is_root() else None

@@ -219,7 +219,7 @@ async def test_a_body_that_will_not_do(caller: Caller, team: Organization, chang
 async def test_it_takes_another_organization(caller: Caller, team: Organization) -> None:
     project_id = await caller.create_ready_project(org_id=team.id)
     answer = await _gives(caller, team, team, project_id)
-    assert (answer.status_code, "Name another" in answer.json()["message"]) == (400, True)
+    assert (answer.status_code, "already owns" in answer.json()["message"]) == (400, True)
 
 
 async def test_four_hundred_go_at_once(api_app: ApiApp, caller: Caller, team: Organization) -> None:

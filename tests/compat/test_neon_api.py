@@ -81,7 +81,7 @@ def test_keys(client: NeonAPI, platform_server: ServerThread) -> None:
     other = NeonAPI(made.key, base_url=client.base_url)
     assert other.me().id == client.me().id
     assert client.api_key_revoke(made.id).revoked is True
-    with pytest.raises(NeonAPIError, match="not known, or was revoked"):
+    with pytest.raises(NeonAPIError, match="unknown or was revoked"):
         other.me()
     other._session.close()
 

@@ -1,1 +1,1 @@
-"""Who may do what."""
+"""Authentication and authorization: API keys, passwords, sealed secrets, access levels, checked lookups."""

@@ -1,7 +1,7 @@
-"""Making and checking API keys.
+"""Create and verify API keys.
 
-A token is a name for secret scanners, a public part for lookup and 256 random bits. We keep
-the public part and an HMAC of the whole under a secret that is not in the store.
+A token consists of a fixed prefix for secret scanners, a public part for lookup and 256 random bits. The store
+holds the public part and an HMAC of the whole token. The HMAC secret is a file outside the store.
 """
 
 import hashlib
@@ -44,20 +44,20 @@ class Keys:
         )
 
     def from_token(self, token: str) -> NewKey:
-        """A token made before, as the store keeps it."""
+        """Return an existing token in the form that the store keeps."""
         return NewKey(token, token[:_PREFIX_LENGTH], self.digest(token))
 
     async def authenticate(self, rows: Rows, token: str) -> Principal:
         well_formed = token.isascii() and token.isprintable()
         found = await rows.api_keys.get_holder(token[:_PREFIX_LENGTH]) if well_formed else None
         expected = found.key.digest if found else ""
-        # The same work whether the key is known or not.
+        # Constant work: the response time does not reveal whether the key exists.
         if not hmac.compare_digest(self.digest(token), expected) or found is None:
-            raise Unauthenticated("This API key is not known, or was revoked. Use a key of this installation.")
+            raise Unauthenticated("This API key is unknown or was revoked. Use a valid key of this installation.")
         return _principal(found)
 
     def digest(self, token: str) -> str:
-        """What is kept of a secret: its HMAC under the server's own."""
+        """Return the HMAC of a secret token, which is all that the store keeps of it."""
         return hmac.new(self._secret, token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 

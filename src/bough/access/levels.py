@@ -1,4 +1,4 @@
-"""How much of a project a caller has, and which projects a caller reaches."""
+"""Access levels: a caller's level on a project, and the projects that a caller can reach."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -15,7 +15,7 @@ from bough.store.store import Rows
 
 
 async def load_level(rows: Rows, principal: Principal, project: Project) -> AccessLevel:
-    """Asks the store only where something may be given to this caller on this project alone."""
+    """Query the store only if a grant on this project could change the result."""
     if _ignores_grants(principal, project.org_id):
         return _compute_level(principal, project, NO_GRANT)
     return _compute_level(principal, project, await rows.grants.get(principal.user_id, principal.name, project.id))
@@ -23,15 +23,15 @@ async def load_level(rows: Rows, principal: Principal, project: Project) -> Acce
 
 async def load_levels(rows: Rows, principal: Principal, projects: Iterable[Project]) -> dict[ProjectId, AccessLevel]:
     granted: Mapping[ProjectId, ProjectGrant] = {}
-    wanted = list(projects)
-    if not all(_ignores_grants(principal, project.org_id) for project in wanted):
+    requested = list(projects)
+    if not all(_ignores_grants(principal, project.org_id) for project in requested):
         granted = await rows.grants.get_by_project(principal.user_id, principal.name)
-    return {project.id: _compute_level(principal, project, granted.get(project.id, NO_GRANT)) for project in wanted}
+    return {project.id: _compute_level(principal, project, granted.get(project.id, NO_GRANT)) for project in requested}
 
 
 def allows(principal: Principal, right: Right, project: Project, level: AccessLevel) -> bool:
     role = principal.role_in(project.org_id)
-    if principal.kind is KeyKind.ORGANIZATION:  # as its admins may, over projects
+    if principal.kind is KeyKind.ORGANIZATION:  # has the rights of an organization admin on projects
         role = MemberRole.ADMIN
     return rights.is_allowed(right, level, role)
 
@@ -39,9 +39,9 @@ def allows(principal: Principal, right: Right, project: Project, level: AccessLe
 async def find_reachable_projects(
     rows: Rows, principal: Principal, memberships: Collection[Membership], min_level: AccessLevel
 ) -> ProjectScope:
-    """Of these organizations, the projects on which the caller has at least that level."""
+    """Return the projects of these organizations on which the caller has at least `min_level`."""
     found: dict[OrganizationId, Collection[ProjectId] | None] = {}
-    partly: list[Membership] = []
+    restricted: list[Membership] = []
     for membership in memberships:
         org_id = membership.organization.id
         if principal.kind is KeyKind.PROJECT:
@@ -49,10 +49,10 @@ async def find_reachable_projects(
         elif membership.role is None or rights.ROLE_LEVELS[membership.role] >= min_level:
             found[org_id] = None
         else:
-            partly.append(membership)
-    if partly:
+            restricted.append(membership)
+    if restricted:
         granted = await rows.grants.get_by_project(principal.user_id, principal.name)
-        for membership in partly:
+        for membership in restricted:
             found[membership.organization.id] = [
                 project_id
                 for project_id, each in granted.items()
@@ -62,7 +62,7 @@ async def find_reachable_projects(
 
 
 async def find_shared_projects(rows: Rows, principal: Principal) -> ProjectScope:
-    """Projects that a person reaches by a permission, in organizations that are not theirs."""
+    """Return the projects shared with a person by organizations they are not a member of."""
     if not principal.is_person:
         return {}
     granted = await rows.grants.get_by_project(principal.user_id, principal.name)
@@ -73,7 +73,7 @@ async def find_shared_projects(rows: Rows, principal: Principal) -> ProjectScope
 
 
 def _ignores_grants(principal: Principal, org_id: OrganizationId) -> bool:
-    """Whether what is given on single projects changes nothing."""
+    """Return whether grants on single projects cannot change the caller's level."""
     return not principal.is_person or principal.role_in(org_id) is MemberRole.ADMIN
 
 

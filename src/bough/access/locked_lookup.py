@@ -1,7 +1,7 @@
-"""The caller and what they hold, asked again inside the transaction that decides.
+"""Checked lookups that lock what they read, for use inside the transaction that makes the change.
 
-Since a request began, a role may have been taken, a key revoked or a project given away. Whoever changes
-one of these has the same locks: projects first, then organizations, each in the order of their ids.
+A role may have been revoked, a key revoked or a project transferred since the request began. Every transaction that
+changes one of these takes the same locks in the same order: projects first, then organizations, each by id.
 """
 
 from dataclasses import replace
@@ -16,11 +16,11 @@ from bough.store.store import Rows
 
 
 async def caller(rows: Rows, principal: Principal, *org_ids: OrganizationId) -> Principal:
-    """As they are now, for a decision on these organizations, about which nobody else decides meanwhile."""
+    """Lock these organizations and return the principal with its current memberships."""
     for org_id in sorted(set(org_ids)):
         await rows.organizations.lock(org_id)
     if principal.key_id is not None and not await rows.api_keys.is_active(principal.key_id):
-        raise Unauthenticated("This API key was revoked a moment ago. Use another.")
+        raise Unauthenticated("This API key was revoked while the request was running. Use another key.")
     if not principal.is_person:
         return principal
     return replace(
@@ -31,10 +31,10 @@ async def caller(rows: Rows, principal: Principal, *org_ids: OrganizationId) -> 
 async def project(
     rows: Rows, principal: Principal, project_id: ProjectId, *, right: Right
 ) -> tuple[Project, Principal]:
-    """The project for a right, with its caller; nobody else decides about it or its organization meanwhile."""
+    """Lock the project and its organization; return the project and the current principal, checked for `right`."""
     await rows.projects.lock(project_id)
     found = await rows.projects.get(project_id)
     if found is None:
         raise NotFound.resource("project")
-    now = await caller(rows, principal, found.org_id)
-    return await lookup.project(rows, now, project_id, right=right), now
+    current = await caller(rows, principal, found.org_id)
+    return await lookup.project(rows, current, project_id, right=right), current

@@ -1,6 +1,6 @@
-"""The thing, for a right: there is no way to hold it without saying what for.
+"""Lookups that check a right: a caller can obtain a project only by naming the right it needs.
 
-A stranger gets the same "not found" as someone who mistyped an id.
+A caller without access gets the same "not found" error as for an id that does not exist.
 """
 
 from bough.access import levels
@@ -18,20 +18,20 @@ from bough.store.store import Rows
 async def project(
     rows: Rows, principal: Principal, project_id: ProjectId, *, right: Right, include_deleted: bool = False
 ) -> Project:
-    """A project that lives, or with `deleted` one that can be recovered."""
+    """Return the project; one that is deleted but recoverable only with `include_deleted`."""
     found = await rows.projects.get(project_id)
     if found is None or (found.deleted_at is not None and not include_deleted):
         raise NotFound.resource("project")
-    has = await levels.load_level(rows, principal, found)
-    if has is AccessLevel.NONE:
+    level = await levels.load_level(rows, principal, found)
+    if level is AccessLevel.NONE:
         raise NotFound.resource("project")
-    if not levels.allows(principal, right, found, has):
-        raise Denied(f"You may not {right} this project. {_way_out(principal)}")
+    if not levels.allows(principal, right, found, level):
+        raise Denied(f"You may not {right} this project. {_denial_hint(principal)}")
     return found
 
 
 async def branch(rows: Rows, project: Project, branch_id: BranchId) -> Branch:
-    """A branch of a project that is already held."""
+    """Return a branch of a project that was already checked."""
     found = await rows.branches.get(project.id, branch_id)
     if found is None or found.deleted_at is not None:
         raise NotFound.resource("branch")
@@ -39,7 +39,7 @@ async def branch(rows: Rows, project: Project, branch_id: BranchId) -> Branch:
 
 
 async def endpoint(rows: Rows, project: Project, endpoint_id: EndpointId) -> Endpoint:
-    """An endpoint of a project that is already held."""
+    """Return an endpoint of a project that was already checked."""
     found = await rows.endpoints.get(endpoint_id)
     if found is None or found.project_id != project.id:
         raise NotFound.resource("endpoint")
@@ -47,7 +47,7 @@ async def endpoint(rows: Rows, project: Project, endpoint_id: EndpointId) -> End
 
 
 async def organization_of(rows: Rows, principal: Principal, project: Project) -> Organization:
-    """The organization of a project that is already held; a caller it is shared with is not in it."""
+    """Return the organization that owns the project, even if the caller is not a member of it."""
     if membership := principal.memberships.get(project.org_id):
         return membership.organization
     found = await rows.organizations.get(project.org_id)
@@ -56,7 +56,7 @@ async def organization_of(rows: Rows, principal: Principal, project: Project) ->
     return found
 
 
-def _way_out(principal: Principal) -> str:
+def _denial_hint(principal: Principal) -> str:
     if principal.is_person:
-        return "Ask an admin of its organization for a role that may."
-    return "Use a personal API key, or one of the whole organization."
+        return "Ask an admin of its organization for a role that allows this."
+    return "Use a personal API key or an organization API key."

@@ -1,4 +1,4 @@
-"""The token with which a monitoring system reads `/metrics`, and which opens nothing else: `keys/metrics`."""
+"""The token in `keys/metrics`, which gives a monitoring system access to `/metrics` and to nothing else."""
 
 import hmac
 import secrets
@@ -8,7 +8,7 @@ from bough.config import Settings
 
 
 def load_metrics_token(settings: Settings) -> str:
-    """Made at the first call."""
+    """Return the token. The first call creates it."""
     return load_or_create_secret(settings.keys / "metrics", secrets.token_urlsafe(32).encode()).decode().strip()
 
 

@@ -1,6 +1,6 @@
-"""Passwords of people: kept as argon2 digests, checked with the same work whether there is an account or not.
+"""Account passwords, stored as argon2 digests. A check takes the same time whether the account exists or not.
 
-A digest takes 64 MiB and tens of milliseconds, so few are made at once, away from the event loop.
+A digest takes 64 MiB and tens of milliseconds, so a small thread pool computes them, off the event loop.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ class Passwords:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
 
     async def matches(self, digest: str | None, password: str) -> bool:
-        """Without a digest it never does, and takes as long to say so."""
-        running = asyncio.get_running_loop().run_in_executor(self._threads, self._verify, digest, password)
-        return await running and digest is not None
+        """Return whether the password matches. Without a digest the result is False after the same amount of work."""
+        verification = asyncio.get_running_loop().run_in_executor(self._threads, self._verify, digest, password)
+        return await verification and digest is not None
 
     def needs_rehash(self, digest: str) -> bool:
-        """Made with less work than we ask for today."""
+        """Return whether the digest uses weaker parameters than the current ones."""
         return self._hasher.check_needs_rehash(digest)
 
     def close(self) -> None:
         self._threads.shutdown()
 
     def _verify(self, digest: str | None, password: str) -> bool:
-        nobodys = self._dummy_digest  # made by the first who comes, whoever that is
+        dummy = self._dummy_digest  # computed even if unused, so that the first check takes as long with a digest
         try:
-            return self._hasher.verify(digest or nobodys, password)
+            return self._hasher.verify(digest or dummy, password)
         except (VerificationError, InvalidHashError):
             return False
 
@@ -49,8 +49,8 @@ class Passwords:
 
 
 def check_strength(password: str, email: str) -> None:
-    """Length is what counts; no rules about kinds of characters."""
+    """Check the length and reject trivial passwords. There are no rules about kinds of characters."""
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
-        raise Invalid(f"The password has {len(password)} characters: use {MIN_LENGTH} to {MAX_LENGTH}.")
+        raise Invalid(f"The password has {len(password)} characters; use {MIN_LENGTH} to {MAX_LENGTH}.")
     if password.strip().lower() in {email, email.partition("@")[0]} or len(set(password)) < 4:
-        raise Invalid("This password is too easy to guess: use several words, or let a program make one.")
+        raise Invalid("This password is too easy to guess. Use several words, or a password generator.")

@@ -1,4 +1,4 @@
-"""The caller: which kind of key it holds, or who signed in, and the organizations that reaches."""
+"""The caller of a request: an API key or a signed-in user, with the organizations that it can access."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ _ACTORS = {
 @dataclass(frozen=True, slots=True)
 class Membership:
     organization: Organization
-    role: MemberRole | None  # a person's; a key that is nobody's own has none
+    role: MemberRole | None  # None for organization and project keys, which do not belong to a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    kind: KeyKind  # somebody who signed in reaches what their personal keys reach
-    key_id: int | None  # None: signed in with a browser
-    name: str  # the e-mail address of a person, the name of a key that is nobody's own
-    user_id: UserId  # who holds a personal key, or made the others
-    memberships: Mapping[OrganizationId, Membership]  # the organizations it reaches
+    kind: KeyKind  # a signed-in user has the same rights as their personal keys
+    key_id: int | None  # None for a browser session
+    name: str  # the e-mail address of a person, or the name of an organization or project key
+    user_id: UserId  # the owner of a personal key, or the creator of another key
+    memberships: Mapping[OrganizationId, Membership]
     project_id: ProjectId | None = None  # the only project of a project key
 
     @property
@@ -52,33 +52,33 @@ class Principal:
         return membership.role if membership else None
 
     def organization(self, org_id: OrganizationId, *, right: OrgRight) -> Organization:
-        """The organization, for a right; a stranger is told the same as someone who mistyped its id."""
+        """Return the organization, checked for a right. A caller outside it gets the error for an unknown id."""
         membership = self.memberships.get(org_id)
         if membership is None:
             raise NotFound.resource("organization")
         if not self._may(right, membership):
-            raise Denied(f"You may not {right} this organization. {self._way_out()}")
+            raise Denied(f"You may not {right} this organization. {self._denial_hint()}")
         return membership.organization
 
     def default_organization(self) -> Organization:
-        """Where the caller acts who names no organization: a person's own, or that of the key."""
-        reached = sorted(
+        """Return the organization of a request that names none: a person's own, or the one of the key."""
+        organizations = sorted(
             (each.organization for each in self.memberships.values()),
             key=lambda each: each.personal_for != self.user_id,
         )
-        if not reached:
+        if not organizations:
             raise NotFound.resource("organization")
-        return reached[0]
+        return organizations[0]
 
     def check_is_person(self) -> None:
-        """For what is about a person; the words are those that clients know."""
+        """Reject keys that do not belong to a person, with the message that clients expect."""
         if not self.is_person:
             raise NotFound("not allowed for organization API keys")
 
     def require_personal_key(self) -> None:
-        """For what only people do."""
+        """Reject keys that do not belong to a person."""
         if not self.is_person:
-            raise Denied("This takes a personal API key; a key of an organization or a project may not do it.")
+            raise Denied("This request needs a personal API key. Organization and project keys may not make it.")
 
     def _may(self, right: OrgRight, membership: Membership) -> bool:
         if self.kind is KeyKind.PROJECT:
@@ -87,9 +87,9 @@ class Principal:
             return right in rights.ORGANIZATION_KEY_RIGHTS
         return membership.role in rights.ORG_RIGHT_ROLES[right]
 
-    def _way_out(self) -> str:
+    def _denial_hint(self) -> str:
         if self.is_person:
-            return "Ask one of its admins for a role that may."
+            return "Ask one of its admins for a role that allows this."
         return "Use the personal API key of one of its admins."
 
 

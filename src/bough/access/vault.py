@@ -1,7 +1,7 @@
-"""Secrets of the installation: files in `keys/` that are never in the store.
+"""Secrets of the installation: files in `keys/`, which are never in the store.
 
-`Vault` seals what must be readable again (stored passwords, remembered answers). A backup of the
-store without `keys/` cannot open them, and says so.
+`Vault` encrypts values that must be readable again, such as stored passwords and idempotent responses. A backup of
+the store without `keys/` cannot decrypt them, and the error says so.
 """
 
 import base64
@@ -18,7 +18,7 @@ _NONCE_BYTES = 12
 
 
 def load_or_create_secret(path: Path, initial: bytes | None = None) -> bytes:
-    """The secret in `path`; made at the first call, whole or not at all, readable by us alone."""
+    """Return the secret in `path`. The first call creates the file atomically, with mode 0600."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -39,7 +39,7 @@ class Vault:
         self._cipher = AESGCM(key)
 
     def seal(self, text: str, purpose: str) -> str:
-        """`purpose` binds the sealed text to its use: it opens for no other."""
+        """Encrypt `text`. `open` decrypts it only with the same `purpose`."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return base64.b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), purpose.encode())).decode()
 
@@ -49,6 +49,6 @@ class Vault:
             return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], purpose.encode()).decode()
         except InvalidTag:
             raise PreconditionFailed(
-                "The stored secret cannot be opened: the files in keys/ are not those it was sealed with. "
+                "The stored secret cannot be decrypted: it was encrypted with other files than those in keys/. "
                 "Reset the password to get a new one."
             ) from None

@@ -1,1 +1,1 @@
-"""Decisions: check rules, write rows, enqueue operations. Never acts on the machine."""
+"""Decisions: check the rules, write the rows and enqueue operations. Never acts on the machine."""

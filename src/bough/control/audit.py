@@ -1,4 +1,4 @@
-"""What the audit says of one request. It is written with the change, in one transaction: none without the other."""
+"""The audit record of one request. It is written in the same transaction as the change it describes."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class AuditRecord:
         self.project_id: ProjectId | None = None
         self.thing = thing
         self.details: dict[str, Any] = {}
-        self.is_written = False  # once a request, however many transactions it takes
+        self.is_written = False  # one record per request, even if the request uses several transactions
 
     def add_details(
         self,
@@ -28,18 +28,18 @@ class AuditRecord:
         thing: str | None = None,
         **details: Any,
     ) -> None:
-        """What is known by now; never a secret, and nothing that JSON cannot hold."""
+        """Add what is known so far. Details must be JSON-serializable and must not contain secrets."""
         self.org_id = org_id or self.org_id
         self.project_id = project_id or self.project_id
         self.thing = thing or self.thing
         self.details |= details
 
     def discard(self) -> None:
-        """There was nothing to change, so there is nothing to tell."""
+        """Write no record, because the request changed nothing."""
         self.is_written = True
 
     async def write(self, rows: Rows, **overrides: Any) -> None:
-        """One line; `other` for one of several that a request is about."""
+        """Write one record; `overrides` replaces columns for one of several objects of the request."""
         columns = {
             "at": clock.now(),
             "actor_kind": self.actor.kind,

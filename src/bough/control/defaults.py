@@ -1,4 +1,4 @@
-"""Names, sizes and limits when the caller says nothing."""
+"""Default names, sizes and limits for values that the caller omits."""
 
 from typing import Any
 

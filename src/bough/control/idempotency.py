@@ -1,7 +1,7 @@
-"""A POST with an Idempotency-Key is carried out once; its repetition gets the first answer.
+"""Idempotency keys: a POST with an Idempotency-Key is executed once, and a repeated one gets the first response.
 
-The key is written in the transaction that does the work, so a crash cannot separate the two.
-The answer is kept after it, sealed, because answers carry passwords.
+The key is written in the transaction that does the work, so a crash cannot separate the two. The response is stored
+afterwards, encrypted, because responses contain passwords.
 """
 
 import hashlib
@@ -25,26 +25,26 @@ class IdempotencyKey:
         self.is_reserved = False
 
     async def find_response(self, store: Store, vault: Vault) -> tuple[int, str] | None:
-        """The status and body given before, when this is a repetition."""
+        """Return the status and body of the first response if this request is a repetition."""
         async with store.read() as rows:
-            remembered = await rows.idempotency.get(self.key)
-        return None if remembered is None else self._replay(remembered, vault)
+            record = await rows.idempotency.get(self.key)
+        return None if record is None else self._replay(record, vault)
 
-    def _replay(self, remembered: IdempotencyRecord, vault: Vault) -> tuple[int, str]:
-        if remembered.fingerprint != self.fingerprint:
+    def _replay(self, record: IdempotencyRecord, vault: Vault) -> tuple[int, str]:
+        if record.fingerprint != self.fingerprint:
             raise RuleViolation("This Idempotency-Key was used for another request. Use a new key for a new request.")
-        if remembered.status is None or remembered.sealed_body is None:
+        if record.status is None or record.sealed_body is None:
             raise Conflict(
-                "The request with this Idempotency-Key was carried out or is under way, and its answer is not "
-                "known yet. Look for the thing it makes before you repeat it with another key."
+                "The request with this Idempotency-Key was executed or is in progress, and its response is not "
+                "stored yet. Check whether its result exists before you repeat it with another key."
             )
-        return remembered.status, vault.open(remembered.sealed_body, self.key)
+        return record.status, vault.open(record.sealed_body, self.key)
 
     async def reserve(self, rows: Rows) -> None:
         try:
             await rows.idempotency.reserve(self.key, self.fingerprint, clock.now())
         except Duplicate:
-            raise Conflict("A request with this Idempotency-Key is under way; repeat it in a moment.") from None
+            raise Conflict("A request with this Idempotency-Key is in progress. Try again in a moment.") from None
         self.is_reserved = True
 
     async def store_response(self, store: Store, vault: Vault, status: int, body: str) -> None:

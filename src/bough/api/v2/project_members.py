@@ -83,10 +83,10 @@ class ProjectMemberRoleResponse(ProjectMemberFields):
 
 def _member_fields(member: ProjectMember) -> dict[str, Any]:
     return {
-        "member_id": member.seen.member.id,
-        "user_id": member.seen.user.id,
-        "email": member.seen.user.email,
-        "name": member.seen.user.name,
+        "member_id": member.identity.member.id,
+        "user_id": member.identity.user.id,
+        "email": member.identity.user.email,
+        "name": member.identity.user.name,
         "org_role": member.role,
         "project_role": member.explicit_role,
         "org_default_project_permission": _NAMES.get(member.default_level),

@@ -1,4 +1,4 @@
-"""Members of an organization on one of its projects: what each may, where that comes from, and how it is changed."""
+"""Organization members on one of its projects: their access level, its source, and how to change it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,23 +18,23 @@ from bough.store.store import Rows
 
 
 class GrantSource(StrEnum):
-    """Where somebody's level on a project comes from."""
+    """The source of a member's access level on a project."""
 
-    ADMIN = "org_admin_override"  # admins of the organization have everything
-    EXPLICIT = "explicit"  # given on this project: a role, or a permission that is more
-    DEFAULT = "org_role_default"  # what their role in the organization gives
-    UNASSIGNED = "unassigned"  # nothing gives them any
+    ADMIN = "org_admin_override"  # organization admins have full access
+    EXPLICIT = "explicit"  # a role on this project, or a permission that grants more
+    DEFAULT = "org_role_default"  # the level of the member's role in the organization
+    UNASSIGNED = "unassigned"  # no access
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectMember:
-    seen: MemberAndUser
+    identity: MemberAndUser
     explicit_role: ProjectRole | None
     is_shared: bool
 
     @property
     def role(self) -> MemberRole:
-        return self.seen.member.role
+        return self.identity.member.role
 
     @property
     def default_level(self) -> AccessLevel:
@@ -64,7 +64,7 @@ class RoleChange:
 
     @property
     def leaves_passwords_known(self) -> bool:
-        """The member could see them, and cannot any more."""
+        """Return whether the member could see passwords before the change and cannot any more."""
         return self.before.effective_level >= rights.REQUIRED_LEVELS[Right.CONNECT] > self.after.effective_level
 
 
@@ -76,21 +76,21 @@ async def set_project_role(
     *,
     confirmation_parameter: str | None,
 ) -> RoleChange:
-    """None: what their role in the organization gives.
+    """Set the member's role on the project; None restores the level of their organization role.
 
-    `unless`: nobody takes rights from themselves without this parameter.
+    `confirmation_parameter` names the query parameter that confirms a change that lowers the caller's own level.
     """
     async with context.transaction() as rows:
         project, caller = await locked_lookup.project(rows, context.principal, project.id, right=Right.SHARE)
-        seen = await rows.members.get(project.org_id, member_id)
-        if seen is None:
+        identity = await rows.members.get(project.org_id, member_id)
+        if identity is None:
             raise NotFound.resource("member")
-        (before,) = await load_project_members(rows, project.id, [seen])
+        (before,) = await load_project_members(rows, project.id, [identity])
         change = RoleChange(before, replace(before, explicit_role=role))
         if confirmation_parameter is not None:
             _check_not_oneself(caller, change, confirmation_parameter)
-        await rows.grants.set_role(project.id, seen.member.user_id, role)
-        context.audit.add_details(thing=seen.user.email, role=role, former_role=before.explicit_role)
+        await rows.grants.set_role(project.id, identity.member.user_id, role)
+        context.audit.add_details(thing=identity.user.email, role=role, former_role=before.explicit_role)
     return change
 
 
@@ -99,12 +99,12 @@ async def load_project_members(
 ) -> list[ProjectMember]:
     roles = await rows.grants.get_roles(project_id)
     shared = {permission.email for permission in await rows.grants.list_permissions(project_id)}
-    return [ProjectMember(seen, roles.get(seen.user.id), seen.user.email in shared) for seen in members]
+    return [ProjectMember(identity, roles.get(identity.user.id), identity.user.email in shared) for identity in members]
 
 
 def _check_not_oneself(caller: Principal, change: RoleChange, parameter: str) -> None:
-    is_self = caller.is_person and caller.user_id == change.before.seen.user.id
+    is_self = caller.is_person and caller.user_id == change.before.identity.user.id
     if is_self and change.lowers_level:
         raise RuleViolation(
-            f"This takes rights on the project from yourself. If you mean it, add {parameter}=true to the address."
+            f"This lowers your own access to the project. To confirm, add {parameter}=true to the query string."
         )

@@ -1,7 +1,7 @@
-"""The part that all ways to another owner share: room in its plan, what ends with the old owner, and the audit.
+"""Change the owner of projects: check the quota of the destination, end what the old owner granted, write the audit.
 
-A project goes with its data, computes and passwords; connections notice nothing. What people and keys had on it
-by its old organization ends: the admins of the new one decide anew.
+A project keeps its data, computes, passwords and open connections. Keys, roles and permissions of its old
+organization are revoked; the admins of the new one grant access again.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from bough.domain.project_transfer import ExceededLimit, TransferQuota
 from bough.errors import CapacityExceeded
 from bough.store.store import Rows
 
-ShortfallFormatter = Callable[[Sequence[ExceededLimit]], dict[str, Any]]  # how a refusal for want of room is put
+ShortfallFormatter = Callable[[Sequence[ExceededLimit]], dict[str, Any]]  # builds the details of a quota error
 
 
 async def change_owner(
@@ -27,7 +27,7 @@ async def change_owner(
     destination: Organization,
     format_shortfalls: ShortfallFormatter,
 ) -> None:
-    """All of them, or none. The caller's rights on both sides were checked in the same transaction."""
+    """Move all of the projects or none. The same transaction has checked the caller's rights on both sides."""
     project_ids, now = [project.id for project in projects], clock.now()
     await _check_quota(context, rows, projects, destination, format_shortfalls)
     await rows.projects.set_organization(project_ids, destination.id, now)
@@ -44,7 +44,11 @@ async def change_owner(
 
 
 async def _check_quota(
-    context: Context, rows: Rows, projects: Sequence[Project], destination: Organization, told: ShortfallFormatter
+    context: Context,
+    rows: Rows,
+    projects: Sequence[Project],
+    destination: Organization,
+    format_shortfalls: ShortfallFormatter,
 ) -> None:
     plan = context.organization_plan(destination)
     needed = TransferQuota(
@@ -53,17 +57,17 @@ async def _check_quota(
         history_seconds=max(project.history_retention_seconds for project in projects),
     )
     allowed = TransferQuota(projects=plan.projects, branches=plan.branches, history_seconds=plan.history_seconds)
-    if short := list(project_transfer.find_exceeded_limits(required=needed, allowed=allowed)):
+    if shortfalls := list(project_transfer.find_exceeded_limits(required=needed, allowed=allowed)):
         raise CapacityExceeded(
-            f"The projects do not fit into the organization, so nothing was moved. {short[0].message} "
-            "Make room there, or change its plan.",
-            code=short[0].code,
-            details=told(short),
+            f"The projects do not fit into the organization, so nothing was moved. {shortfalls[0].message} "
+            "Delete something there, or change its plan.",
+            code=shortfalls[0].code,
+            details=format_shortfalls(shortfalls),
         )
 
 
 def format_as_limits(shortfalls: Sequence[ExceededLimit]) -> dict[str, Any]:
-    """As clients expect it who gave projects away."""
+    """Return the details in the format that clients expect of a transfer."""
     return {
         "limits": [
             {"name": each.name, "expected": str(each.limit), "actual": str(each.required)} for each in shortfalls
@@ -72,5 +76,5 @@ def format_as_limits(shortfalls: Sequence[ExceededLimit]) -> dict[str, Any]:
 
 
 def format_as_reasons(shortfalls: Sequence[ExceededLimit]) -> dict[str, Any]:
-    """As clients expect it who took a project over."""
+    """Return the details in the format that clients expect of an accepted transfer request."""
     return {"reasons": [{"message": each.message, "code": each.code} for each in shortfalls]}

@@ -1,4 +1,4 @@
-"""What a new project is when its caller said this much, and what a change makes of one that is there."""
+"""Builds a new project from a request, and applies a change to an existing one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from bough.postgres import tenant_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """What a caller asked for; None where they said nothing."""
+    """A request for a new project. None means that the caller omitted the value."""
 
     name: str | None = None
     org_id: OrganizationId | None = None
@@ -88,9 +88,9 @@ def apply_project_change(before: Project, change: ProjectChange, plan: Plan) -> 
     )
 
 
-def _check_endpoint_settings(given: Mapping[str, Any], pg_version: int) -> None:
-    pooler.check_settings(given.get(pooler.SETTINGS_KEY, {}))
-    tenant_settings.check_settings(given.get(PG_SETTINGS, {}), pg_version)
+def _check_endpoint_settings(settings: Mapping[str, Any], pg_version: int) -> None:
+    pooler.check_settings(settings.get(pooler.SETTINGS_KEY, {}))
+    tenant_settings.check_settings(settings.get(PG_SETTINGS, {}), pg_version)
 
 
 def _region(context: Context, region_id: str | None) -> str:
@@ -115,7 +115,7 @@ def _version(context: Context, installs: Mapping[int, str], pg_version: int | No
 
 
 def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Inside a group of settings, too, what is not said stays as it was."""
+    """Merge the change into the settings. Nested groups are merged too, so omitted values stay."""
     merged = dict(before)
     for name, value in change.items():
         known = before.get(name)
@@ -123,28 +123,28 @@ def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _endpoint_settings(given: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """Defaults for endpoints made in the project, whole and checked."""
-    minimum = given.get("autoscaling_limit_min_cu")
-    maximum = given.get("autoscaling_limit_max_cu")
+def _endpoint_settings(requested: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """Return the complete, checked defaults for the project's endpoints."""
+    minimum = requested.get("autoscaling_limit_min_cu")
+    maximum = requested.get("autoscaling_limit_max_cu")
     if minimum is None:
         minimum = defaults.MIN_CU if maximum is None else min(defaults.MIN_CU, maximum)
     if maximum is None:
         maximum = max(defaults.MAX_CU, minimum)
-    timeout = given.get("suspend_timeout_seconds", defaults.SUSPEND_TIMEOUT_SECONDS)
+    timeout = requested.get("suspend_timeout_seconds", defaults.SUSPEND_TIMEOUT_SECONDS)
     check_autoscaling(minimum, maximum, plan.max_cu)
     check_suspend_timeout(timeout)
     return {
-        **given,
+        **requested,
         "autoscaling_limit_min_cu": minimum,
         "autoscaling_limit_max_cu": maximum,
         "suspend_timeout_seconds": timeout,
     }
 
 
-def _history(asked: int | None, otherwise: int, plan: Plan) -> int:
-    if asked is None:
-        return min(otherwise, plan.history_seconds)
-    if asked > plan.history_seconds:
-        raise RuleViolation(f"history_retention_seconds is {asked}; the plan allows up to {plan.history_seconds}.")
-    return asked
+def _history(requested: int | None, default: int, plan: Plan) -> int:
+    if requested is None:
+        return min(default, plan.history_seconds)
+    if requested > plan.history_seconds:
+        raise RuleViolation(f"history_retention_seconds is {requested}; the plan allows up to {plan.history_seconds}.")
+    return requested

@@ -1,4 +1,4 @@
-"""Projects: create, change, delete, recover."""
+"""Projects: create, update, delete, recover."""
 
 from dataclasses import dataclass, replace
 
@@ -34,11 +34,11 @@ class CreatedProject:
     password: str
     database: Database
     operations: list[Operation]
-    creator_name: str | None  # the name of who made it
+    creator_name: str | None  # the name of the user who created it
 
 
 async def create_project(context: Context, requested: NewProject) -> CreatedProject:
-    """One transaction: the project, its root branch with role and database, its endpoint, and the work."""
+    """Add the project, its root branch, role, database and endpoint, and the operations in one transaction."""
     organization = _owner(context, requested.org_id)
     context.check_can_create()
     project_id = ProjectId.new()
@@ -51,11 +51,11 @@ async def create_project(context: Context, requested: NewProject) -> CreatedProj
 async def add_project(
     context: Context, rows: Rows, project_id: ProjectId, requested: NewProject, organization: Organization
 ) -> CreatedProject:
-    """Its rows and the work, in a transaction that its caller began. Its host is to be announced afterwards."""
+    """Add the rows and operations in the caller's transaction. The caller publishes the hostname afterwards."""
     await _check_quota(context, rows, organization)
     project = plan_project(context, project_id, requested, organization)
     context.audit.add_details(org_id=organization.id, project_id=project_id, name=project.name)
-    secret = new_rows.generate_credentials()
+    credentials = new_rows.generate_credentials()
     await rows.projects.add(project)
     branch = new_rows.new_branch(
         project,
@@ -71,7 +71,7 @@ async def add_project(
     )
     await rows.endpoints.add(endpoint)
     vault = context.services.vault if project.store_passwords else None
-    role = await new_rows.add_first_role(rows, branch, requested.role_name, await secret, vault)
+    role = await new_rows.add_first_role(rows, branch, requested.role_name, await credentials, vault)
     database = await new_rows.add_first_database(rows, branch, requested.database_name, role)
     creator = await rows.users.get(project.created_by)
     operations = await context.enqueue(
@@ -84,7 +84,7 @@ async def add_project(
         branch=branch,
         endpoint=endpoint,
         role=role,
-        password=(await secret).password,
+        password=(await credentials).password,
         database=database,
         operations=operations,
         creator_name=creator.name if creator else None,
@@ -105,19 +105,19 @@ async def update_project(context: Context, project: Project, change: ProjectChan
 
 
 async def delete_project(context: Context, project: Project) -> Project:
-    """Its computes stop at once; its data stays until it can no longer be recovered."""
+    """Stop the project's computes now. Its data stays until the project can no longer be recovered."""
     async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.DELETE)
         if any(branch.is_protected for branch in await rows.branches.list_in_project(project.id)):
             raise RuleViolation("The project has a protected branch. Unprotect it first, then delete the project.")
-        deleted, rests = await delete_project_rows(rows, project, context.services.settings.recoverable_seconds)
-        for wish in rests:
-            await context.enqueue(rows, wish)
+        deleted, suspends = await delete_project_rows(rows, project, context.services.settings.recoverable_seconds)
+        for suspend in suspends:
+            await context.enqueue(rows, suspend)
     return deleted
 
 
 async def recover_project(context: Context, project: Project) -> Project:
-    """The project comes back whole, with snapshots and history, and the endpoint of its default branch starts."""
+    """Recover the project with its snapshots and history, and start the endpoint of its default branch."""
     async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.DELETE, include_deleted=True)
         now = clock.now()
@@ -146,7 +146,7 @@ async def _check_quota(context: Context, rows: Rows, organization: Organization)
 
 
 async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> list[Operation]:
-    active = [one for one in await rows.endpoints.list_in_project(project.id) if one.state is EndpointState.ACTIVE]
+    active = [each for each in await rows.endpoints.list_in_project(project.id) if each.state is EndpointState.ACTIVE]
     operations: list[Operation] = []
     for endpoint in active:
         operations += await context.enqueue(rows, _new_operation(OperationAction.APPLY_CONFIG, endpoint))
@@ -156,7 +156,7 @@ async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> l
 async def delete_project_rows(
     rows: Rows, project: Project, recoverable_seconds: int
 ) -> tuple[Project, list[NewOperation]]:
-    """The project as it is deleted, and the work that stops its computes."""
+    """Mark the project as deleted; return it with the operations that stop its computes."""
     now = clock.now()
     until = recovery_deadline(now, recoverable_seconds)
     deleted = replace(project, deleted_at=now, recoverable_until=until, updated_at=now)

@@ -1,6 +1,6 @@
-"""What is left of a plan, counted over all organizations on it that one person created.
+"""Checks against the limits of a plan, counted over all organizations on the plan that one person created.
 
-So another organization gives nobody more room than the plan has. Those who have more already keep it.
+Creating another organization therefore does not raise the limits. Existing resources above a limit stay.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from bough.store.store import Rows
 
 
 async def check_organization_quota(rows: Rows, user: User, plan: Plan) -> None:
-    """One more, besides those that the person created and their personal one."""
+    """Check that the person may create another organization, not counting their personal one."""
     await rows.users.lock(user.id)
-    created = [one for one in await rows.organizations.list_created_by(user.id) if one.personal_for is None]
+    created = [each for each in await rows.organizations.list_created_by(user.id) if each.personal_for is None]
     if len(created) >= plan.organizations:
         raise RuleViolation(
             f"You have created {len(created)} organizations, and your plan allows {plan.organizations}. "
@@ -27,14 +27,14 @@ async def check_organization_quota(rows: Rows, user: User, plan: Plan) -> None:
 
 
 async def check_project_quota(rows: Rows, organization: Organization, plan: Plan) -> None:
-    """One more in the organization."""
-    sharing = await _sharing(rows, organization)
-    if await rows.projects.count_in_organizations(sharing) < plan.projects:
+    """Check that the organization may have one more project."""
+    org_ids = await _lock_counted_organizations(rows, organization)
+    if await rows.projects.count_in_organizations(org_ids) < plan.projects:
         return
-    if len(sharing) == 1:
+    if len(org_ids) == 1:
         who = "The organization has"
     else:
-        who = f"The {len(sharing)} organizations on this plan that one person created have together"
+        who = f"The {len(org_ids)} organizations on this plan that one person created have together"
     raise RuleViolation(
         f"{who} {plan.projects} projects, all that the plan allows. Delete one, or change the plan.",
         code="PROJECTS_LIMIT_EXCEEDED",
@@ -42,18 +42,18 @@ async def check_project_quota(rows: Rows, organization: Organization, plan: Plan
 
 
 async def count_projects_with(rows: Rows, organization: Organization, added: Sequence[Project]) -> int:
-    """How many projects count for the organization's plan when these have come; 0 when they count already."""
-    sharing = await _sharing(rows, organization)
-    more = sum(project.org_id not in sharing for project in added)
-    return await rows.projects.count_in_organizations(sharing) + more if more else 0
+    """Return how many projects would count against the plan with these added; 0 if all of them count already."""
+    org_ids = await _lock_counted_organizations(rows, organization)
+    more = sum(project.org_id not in org_ids for project in added)
+    return await rows.projects.count_in_organizations(org_ids) + more if more else 0
 
 
-async def _sharing(rows: Rows, organization: Organization) -> list[OrganizationId]:
-    """The organizations whose projects count together; nobody else decides on their room meanwhile."""
+async def _lock_counted_organizations(rows: Rows, organization: Organization) -> list[OrganizationId]:
+    """Lock and return the organizations whose projects count together."""
     await rows.organizations.lock(organization.id)
     if organization.created_by is None:
         return [organization.id]
-    # Always after the organization, so that two who wait never wait for each other.
+    # Always lock the organization first: the fixed order prevents deadlocks.
     await rows.users.lock(organization.created_by)
     created = await rows.organizations.list_created_by(organization.created_by)
-    return [one.id for one in created if one.plan == organization.plan]
+    return [each.id for each in created if each.plan == organization.plan]

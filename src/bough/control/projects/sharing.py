@@ -1,6 +1,6 @@
-"""Permissions: a project is shared with an e-mail address, and whoever has the address is told by mail.
+"""Permissions: share a project with an e-mail address and notify its owner by mail.
 
-What is answered says nothing about whether somebody has an account with it.
+The response does not reveal whether an account with the address exists.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from bough.store.store import Rows
 
 
 async def grant_permission(context: Context, project: Project, email: str) -> Permission:
-    """The permission that the address has already, or a new one."""
+    """Return the existing permission of the address, or a new one."""
     address = email_address.parse_email_address(email)
     async with context.transaction() as rows:
         project, _ = await locked_lookup.project(rows, context.principal, project.id, right=Right.SHARE)
@@ -51,10 +51,11 @@ async def _add_permission(context: Context, rows: Rows, project: Project, addres
     await rows.grants.add_permission(permission)
     name = mail.to_single_line(project.name)
     text = (
-        f"{_sharer_name(context)} shared the project {name} ({project.id}) with you. You may read and change it, "
-        f"and see its passwords.\n\nIt is in your list once you have signed in with the address {address}:\n\n"
+        f"{_sharer_name(context)} shared the project {name} ({project.id}) with you. You can read and change it, "
+        "and see its passwords.\n\n"
+        f"It appears in your list of projects after you sign in with the address {address}:\n\n"
         f"{mail.page_url(context.services.settings, '/account')}\n\n"
-        "If you do not know what this is about, you need not do anything.\n"
+        "If you did not expect this mail, you can ignore it.\n"
     )
     await mail.enqueue_mail(rows, context.services.vault, address, f"The project {name} is shared with you", text)
     return permission
@@ -62,4 +63,4 @@ async def _add_permission(context: Context, rows: Rows, project: Project, addres
 
 def _sharer_name(context: Context) -> str:
     principal = context.principal
-    return principal.name if principal.is_person else "Somebody with a key of its organization"
+    return principal.name if principal.is_person else "An API key of its organization"

@@ -1,4 +1,4 @@
-"""Projects that change their owner: given by an admin of both sides, or offered and taken over by who has the offer."""
+"""Transfer projects to another organization, directly or by a transfer request that the recipient accepts."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from bough.store.store import Rows
 
 @dataclass(frozen=True, slots=True)
 class NewTransferRequest:
-    """A transfer request, and its id, which is given once and never kept."""
+    """A transfer request and its id, which is returned once and never stored."""
 
     id: TransferRequestId
     request: TransferRequest
@@ -31,19 +31,19 @@ class NewTransferRequest:
 async def transfer_projects(
     context: Context, source: Organization, org_id: OrganizationId, project_ids: Collection[ProjectId]
 ) -> None:
-    """All of them, or none."""
+    """Transfer all of the projects or none."""
     context.principal.require_personal_key()
     context.principal.organization(org_id, right=OrgRight.CREATE_PROJECTS)
     if org_id == source.id:
-        raise Invalid("destination_org_id is the organization that has the projects. Name another.")
-    wanted = set(project_ids)
+        raise Invalid("destination_org_id already owns the projects. Use the id of another organization.")
+    requested = set(project_ids)
     async with context.services.store.read() as rows:
-        await _existing_projects(rows, source.id, wanted)
-    async with context.locked_transaction(*map(_project_lock, wanted)) as rows:
+        await _existing_projects(rows, source.id, requested)
+    async with context.locked_transaction(*map(_project_lock, requested)) as rows:
         caller = await locked_lookup.caller(rows, context.principal, source.id, org_id)
         caller.organization(source.id, right=OrgRight.MANAGE)
         destination = caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
-        projects = await _existing_projects(rows, source.id, wanted)
+        projects = await _existing_projects(rows, source.id, requested)
         await change_owner(context, rows, projects, destination, format_as_limits)
 
 
@@ -67,10 +67,10 @@ async def create_transfer_request(context: Context, project: Project, seconds: i
 async def accept_transfer_request(
     context: Context, project_id: ProjectId, secret: str, org_id: OrganizationId | None
 ) -> None:
-    """By whoever knows the offer's id, once."""
+    """Accept a transfer request. Any caller who knows its id may do so, once."""
     principal = context.principal
     if principal.kind is KeyKind.PROJECT:
-        raise Denied("A key of a project may not take over another. Use a personal API key.")
+        raise Denied("A project key may not accept a transfer of another project. Use a personal API key.")
     destination = principal.organization(org_id or principal.default_organization().id, right=OrgRight.CREATE_PROJECTS)
     async with context.services.store.read() as rows:
         await _requested_project(context, rows, project_id, secret)
@@ -79,12 +79,12 @@ async def accept_transfer_request(
         caller = await locked_lookup.caller(rows, principal, project.org_id, destination.id)
         destination = caller.organization(destination.id, right=OrgRight.CREATE_PROJECTS)
         if project.org_id == destination.id:
-            raise Conflict("The organization has this project already. Name another with org_id.")
+            raise Conflict("The organization already owns this project. Use another organization as org_id.")
         await change_owner(context, rows, [project], destination, format_as_reasons)
 
 
 async def _requested_project(context: Context, rows: Rows, project_id: ProjectId, secret: str) -> Project:
-    """The project, while the offer stands; the same words for all that may be wrong with it."""
+    """Return the project of a valid transfer request. Every failure gives the same error."""
     request = await rows.transfer_requests.get(context.services.keys.digest(secret), clock.now())
     found = await rows.projects.get(project_id)
     if request is None or request.project_id != project_id or found is None or found.deleted_at is not None:
@@ -96,9 +96,9 @@ def _project_lock(project_id: ProjectId) -> LockScope:
     return LockScope(level=LockLevel.PROJECT, project_id=project_id)
 
 
-async def _existing_projects(rows: Rows, org_id: OrganizationId, wanted: Collection[ProjectId]) -> list[Project]:
-    """These projects, all of them living and the organization's."""
-    found = [project for project in await rows.projects.list_by_ids(wanted) if project.org_id == org_id]
-    if len(found) < len(wanted):
+async def _existing_projects(rows: Rows, org_id: OrganizationId, requested: Collection[ProjectId]) -> list[Project]:
+    """Return the projects; raises NotFound if one is deleted or belongs to another organization."""
+    found = [project for project in await rows.projects.list_by_ids(requested) if project.org_id == org_id]
+    if len(found) < len(requested):
         raise NotFound.resource("project")
     return found
