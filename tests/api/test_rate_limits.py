@@ -47,7 +47,7 @@ async def test_a_key_has_so_many_requests_a_minute(
         assert await _statuses(client, "/auth", 3) + await _statuses(client, "/regions", 3) == [200] * 6
         answer = await _refusal(client, "/users/me")
         assert answer.headers["retry-after"] == "10"
-        assert "6 requests a minute" in answer.json()["message"]
+        assert "6 requests per minute" in answer.json()["message"]
         advance_clock(4)
         assert (await _refusal(client, "/auth")).headers["retry-after"] == "6"
         advance_clock(6)
@@ -64,7 +64,7 @@ async def test_a_key_has_so_many_requests_a_second_on_each_route(
         assert await _statuses(client, "/projects", 3) == [200] * 3
         answer = await _refusal(client, "/projects")
         assert answer.headers["retry-after"] == "1"
-        assert "3 requests a second" in answer.json()["message"]
+        assert "3 requests per second" in answer.json()["message"]
         assert await _statuses(client, "/auth", 3) == [200] * 3
         assert (await client.post("/projects", json={"project": {}})).status_code == 201
         assert await _statuses(client, f"/projects/{project_id}", 2) == [200, 200]

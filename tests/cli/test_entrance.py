@@ -69,7 +69,7 @@ def test_one_of_ours_is_made_shown_and_missed_when_it_was_not_renewed(
         (WILDCARD, 0, Verdict.OK, "your own, valid until"),
         (WILDCARD, 385, Verdict.WARNING, "Your certificate ends on"),
         ("*.db.example", 0, Verdict.WARNING, f"lacks {WILDCARD}: clients that verify the host refuse it"),
-        (WILDCARD, 400, Verdict.FAILED, "ended on"),
+        (WILDCARD, 400, Verdict.FAILED, "expired on"),
     ],
 )
 def test_the_operators_own(folder: Path, own: Own, name: str, age: int, verdict: Verdict, words: str) -> None:
@@ -85,7 +85,7 @@ def test_up_refuses_a_bad_one_with_one_sentence(bough: Program, own: Own) -> Non
     bough.variables = own.variables
     done = bough("up", "--detach", *bough.port_arguments())
     assert (done.returncode, done.stdout) == (1, "")
-    assert "names another key than that of the first certificate" in done.stderr
+    assert "does not match the first certificate" in done.stderr
     assert "Traceback" not in done.stderr
     assert not bough.home.exists()
 
@@ -107,7 +107,7 @@ def test_a_running_platform_takes_over_new_files_and_goes_on_with_the_old_when_t
     assert before in served.read_bytes()
     own.key.write_text("bad")
     log = bough.home / "logs" / "control.log"
-    wait_until(lambda: "'tls_key' holds no private key" in log.read_text())
+    wait_until(lambda: "'tls_key' contains no PEM private key" in log.read_text())
     assert before in served.read_bytes()
     after = own.issue()
     wait_until(lambda: after in served.read_bytes())

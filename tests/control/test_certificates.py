@@ -68,7 +68,8 @@ def test_a_leaf_is_what_clients_accept(ca: SignedCertificate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "why"), [(days(0), None), (days(264), None), (days(266), "its life ends"), (days(500), "its life ends")]
+    ("later", "why"),
+    [(days(0), None), (days(264), None), (days(266), "it expires soon"), (days(500), "it expires soon")],
 )
 def test_a_leaf_is_replaced_when_a_third_of_its_life_is_left(
     ca: SignedCertificate, later: timedelta, why: str | None
@@ -82,7 +83,7 @@ def test_a_leaf_is_replaced_when_names_or_the_authority_change_or_the_clock_was_
     other = certificates.issue_ca(certificates.generate_key(), NOW).certificate
     assert certificates.find_renewal_reason(leaf, ca.certificate, [*NAMES, "more.example"], NOW) == "the names changed"
     assert certificates.find_renewal_reason(leaf, ca.certificate, reversed(NAMES), NOW) is None
-    assert certificates.find_renewal_reason(leaf, other, NAMES, NOW) == "the authority changed"
+    assert certificates.find_renewal_reason(leaf, other, NAMES, NOW) == "the CA changed"
     assert certificates.find_renewal_reason(leaf, ca.certificate, NAMES, NOW - days(30)) == "it is not valid yet"
 
 

@@ -67,7 +67,7 @@ def shake_hands(gateway: Path, ca: Path, host: str) -> str:
 
 @pytest.mark.parametrize("host", [HOST, HOST.replace(".", "-pooler.", 1), "localhost", "127.0.0.1", "::1"])
 def test_a_client_that_verifies_everything_is_content(settings: Settings, paths: TlsPaths, host: str) -> None:
-    assert ensure(settings) == "made a certificate, because there was none"
+    assert ensure(settings) == "issued a certificate, because there was none"
     assert shake_hands(paths.gateway, settings.ca_file, host) == "TLSv1.3"
 
 
@@ -115,7 +115,7 @@ def test_nothing_is_written_while_all_is_well(settings: Settings, paths: TlsPath
 def test_it_is_renewed_under_the_same_authority(settings: Settings, paths: TlsPaths) -> None:
     ensure(settings)
     before, ca = paths.read_leaf(), paths.ca.read_bytes()
-    assert ensure(settings, NOW + timedelta(days=300)) == "made a certificate, because its life ends"
+    assert ensure(settings, NOW + timedelta(days=300)) == "issued a certificate, because it expires soon"
     after = paths.read_leaf()
     assert before and after and after.not_valid_after_utc > before.not_valid_after_utc
     assert paths.ca.read_bytes() == ca
@@ -125,7 +125,7 @@ def test_it_follows_the_names(settings: Settings, paths: TlsPaths) -> None:
     ensure(settings)
     ca = paths.ca.read_bytes()
     renamed = settings.model_copy(update={"domain": "db.localhost"})
-    assert ensure(renamed) == "made a certificate, because the names changed"
+    assert ensure(renamed) == "issued a certificate, because the names changed"
     assert paths.ca.read_bytes() == ca
     assert shake_hands(paths.gateway, settings.ca_file, "ep-a.us-east-2.aws.db.localhost")
 
@@ -218,7 +218,7 @@ def test_the_operators_own_is_taken_over_with_its_chain(with_own: Settings, own:
     assert text.count("BEGIN CERTIFICATE") == 2
     assert files.ensure(NOW) == ""
     own.issue()
-    assert files.ensure(NOW) == f"took over the certificate from {own.certificate}"
+    assert files.ensure(NOW) == f"installed the certificate from {own.certificate}"
 
 
 def test_a_bad_new_file_is_named_once_and_leaves_the_old_one(with_own: Settings, own: Own, paths: TlsPaths) -> None:
@@ -226,7 +226,7 @@ def test_a_bad_new_file_is_named_once_and_leaves_the_old_one(with_own: Settings,
     files.ensure(NOW)
     before = paths.gateway.read_bytes()
     own.certificate.write_text("half a file")
-    with pytest.raises(PreconditionFailed, match="holds no certificate"):
+    with pytest.raises(PreconditionFailed, match="contains no PEM certificate"):
         files.ensure(NOW)
     assert files.ensure(NOW) == "", "it was said"
     assert paths.gateway.read_bytes() == before
@@ -243,7 +243,7 @@ def test_the_first_start_needs_a_good_one(with_own: Settings, own: Own) -> None:
 
 def test_back_to_one_of_ours(settings: Settings, with_own: Settings, paths: TlsPaths) -> None:
     ensure(with_own)
-    assert ensure(settings).startswith("made a certificate, because")
+    assert ensure(settings).startswith("issued a certificate, because")
     assert shake_hands(paths.gateway, settings.ca_file, HOST)
 
 
@@ -254,9 +254,9 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own:
 
     key = own.key.read_bytes()
     own.key.write_bytes(certificates.encode_key(certificates.generate_key()))
-    refused("another key than that of the first certificate")
+    refused("does not match the first certificate")
     own.key.write_text("none")
-    refused("'tls_key' holds no private key")
+    refused("'tls_key' contains no PEM private key")
     private = serialization.load_pem_private_key(key, None)
     own.key.write_bytes(
         private.private_bytes(
@@ -269,7 +269,7 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own:
     own.issue(now=NOW - timedelta(days=400))
     refused(r"ended on 20\d\d-")
     own.certificate.write_bytes(_signed_with_ed25519(own))
-    refused("Ed25519.*cannot bind a channel")
+    refused("Ed25519.*not support channel binding")
 
 
 def _signed_with_ed25519(own: Own) -> bytes:

@@ -16,7 +16,7 @@ async def test_one_address_makes_so_many_an_hour_and_another_still_may(instant_a
     assert (await limited.post(json=BODY)).status_code == 201
     refused = await limited.post(json=BODY)
     assert refused.status_code == 429
-    assert "1 an hour for one address" in refused.json()["message"]
+    assert "1 per hour and address" in refused.json()["message"]
     assert 0 < int(refused.headers["retry-after"]) <= 3600
     assert (await limited.post(address="10.1.2.3", json=BODY)).status_code == 201
 

@@ -1,7 +1,7 @@
-"""The gateway's certificate and the authority (CA) of this installation that signs it. Pure: no file is touched.
+"""Issue the gateway's certificate and the installation's certificate authority (CA). Pure: accesses no files.
 
-P-256 and SHA-256 throughout: every client knows them, and SCRAM's channel binding needs a
-certificate that was signed with a plain hash.
+Uses P-256 and SHA-256 throughout: all clients support them, and SCRAM channel binding needs a
+certificate whose signature algorithm has a hash.
 """
 
 import ipaddress
@@ -19,9 +19,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from bough.config import Settings
 
 CA_LIFETIME = timedelta(days=3650)
-CA_MIN_REMAINING = timedelta(days=730)  # with less of its life left it gets a new one, for the same key
-LEAF_LIFETIME = timedelta(days=398)  # all that some clients accept
-CLOCK_SKEW = timedelta(hours=1)  # clocks of clients may be a little behind
+CA_MIN_REMAINING = timedelta(days=730)  # below this the CA certificate is reissued for the same key
+LEAF_LIFETIME = timedelta(days=398)  # the longest lifetime that all clients accept
+CLOCK_SKEW = timedelta(hours=1)  # clients' clocks may be behind
 
 Key = ec.EllipticCurvePrivateKey
 
@@ -53,15 +53,15 @@ def encode_key(key: Key) -> bytes:
 def issue_ca(
     key: Key, now: datetime, previous: x509.Certificate | None = None, *, domains: Sequence[str] = ()
 ) -> SignedCertificate:
-    """With the name of the one before: what that key signed holds for both.
+    """Issue a CA certificate. It keeps the name of `previous`, so that leaves signed by the key stay valid.
 
-    It vouches for hosts of these domains alone, so that its key, stolen, cannot pass off other hosts to the clients
-    that trust it. Addresses are not restricted: `listen` may change, and clients keep the file that they have.
+    Name constraints restrict it to `domains`, so that a stolen key cannot impersonate other hosts to clients that
+    trust it. IP addresses are not restricted, because `listen` may change while clients keep the file they have.
     """
     name = previous.subject if previous else _name(f"Bough CA {secrets.token_hex(4)}")
     builder = _start_builder(name, name, key, now - CLOCK_SKEW, now - CLOCK_SKEW + CA_LIFETIME)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
     if domains:
         permitted = [x509.DNSName(domain) for domain in domains]
         builder = builder.add_extension(x509.NameConstraints(permitted, None), critical=True)
@@ -69,18 +69,18 @@ def issue_ca(
 
 
 def required_domains(settings: Settings) -> list[str]:
-    """Each with all that is below it."""
+    """Return the domains that the CA must permit, each including its subdomains."""
     return list(dict.fromkeys([settings.domain, "localhost"]))
 
 
 def permits(ca: x509.Certificate, names: Iterable[str]) -> bool:
-    """Whether the authority may vouch for all of these; one without constraints may for any."""
+    """Return whether the CA permits all of these names. Without name constraints it permits any name."""
     try:
         found = ca.extensions.get_extension_for_class(x509.NameConstraints).value.permitted_subtrees or []
     except x509.ExtensionNotFound:
         return True
-    domains = [one.value for one in found if isinstance(one, x509.DNSName)]
-    hosts = [name for name in names if isinstance(_general(name), x509.DNSName)]
+    domains = [each.value for each in found if isinstance(each, x509.DNSName)]
+    hosts = [name for name in names if isinstance(_general_name(name), x509.DNSName)]
     return all(any(host == domain or host.endswith(f".{domain}") for domain in domains) for host in hosts)
 
 
@@ -88,9 +88,11 @@ def issue_leaf(ca: SignedCertificate, names: Sequence[str], now: datetime) -> Si
     key = generate_key()
     until = min(now - CLOCK_SKEW + LEAF_LIFETIME, ca.certificate.not_valid_after_utc)
     builder = _start_builder(_name("Bough gateway"), ca.certificate.subject, key, now - CLOCK_SKEW, until)
-    builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+    builder = builder.add_extension(
+        x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
+    )
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key())
     builder = builder.add_extension(authority, critical=False)
@@ -104,24 +106,24 @@ def ca_needs_renewal(ca: x509.Certificate, now: datetime) -> bool:
 def find_renewal_reason(
     leaf: x509.Certificate, ca: x509.Certificate, names: Iterable[str], now: datetime
 ) -> str | None:
-    """Why the leaf must be replaced, in words; None while it serves."""
-    begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
-    if begin > now:
+    """Return why the leaf certificate must be replaced; None if it need not be."""
+    start, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    if start > now:
         return "it is not valid yet"
-    if end - now < (end - begin) / 3:
-        return "its life ends"
+    if end - now < (end - start) / 3:
+        return "it expires soon"
     if read_names(leaf) != set(names):
         return "the names changed"
     try:
         leaf.verify_directly_issued_by(ca)
     except (ValueError, TypeError, InvalidSignature):
-        return "the authority changed"
+        return "the CA changed"
     return None
 
 
 def required_names(settings: Settings) -> list[str]:
-    """Every host that a client may have typed, each once."""
-    names = [name for region in settings.regions for name in _of_region(settings.domain, region.cloud, region.place)]
+    """Return every hostname and address that a client may use, without duplicates."""
+    names = [name for region in settings.regions for name in _region_names(settings.domain, region.cloud, region.place)]
     names += [f"*.{settings.domain}", settings.domain, "localhost", "127.0.0.1", "::1"]
     if settings.listen not in {"", "0.0.0.0", "::"}:  # noqa: S104 - names of "every address", not a bind
         names.append(settings.listen)
@@ -138,21 +140,21 @@ def read_names(certificate: x509.Certificate) -> set[str]:
 
 
 def find_missing_names(certificate: x509.Certificate, settings: Settings) -> list[str]:
-    """Wildcards of our regions for which the certificate has no name."""
+    """Return the wildcard names of the configured regions that the certificate lacks."""
     names = {name.lower() for name in read_names(certificate)}
-    wanted = (f"*.{region.place}.{region.cloud}.{settings.domain}" for region in settings.regions)
-    return [name for name in wanted if name not in names]
+    required = (f"*.{region.place}.{region.cloud}.{settings.domain}" for region in settings.regions)
+    return [name for name in required if name not in names]
 
 
-def _of_region(domain: str, cloud: str, place: str) -> tuple[str, str]:
+def _region_names(domain: str, cloud: str, place: str) -> tuple[str, str]:
     return f"*.{place}.{cloud}.{domain}", f"{place}.{cloud}.{domain}"
 
 
 def _start_builder(
-    subject: x509.Name, issuer: x509.Name, key: Key, begin: datetime, end: datetime
+    subject: x509.Name, issuer: x509.Name, key: Key, start: datetime, end: datetime
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(start).not_valid_after(end)
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
 
 
@@ -160,14 +162,14 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _general(name: str) -> x509.GeneralName:
+def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,

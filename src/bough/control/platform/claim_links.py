@@ -1,4 +1,4 @@
-"""Where an instant database can be claimed. Its id is in the link, and as good as its password: no stranger sees it."""
+"""Links to claim an instant database. The link contains the database's id, which is as secret as its password."""
 
 from bough.access.vault import Vault
 from bough.config import Settings
@@ -8,7 +8,7 @@ from bough.store.store import Rows
 
 
 def sealing_purpose(digest: str) -> str:
-    """Of the sealed id."""
+    """Return the vault purpose of the sealed id."""
     return f"id of the instant database {digest}"
 
 
@@ -17,7 +17,7 @@ def build_claim_url(settings: Settings, instant_id: InstantId) -> str:
 
 
 async def find_claim_url(rows: Rows, vault: Vault, settings: Settings, project_id: ProjectId) -> str | None:
-    """Where the project can be claimed; None when it is somebody's."""
+    """Return the claim URL of the project; None if it is claimed or not an instant database."""
     found = await rows.instant_databases.get_by_project(project_id)
     if found is None or found.claimed_at is not None:
         return None

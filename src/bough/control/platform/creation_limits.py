@@ -1,6 +1,6 @@
-"""How many instant databases may be made: an hour by one address, an hour by all, and at once.
+"""Limits on creating instant databases: per hour and address, per hour in total, and concurrent.
 
-Whoever makes one has no account, so there is nobody to hold responsible but an address. Counted in this process.
+Callers have no account, so the only way to limit one is by address. The counts are per process.
 """
 
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from bough.token_buckets import TokenBuckets
 
 _HOUR = 3600.0
 _MAX_QUEUE_LENGTH = 1000
-_ANY_RATE = 1000.0  # a second; what is made at once is limited, not how fast
+_UNLIMITED_RATE = 1000.0  # per second; only the concurrency is limited
 
 
 class CreationLimits:
@@ -22,26 +22,26 @@ class CreationLimits:
         self._per_hour = settings.instant_per_hour
         self._per_address = settings.instant_per_hour_and_address
         self._buckets = TokenBuckets()
-        self._admission = Admission(settings.instant_at_once, _ANY_RATE)
+        self._admission = Admission(settings.instant_at_once, _UNLIMITED_RATE)
         self._queue_length = 0
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for a new one."""
+        """Return whether a caller is waiting for a new database."""
         return self._queue_length > 0
 
     def take(self, address: str) -> None:
-        """One by this address. What is asked for too often costs the others nothing."""
+        """Count one creation by this address. A request over its own limit does not count against the total."""
         if not self._per_hour:
-            raise Denied("No instant databases are made here; the operator can allow them with instant_per_hour.")
-        self._take(("address", network_of(address)), self._per_address, f"{self._per_address} an hour for one address")
-        self._take(("all",), self._per_hour, f"{self._per_hour} an hour for everybody together")
+            raise Denied("Instant databases are disabled here. The operator can enable them with instant_per_hour.")
+        self._take(("address", network_of(address)), self._per_address, f"{self._per_address} per hour and address")
+        self._take(("all",), self._per_hour, f"{self._per_hour} per hour for all callers")
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """A few are made at a time, in the order they were asked for, so that each is soon done."""
+        """Limit concurrent creations, in arrival order, so that each one finishes quickly."""
         if self._queue_length >= _MAX_QUEUE_LENGTH:
-            raise Unavailable("Too many databases are being made at this moment. Try again in a few seconds.")
+            raise Unavailable("Too many databases are being created at the moment. Try again in a few seconds.")
         self._queue_length += 1
         try:
             async with self._admission.admit():

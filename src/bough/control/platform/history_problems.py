@@ -1,4 +1,4 @@
-"""Whose history falls behind, in a file of the home: `bough doctor` reads it, whether the platform runs or not."""
+"""Volumes whose history falls behind, in a file of the home that `bough doctor` can read while the platform is down."""
 
 import dataclasses
 import json
@@ -19,23 +19,25 @@ class HistoryProblem:
 
 
 def write(settings: Settings, problems: Sequence[HistoryProblem]) -> None:
-    """All there are now. No file: none. A disk without room for it is named by other lines."""
+    """Replace the file with these problems, or remove it if there are none. Ignores write errors: `doctor` reports
+    a full disk separately.
+    """
     file = _file(settings)
     try:
         if not problems:
             file.unlink(missing_ok=True)
             return
-        making = file.with_suffix(".making")
-        making.write_text(json.dumps([dataclasses.asdict(note) for note in problems], indent=1))
-        making.replace(file)
+        temporary = file.with_suffix(".making")
+        temporary.write_text(json.dumps([dataclasses.asdict(problem) for problem in problems], indent=1))
+        temporary.replace(file)
     except OSError:
         return
 
 
 def read(settings: Settings) -> list[HistoryProblem]:
-    """What cannot be read says nothing."""
+    """Return the problems in the file; none if the file is missing or invalid."""
     try:
-        return [HistoryProblem(**note) for note in json.loads(_file(settings).read_text())]
+        return [HistoryProblem(**fields) for fields in json.loads(_file(settings).read_text())]
     except (OSError, ValueError, TypeError):
         return []
 

@@ -1,8 +1,8 @@
-"""Endpoint hosts that every program on this machine can look up.
+"""Makes endpoint hostnames resolvable for every program on this machine.
 
-Hosts under `localhost` resolve by themselves where the machine's resolver knows that all of them are
-this machine (systemd's does; plain glibc does not). Elsewhere they are kept in the file of hosts, if
-that may be written, from before the answer that names them until their endpoint is gone.
+Names under `localhost` resolve by themselves where the machine's resolver supports them (systemd-resolved does; plain
+glibc does not). Elsewhere they are written to the hosts file, if it is writable: before the response that contains
+the name, and until the endpoint is deleted.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from bough.config import Settings
 from bough.domain.endpoint import EndpointHosts
 from bough.ids import EndpointId
 
-RECHECK_SECONDS = 3600.0  # seconds until we ask anew whether hosts resolve by themselves
-RESOLVER_TIMEOUT = 1.0  # seconds for the resolver, which may ask servers that are away
+RECHECK_SECONDS = 3600.0  # interval at which to check again whether hostnames resolve by themselves
+RESOLVER_TIMEOUT = 1.0  # seconds; the resolver may query servers that are down
 
-LiveEndpoints = Sequence[tuple[EndpointId, str]]  # endpoints, each with its region
+LiveEndpoints = Sequence[tuple[EndpointId, str]]  # endpoint and region
 
 logger = log.get_logger(component="hostnames")
 
@@ -32,38 +32,38 @@ class Hostnames:
     def __init__(self, settings: Settings, hosts: EndpointHosts) -> None:
         self._settings = settings
         self._hosts = hosts
-        self._needed: Path | None = None
-        self._looked_at: float | None = None
-        self._looking = asyncio.Lock()
-        self._writing = asyncio.Lock()
+        self._hosts_file: Path | None = None
+        self._checked_at: float | None = None
+        self._check_lock = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
 
     async def publish(self, endpoint: EndpointId, region_id: str) -> None:
-        """Before anybody is told of the host. What cannot be written is no reason to fail."""
+        """Write the endpoint's hostname, before any client learns it. Write errors are logged, not raised."""
         file = await self._file()
         if file is not None:
             line = self._line(endpoint, region_id)
-            async with self._writing:
+            async with self._write_lock:
                 await self._write(lambda: hosts_file.add_line(file, _owner(self._settings), line))
 
     async def sync(self, read_live: Callable[[], Awaitable[LiveEndpoints]]) -> bool:
-        """Exactly those of the live endpoints, each with its region; whether something changed.
+        """Write exactly the hostnames of the live endpoints; return whether the file changed.
 
-        They are read where nobody is announced: one between reading and writing would be lost.
+        Reads the endpoints under the write lock: one published between reading and writing would be lost.
         """
         file = await self._file()
         if file is None:
             return await asyncio.to_thread(remove_all, self._settings)
-        async with self._writing:
+        async with self._write_lock:
             lines = [self._line(endpoint, region_id) for endpoint, region_id in await read_live()]
             return await self._write(lambda: hosts_file.write_lines(file, _owner(self._settings), lines))
 
     async def _file(self) -> Path | None:
-        """Where hosts are to be written; None when they need not or cannot be."""
-        async with self._looking:
-            if self._looked_at is None or clock.monotonic() - self._looked_at > RECHECK_SECONDS:
-                self._needed = await asyncio.to_thread(find_hosts_file, self._settings)
-                self._looked_at = clock.monotonic()
-        return self._needed
+        """Return the file to write hostnames to; None if it is not needed or not writable."""
+        async with self._check_lock:
+            if self._checked_at is None or clock.monotonic() - self._checked_at > RECHECK_SECONDS:
+                self._hosts_file = await asyncio.to_thread(find_hosts_file, self._settings)
+                self._checked_at = clock.monotonic()
+        return self._hosts_file
 
     async def _write(self, change: Callable[[], bool]) -> bool:
         try:
@@ -78,7 +78,7 @@ class Hostnames:
 
 
 def find_hosts_file(settings: Settings) -> Path | None:
-    """The file of hosts, if hosts do not resolve without it and it may be written."""
+    """Return the hosts file if hostnames do not resolve without it and it is writable."""
     file = settings.hosts_file
     if file is None or not is_local(settings.domain) or not os.access(file, os.W_OK):
         return None
@@ -86,12 +86,12 @@ def find_hosts_file(settings: Settings) -> Path | None:
 
 
 def are_unresolvable(settings: Settings) -> bool:
-    """Whether hosts lead nowhere: they do not resolve, and cannot be written."""
+    """Return whether hostnames do not resolve and cannot be written to the hosts file."""
     return is_local(settings.domain) and find_hosts_file(settings) is None and not resolve_without_file(settings)
 
 
 def remove_all(settings: Settings) -> bool:
-    """Nothing of ours is in the file of hosts any more."""
+    """Remove all lines of this installation from the hosts file; return whether it changed."""
     file = settings.hosts_file
     if file is None or not os.access(file, os.W_OK):
         return False
@@ -107,24 +107,24 @@ def is_local(domain: str) -> bool:
 
 
 def resolve_without_file(settings: Settings) -> bool:
-    """Whether a host that nobody has written anywhere leads to this machine."""
+    """Return whether a random hostname, which is in no file, resolves to this machine."""
     region = settings.regions[0]
     host = f"ep-{secrets.token_hex(6)}.{region.place}.{region.cloud}.{settings.domain}"
     found: list[str] = []
-    # A thread of its own that nobody waits for at the end: the resolver cannot be told to hurry.
-    asking = threading.Thread(target=_resolve, args=(host, found), daemon=True)
-    asking.start()
-    asking.join(RESOLVER_TIMEOUT)
+    # A daemon thread, because a call of the resolver cannot be cancelled.
+    thread = threading.Thread(target=_resolve, args=(host, found), daemon=True)
+    thread.start()
+    thread.join(RESOLVER_TIMEOUT)
     return bool(found) and all(ipaddress.ip_address(address).is_loopback for address in found)
 
 
 def _resolve(host: str, found: list[str]) -> None:
     with suppress(OSError):
-        found += [str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        found += [str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
 def _owner(settings: Settings) -> str:
-    """The home, by what is left of its path in one line of plain text."""
+    """Return a name for this home that fits into one line of plain text."""
     path = "".join(letter if letter.isprintable() else "?" for letter in str(settings.home))
     return f"bough {settings.sockets.name[-8:]}: hosts of {path}"
 

@@ -19,16 +19,16 @@ from bough.errors import Unavailable
 from bough.store.store import Rows
 
 SEALING_PURPOSE = "letter"
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  an address to listen on, not one to go to
+_LOOPBACK_FOR = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  addresses to listen on, not to connect to
 
 
 async def enqueue_mail(rows: Rows, vault: Vault, recipient: str | None, subject: str, text: str) -> None:
-    """Without a recipient it is never sent: what is done looks the same from outside."""
+    """Store a mail for sending. Without a recipient it is never sent, but the work is the same."""
     await rows.mail_messages.add(recipient, subject, vault.seal(text, SEALING_PURPOSE), clock.now())
 
 
 def to_single_line(name: str) -> str:
-    """A name that ends no line, and so begins no header of a mail."""
+    """Remove line breaks from a name, so that it cannot inject a mail header."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())
 
 
@@ -37,14 +37,14 @@ def open_text(vault: Vault, message: MailMessage) -> str:
 
 
 def page_url(settings: Settings, path: str) -> str:
-    """An address of ours for people. Never made from what a request says about its host."""
+    """Return a URL of this installation. It never depends on the Host header of a request."""
     return public_url(settings) + path
 
 
 def public_url(settings: Settings) -> str:
     if settings.public_url:
         return settings.public_url.rstrip("/")
-    host = _EVERYWHERE.get(settings.listen, f"[{settings.listen}]" if ":" in settings.listen else settings.listen)
+    host = _LOOPBACK_FOR.get(settings.listen, f"[{settings.listen}]" if ":" in settings.listen else settings.listen)
     return f"http://{host}:{settings.api_port or DEFAULT_API_PORT}"
 
 
@@ -56,27 +56,27 @@ logger = log.get_logger(component="mail")
 
 
 def deliver(settings: Settings, recipient: str, subject: str, text: str) -> None:
-    """Blocks; raises Unavailable when the server cannot be reached or will not have it."""
+    """Send a mail. Blocks; raises Unavailable if the server is unreachable or rejects it."""
     if not settings.smtp_url:
-        # Whoever runs the platform without a mail server hands links over by hand: they must be readable here.
+        # Without a mail server the operator passes links on by hand, so the text must be readable in the log.
         logger.info("mail_not_sent", to=recipient, subject=subject, text=text)
         return
     try:
         _send(urlsplit(settings.smtp_url), build_message(settings, recipient, subject, text))
     except (OSError, smtplib.SMTPException, ssl.SSLError) as error:
-        raise Unavailable(f"The mail server did not take a mail: {error}.") from error
+        raise Unavailable(f"The mail server did not accept a mail: {error}.") from error
 
 
 def build_message(settings: Settings, recipient: str, subject: str, text: str) -> EmailMessage:
-    made = EmailMessage()
-    made["From"] = f"Bough <{settings.mail_from}>"
-    made["To"] = recipient
-    made["Subject"] = " ".join(subject.split())  # one line, whatever is in the names it holds
-    made["Date"] = format_datetime(clock.now())
-    made["Message-ID"] = make_msgid(domain=settings.mail_from.partition("@")[2])
-    made["Auto-Submitted"] = "auto-generated"
-    made.set_content(text)
-    return made
+    message = EmailMessage()
+    message["From"] = f"Bough <{settings.mail_from}>"
+    message["To"] = recipient
+    message["Subject"] = " ".join(subject.split())  # a single line, even if names in it contain line breaks
+    message["Date"] = format_datetime(clock.now())
+    message["Message-ID"] = make_msgid(domain=settings.mail_from.partition("@")[2])
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(text)
+    return message
 
 
 def _send(server: SplitResult, mail: EmailMessage) -> None:
@@ -88,13 +88,13 @@ def _send(server: SplitResult, mail: EmailMessage) -> None:
         client = smtplib.SMTP(host, port, timeout=_TIMEOUT)
     with client:
         client.ehlo()
-        is_private = server.scheme == "smtps"
-        if not is_private and client.has_extn("starttls"):
+        is_encrypted = server.scheme == "smtps"
+        if not is_encrypted and client.has_extn("starttls"):
             client.starttls(context=context)
             client.ehlo()
-            is_private = True
+            is_encrypted = True
         if server.username:
-            if not is_private and host not in _LOCAL_HOSTS:
-                raise smtplib.SMTPException("it offers no TLS, so it does not get our password")
+            if not is_encrypted and host not in _LOCAL_HOSTS:
+                raise smtplib.SMTPException("it offers no TLS, so the password was not sent")
             client.login(unquote(server.username), unquote(server.password or ""))
         client.send_message(mail)

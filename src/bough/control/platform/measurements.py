@@ -12,7 +12,7 @@ class ComputeMeasurements:
         self._usage: Mapping[EndpointId, ComputeUsage] = {}
 
     def replace_all(self, usage: Mapping[EndpointId, ComputeUsage]) -> None:
-        """All there is to know now: what was noted before is forgotten."""
+        """Replace all earlier measurements."""
         self._usage = dict(usage)
 
     def get(self, endpoint: EndpointId) -> ComputeUsage | None:
@@ -22,10 +22,10 @@ class ComputeMeasurements:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMeasurement:
     project_id: ProjectId
-    branch_id: BranchId | None  # whose history it is; None: nobody knows
+    branch_id: BranchId | None  # the branch whose history it is; None if unknown
     history_bytes: int
     waiting_bytes: int
-    problem: str | None = None  # why it falls behind, in a sentence
+    problem: str | None = None  # why it falls behind, as a sentence
 
 
 class HistoryMeasurements:
@@ -39,17 +39,21 @@ class HistoryMeasurements:
         return self._known.get(volume_id)
 
     def retain(self, volume_ids: Collection[VolumeId]) -> None:
-        """All others are gone."""
-        self._known = {volume_id: figure for volume_id, figure in self._known.items() if volume_id in volume_ids}
+        """Forget all other volumes."""
+        self._known = {
+            volume_id: measurement for volume_id, measurement in self._known.items() if volume_id in volume_ids
+        }
 
     def with_problems(self) -> Mapping[VolumeId, HistoryMeasurement]:
-        return {volume_id: figure for volume_id, figure in self._known.items() if figure.problem is not None}
+        return {
+            volume_id: measurement for volume_id, measurement in self._known.items() if measurement.problem is not None
+        }
 
     @property
     def waiting_bytes(self) -> int:
-        """Of all together."""
-        return sum(figure.waiting_bytes for figure in self._known.values())
+        """Return the total of all volumes."""
+        return sum(each.waiting_bytes for each in self._known.values())
 
     @property
     def history_bytes(self) -> int:
-        return sum(figure.history_bytes for figure in self._known.values())
+        return sum(each.history_bytes for each in self._known.values())

@@ -16,25 +16,25 @@ class RateLimiter:
         self._per_key = settings.rate_per_minute
         self._per_route = settings.rate_per_second_and_route
         self._per_address = settings.rate_per_minute_and_address
-        self._guesses = f"{self._per_address} wrong keys a minute"
+        self._guesses = f"{self._per_address} wrong keys per minute"
         self._buckets = TokenBuckets()
 
     def take(self, caller: int | str, route: str) -> None:
-        """By the number of a key, or the user of a session."""
-        self._take(("caller", caller), self._per_key, self._per_key / 60, f"{self._per_key} requests a minute")
-        self._take(("route", caller, route), self._per_route, self._per_route, f"{self._per_route} requests a second")
+        """Count a request of a key (by its id) or of a session (by its user)."""
+        self._take(("caller", caller), self._per_key, self._per_key / 60, f"{self._per_key} requests per minute")
+        self._take(("route", caller, route), self._per_route, self._per_route, f"{self._per_route} requests per second")
 
     def take_address(self, address: str) -> None:
-        limit = f"{self._per_address} requests a minute without a valid key"
+        limit = f"{self._per_address} requests per minute without a valid key"
         self._take(("address", address), self._per_address, self._per_address / 60, limit)
 
     def check_key_guesses(self, address: str, public: str) -> None:
-        """Before a key that fits is believed: whoever guessed too often at its secret part learns no more."""
+        """Raise before accepting a valid key if this address has guessed at its secret part too often."""
         if wait := self._buckets.seconds_until_token(("guesses", address, public)):
             raise _exceeded(self._guesses, wait)
 
     def record_wrong_key(self, address: str, public: str) -> None:
-        """By the public part of the key, so that guesses at one key do not hold up others of the same address."""
+        """Count by the public part of the key, so that guesses at one key do not block others from the same address."""
         if public:
             self._take(("guesses", address, public), self._per_address, self._per_address / 60, self._guesses)
         self.take_address(address)
@@ -56,21 +56,21 @@ class AttemptLimits:
         self._buckets = TokenBuckets()
 
     def take_sign_in(self, address: str, email: str) -> None:
-        """By where it comes from, by whom it is for, and by both."""
-        place = network_of(address)
-        self._take(("sign in from", place), 30, 6 / _MINUTE)
-        self._take(("sign in as", email, place), 10, 1 / _MINUTE)
+        """Count an attempt by network, by account, and by both."""
+        network = network_of(address)
+        self._take(("sign in from", network), 30, 6 / _MINUTE)
+        self._take(("sign in as", email, network), 10, 1 / _MINUTE)
         self._take(("sign in as", email), 60, 1 / _MINUTE)
 
     def refund_sign_in(self, address: str, email: str) -> None:
-        """What it took is given back; of its own account and place, all that was taken before, too."""
-        place = network_of(address)
-        self._buckets.return_token(("sign in from", place))
+        """Return the tokens of a successful attempt, and clear earlier failures of this account and network."""
+        network = network_of(address)
+        self._buckets.return_token(("sign in from", network))
         self._buckets.return_token(("sign in as", email))
-        self._buckets.reset(("sign in as", email, place))
+        self._buckets.reset(("sign in as", email, network))
 
     def take_mail_request(self, address: str, email: str) -> None:
-        """Whatever ends in a mail: to sign up, to reset a password."""
+        """Count a request that sends a mail, such as signing up or resetting a password."""
         self._take(("mail from", network_of(address)), 20, 20 / _HOUR)
         self._take(("mail to", email), 5, 5 / _HOUR)
 
@@ -79,11 +79,11 @@ class AttemptLimits:
 
     def _take(self, name: tuple[str, ...], size: float, per_second: float) -> None:
         if wait := self._buckets.take(name, size, per_second):
-            raise RateLimitExceeded(f"Too many attempts. Try again in {_in_words(wait)}.", wait)
+            raise RateLimitExceeded(f"Too many attempts. Try again in {_format_wait(wait)}.", wait)
 
 
 def network_of(address: str) -> str:
-    """One line of the internet has a whole network of addresses in version 6."""
+    """Return the unit to limit: the /64 network of an IPv6 address, because a single line usually has that many."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -91,5 +91,5 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address
 
 
-def _in_words(seconds: float) -> str:
+def _format_wait(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds > 1 else "a second"

@@ -1,7 +1,7 @@
-"""Stop every compute, as `bough down` does.
+"""Stop all computes, as `bough down` does.
 
-Endpoints sleep then and wake when somebody connects. Those that shall never sleep stay active, and so do
-those whose contents could not be read: the next start of the platform starts them again.
+Endpoints become idle and wake on the next connection. An endpoint that never suspends stays active, and so does one
+whose contents could not be read: the next start of the platform starts it again.
 """
 
 import asyncio
@@ -21,33 +21,35 @@ logger = log.get_logger(component="control")
 
 
 async def stop_all_computes(store: Store, engine: Engine, plans: PlanLookup | None = None) -> None:
-    seen = await engine.observe()
-    gate = asyncio.Semaphore(CONCURRENCY)
+    observed = await engine.observe()
+    semaphore = asyncio.Semaphore(CONCURRENCY)
 
     async def stop(endpoint_id: EndpointId) -> None:
-        async with gate:
+        async with semaphore:
             await _stop(store, engine, endpoint_id, plans)
 
-    done = await asyncio.gather(*map(stop, seen.running_endpoints | seen.spare_endpoints), return_exceptions=True)
-    for error in filter(None, done):
-        raise error  # the others are stopped all the same
+    results = await asyncio.gather(
+        *map(stop, observed.running_endpoints | observed.spare_endpoints), return_exceptions=True
+    )
+    for error in filter(None, results):
+        raise error  # after all computes have been handled
 
 
 async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId, plans: PlanLookup | None) -> None:
     async with store.read() as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
-    found = await _inspect(store, engine, endpoint, plans) if endpoint else None
+    inspection = await _inspect(store, engine, endpoint, plans) if endpoint else None
     usage = await usage_measurement.measure_usage(engine, endpoint) if endpoint else None
     await engine.ensure_suspended(endpoint_id)
     if endpoint is not None and usage is not None:
         async with store.transaction(durable=False) as rows:
             await usage_measurement.record_usage(rows, endpoint, usage)
-    follows = endpoint is not None and endpoint.type is EndpointType.READ_ONLY  # there is nothing to read of it
-    if found is None and not follows:
+    is_replica = endpoint is not None and endpoint.type is EndpointType.READ_ONLY  # has no contents of its own
+    if inspection is None and not is_replica:
         return
-    async with store.transaction(durable=False) as rows:  # closing the store brings it to the disk
-        if found is not None:
-            await contents_sync.sync_rows(rows, found)
+    async with store.transaction(durable=False) as rows:  # closing the store flushes it
+        if inspection is not None:
+            await contents_sync.sync_rows(rows, inspection)
         endpoint = await rows.endpoints.get(endpoint_id)
         if endpoint is None or endpoint.state is not EndpointState.ACTIVE:
             return

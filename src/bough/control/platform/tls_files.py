@@ -1,7 +1,7 @@
-"""The files of the gateway's certificate, kept as they should be: `tls/`, `ca.crt` and `keys/ca.key` in the home.
+"""Creates and renews the gateway's TLS files: `tls/`, `ca.crt` and `keys/ca.key` in the home.
 
-Each file is replaced in one move, and written in an order in which those already written are of use
-to a later try: a kill at any moment leaves what the gateway can serve with.
+Each file is replaced atomically, in an order in which a later attempt can use the files written so far: a crash at
+any moment leaves a set of files that the gateway can serve with.
 """
 
 import os
@@ -18,7 +18,7 @@ from bough.control.platform import certificates, operator_certificate
 from bough.control.platform.certificates import SignedCertificate
 from bough.errors import PlatformError
 
-EXPIRY_WARNING = timedelta(days=21)  # before the end of a certificate that we cannot renew ourselves
+EXPIRY_WARNING = timedelta(days=21)  # before the expiry of a certificate that only the operator can renew
 
 logger = log.get_logger(component="certificates")
 
@@ -37,7 +37,7 @@ class TlsPaths:
         return cls(folder, folder / "gateway.pem", folder / "ca.crt", settings.ca_file, settings.keys / "ca.key")
 
     def read_leaf(self) -> x509.Certificate | None:
-        """What the gateway serves with; None when there is nothing usable."""
+        """Return the certificate that the gateway serves; None if there is no usable one."""
         try:
             return x509.load_pem_x509_certificates(self.gateway.read_bytes())[0]
         except (OSError, ValueError):
@@ -45,17 +45,17 @@ class TlsPaths:
 
 
 class TlsFiles:
-    """`gid` is the group of the gateway's user; None when it runs as we do."""
+    """`gid` is the group of the gateway's user; None if the gateway runs as the same user."""
 
     def __init__(self, settings: Settings, gid: int | None) -> None:
         self._settings = settings
         self._gid = gid
         self._paths = TlsPaths.of(settings)
-        self._rejected_files: tuple[bytes, bytes] | None = None  # the operator's files that could not be used
-        self._reminded: datetime | None = None
+        self._rejected_files: tuple[bytes, bytes] | None = None  # the operator's files that failed the check
+        self._warned_at: datetime | None = None
 
     def prepare(self, now: datetime) -> None:
-        """Before the gateway starts. A bad file of the operator's is raised, unless an older one can go on."""
+        """Create the files before the gateway starts. Raises for invalid operator files, unless older ones remain."""
         self._make_folder()
         try:
             self._ensure(now)
@@ -65,19 +65,19 @@ class TlsFiles:
             logger.error("certificate_refused", reason=error.public_message)
 
     def ensure(self, now: datetime) -> str:
-        """Files as they should be now; what was done in words, empty when nothing was."""
+        """Create or renew the files; return what was done as a sentence, or an empty string."""
         self._make_folder()
-        said = self._ensure(now)
-        self._remind(now)
-        return said
+        message = self._ensure(now)
+        self._warn_of_expiry(now)
+        return message
 
     def _ensure(self, now: datetime) -> str:
         if self._settings.tls_certificate is not None and self._settings.tls_key is not None:
-            return self._ensure_own(self._settings.tls_certificate, self._settings.tls_key, now)
-        return self._ensure_made(now)
+            return self._ensure_operator_files(self._settings.tls_certificate, self._settings.tls_key, now)
+        return self._ensure_issued_files(now)
 
-    def _ensure_own(self, certificate: Path, key: Path, now: datetime) -> str:
-        """Files that cannot be used leave the ones before them in place, and are named once."""
+    def _ensure_operator_files(self, certificate: Path, key: Path, now: datetime) -> str:
+        """Install the operator's files. Invalid ones leave the installed ones in place and are reported once."""
         texts = operator_certificate.read_files(certificate, key)
         if texts == self._rejected_files:
             return ""
@@ -93,23 +93,23 @@ class TlsFiles:
         missing = certificates.find_missing_names(own.leaf, self._settings)
         if missing:
             logger.warning("certificate_lacks_names", names=missing)
-        return f"took over the certificate from {certificate}"
+        return f"installed the certificate from {certificate}"
 
-    def _ensure_made(self, now: datetime) -> str:
+    def _ensure_issued_files(self, now: datetime) -> str:
         ca = self._ensure_ca(now)
         if self._read(self._paths.ca_copy) != ca.certificate_pem:
             self._write(self._paths.ca_copy, ca.certificate_pem, mode=0o644)
         names = certificates.required_names(self._settings)
-        leaf = self._made_leaf()
-        why = certificates.find_renewal_reason(leaf, ca.certificate, names, now) if leaf else "there was none"
-        if why is None:
+        leaf = self._issued_leaf()
+        reason = certificates.find_renewal_reason(leaf, ca.certificate, names, now) if leaf else "there was none"
+        if reason is None:
             return ""
         fresh = certificates.issue_leaf(ca, names, now)
         self._write(self._paths.gateway, fresh.key_pem + fresh.certificate_pem, secret=True)
-        return f"made a certificate, because {why}"
+        return f"issued a certificate, because {reason}"
 
     def _ensure_ca(self, now: datetime) -> SignedCertificate:
-        """The key first: with it a lost certificate is made again, and what it signed stays signed."""
+        """Return the CA. Its key is written first: with the key, a lost CA certificate can be reissued."""
         key = self._ca_key()
         before = self._ca_certificate()
         if key is None:
@@ -122,9 +122,9 @@ class TlsFiles:
             return SignedCertificate(before, key)
         fresh = certificates.issue_ca(key, now, before, domains=certificates.required_domains(self._settings))
         if before is not None and not permits:
-            logger.warning("authority_is_for_another_domain", clients_need=str(self._paths.ca_copy))
+            logger.warning("ca_reissued_for_new_domain", clients_need=str(self._paths.ca_copy))
         self._write(self._paths.ca, fresh.certificate_pem, mode=0o644)
-        logger.info("authority_made", until=fresh.certificate.not_valid_after_utc.isoformat())
+        logger.info("ca_issued", until=fresh.certificate.not_valid_after_utc.isoformat())
         return fresh
 
     def _ca_key(self) -> certificates.Key | None:
@@ -140,8 +140,8 @@ class TlsFiles:
         except (FileNotFoundError, ValueError):
             return None
 
-    def _made_leaf(self) -> x509.Certificate | None:
-        """The one in place, if its key fits."""
+    def _issued_leaf(self) -> x509.Certificate | None:
+        """Return the installed leaf if it matches its key."""
         leaf, text = self._paths.read_leaf(), self._read(self._paths.gateway)
         if leaf is None or text is None:
             return None
@@ -151,14 +151,14 @@ class TlsFiles:
             return None
         return leaf if key.public_key() == leaf.public_key() else None
 
-    def _remind(self, now: datetime) -> None:
-        """Once a day, of a certificate that somebody else must renew."""
+    def _warn_of_expiry(self, now: datetime) -> None:
+        """Warn once a day of a certificate that expires soon, which only the operator can renew."""
         leaf = self._paths.read_leaf()
         if leaf is None or leaf.not_valid_after_utc - now > EXPIRY_WARNING:
             return
-        if self._reminded is None or now - self._reminded >= timedelta(days=1):
-            self._reminded = now
-            logger.warning("certificate_ends_soon", until=leaf.not_valid_after_utc.isoformat())
+        if self._warned_at is None or now - self._warned_at >= timedelta(days=1):
+            self._warned_at = now
+            logger.warning("certificate_expires_soon", until=leaf.not_valid_after_utc.isoformat())
 
     def _make_folder(self) -> None:
         self._paths.folder.mkdir(mode=0o700, exist_ok=True)
@@ -174,7 +174,7 @@ class TlsFiles:
             return None
 
     def _write(self, path: Path, text: bytes, *, mode: int = 0o600, secret: bool = False) -> None:
-        """Whole or not at all. A secret can be read by the gateway's group too, where it has one."""
+        """Replace the file atomically. A secret is also readable by the gateway's group, if there is one."""
         fresh = path.with_name(f".{path.name}.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -188,6 +188,6 @@ class TlsFiles:
         fresh.rename(path)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(folder)  # clients may have the CA's certificate before the power goes
+            os.fsync(folder)  # clients may have copied the CA certificate before a power failure
         finally:
             os.close(folder)
