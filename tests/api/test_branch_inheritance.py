@@ -137,7 +137,7 @@ async def test_a_branchs_uri_is_told_again_for_its_own_endpoint(caller: Caller) 
     assert f"@{reader['host']}/neondb" in (await tree.request("GET", path, **asked, endpoint_id=reader["id"]))["uri"]
     await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{made['endpoints'][0]['id']}")
     answer = await tree.request("GET", path, **asked, status=404)
-    assert "has no read-write endpoint. Create one, or name an endpoint_id." in answer["message"]
+    assert "has no read-write endpoint. Create one, or use endpoint_id." in answer["message"]
 
 
 async def test_there_is_no_uri_for_a_group(caller: Caller) -> None:

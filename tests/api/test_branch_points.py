@@ -157,7 +157,7 @@ async def test_a_child_cannot_be_gone_back_to_before_it_was_made(caller: Caller)
         ({"parent_timestamp": "9999-12-31T23:59:59-14:00"}, "is in the future"),
         (
             {"parent_lsn": "0/200", "parent_timestamp": "2026-01-01T00:00:00Z"},
-            "parent_lsn and parent_timestamp are both given: a point is one or the other.",
+            "Use parent_lsn or parent_timestamp, not both.",
         ),
     ],
 )

@@ -135,14 +135,14 @@ async def test_a_child_of_what_is_gone_for_good_cannot_come_back(caller: Caller)
     async with caller.api_app.services.store.transaction() as rows:
         row = await tree.get_branch_row(parent["branch"]["id"])
         await deletion.delete_branch_rows(rows, row, method="user", recoverable_seconds=0)
-    assert "its parent 'parent' is gone" in await refused(tree, child, 422)
+    assert "its parent 'parent' was removed" in await refused(tree, child, 422)
 
 
 async def test_after_its_time_it_cannot_come_back(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = await create_project_client(caller)
     made = await gone(tree)
     later(monkeypatch, DAY)
-    assert "its data is gone" in await refused(tree, made, 422)
+    assert "its data was removed" in await refused(tree, made, 422)
 
 
 async def test_what_never_was_or_is_another_projects_is_not_found(caller: Caller) -> None:
@@ -205,7 +205,7 @@ async def test_where_nothing_can_be_recovered_the_data_goes_at_once(caller: Call
     recovery = answer["branch"]["recovery"]
     assert recovery["recoverable_until"] == recovery["deleted_at"]
     await tree.finish_operations()
-    assert "its data is gone" in await refused(tree, made, 422)
+    assert "its data was removed" in await refused(tree, made, 422)
 
 
 async def test_when_its_time_is_over_the_task_takes_its_data(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,10 @@ async def test_a_bad_wish_is_refused_with_a_reason(caller: Caller, fields: Json,
 @pytest.mark.parametrize(
     ("endpoints", "sentence"),
     [
-        ([READ_WRITE, READ_ONLY, READ_WRITE], "one read_write endpoint; ask for one, and for read_only ones beside it"),
+        (
+            [READ_WRITE, READ_ONLY, READ_WRITE],
+            "at most one read_write endpoint. Request one, and any others as read_only",
+        ),
         ([{}], "endpoints.0.type"),
         ([{"type": "write_only"}], "endpoints.0.type"),
         ([{**READ_WRITE, "autoscaling_limit_max_cu": 1024}], "over the 64 CU that the plan allows"),

@@ -121,7 +121,7 @@ async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
 @pytest.mark.parametrize("owner", ["nobody", "", "NEONDB_OWNER", "postgres", "pg_monitor"])
 async def test_the_owner_is_a_role_of_the_branch(caller: Caller, owner: str) -> None:
     tree = await create_project_client(caller)
-    sentence = f"The branch has no role {owner!r}, which shall own the database. Create it first."
+    sentence = f"The branch has no role {owner!r} to own the database. Create the role first."
     assert sentence == await tree.expect_error(400, "POST", databases_of(tree), _asked("shop", owner))
     changed = {"database": {"owner_name": owner}}
     assert sentence == await tree.expect_error(400, "PATCH", tree.database_path("neondb"), changed)

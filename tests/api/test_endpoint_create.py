@@ -106,8 +106,8 @@ async def test_a_disabled_one_does_not_start(caller: Caller) -> None:
 async def test_a_branch_has_one_that_writes_and_many_that_read(caller: Caller) -> None:
     tree = await create_project_client(caller)
     sentence = await _refused(tree, 422, READ_WRITE)
-    assert "has a read_write endpoint already" in sentence
-    assert "Make a read_only one, or delete the one that is there" in sentence
+    assert "already has a read_write endpoint" in sentence
+    assert "Create a read_only endpoint, or delete the existing one" in sentence
     readers = [(await _created(tree, READ_ONLY))["endpoint"]["id"] for _ in range(3)]
     assert await _listed(tree) == [tree.endpoint_id, *readers]
     await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{tree.endpoint_id}")

@@ -288,7 +288,7 @@ async def test_who_is_a_member_already_uses_it_up(caller: Caller, stranger: Call
     (made,) = await _invited(caller, team, stranger.user.email, role="admin")
     await stranger.join_organization(team, VIEWER)
     answer = await stranger.client.post(_accepted(made))
-    assert (answer.status_code, "member of this organization already" in answer.json()["message"]) == (409, True)
+    assert (answer.status_code, "already a member of this organization" in answer.json()["message"]) == (409, True)
     assert (await stranger.client.post(_accepted(made))).status_code == 404
     (admin, viewer) = (await caller.client.get(f"/organizations/{team.id}/members?sort_by=role&sort_order=asc")).json()[
         "members"

@@ -163,7 +163,7 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
         ({"source_timestamp": "noon"}, "source_timestamp"),
         (
             {"source_lsn": "0/200", "source_timestamp": "2026-01-01T00:00:00Z"},
-            "source_lsn and source_timestamp are both given: a point is one or the other.",
+            "Use source_lsn or source_timestamp, not both.",
         ),
     ],
 )

@@ -212,7 +212,7 @@ async def test_what_is_not_stored_is_not_shown(caller: Caller) -> None:
     made = await _created(tree)
     assert made["role"]["password"]
     sentence = await tree.expect_error(412, "GET", f"{tree.role_path('app')}/reveal_password")
-    assert "does not store passwords, so none can be shown. Reset it to get a new one." in sentence
+    assert "does not store passwords, so none can be shown. Reset the password to get a new one." in sentence
     assert (await tree.request_and_finish("POST", f"{tree.role_path('app')}/reset_password"))["role"]["password"]
     assert (await tree.get_role_rows(tree.main_branch_id))["app"].sealed_password is None
 
@@ -223,7 +223,9 @@ async def test_what_was_set_with_sql_is_not_known(caller: Caller) -> None:
     async with caller.api_app.services.store.transaction() as rows:
         await rows.roles.save(replace(row, sealed_password=None, verifier="SCRAM-SHA-256$of$sql:s"))
     path = tree.role_path("neondb_owner")
-    assert "was set with SQL, so it is not known here" in await tree.expect_error(412, "GET", f"{path}/reveal_password")
+    assert "was set with SQL, so it is not stored here" in await tree.expect_error(
+        412, "GET", f"{path}/reveal_password"
+    )
     password = (await tree.request_and_finish("POST", f"{path}/reset_password"))["role"]["password"]
     assert (await tree.request("GET", f"{path}/reveal_password"))["password"] == password
 
@@ -261,7 +263,7 @@ async def test_gateways_hear_that_a_role_goes(caller: Caller) -> None:
 async def test_the_owner_of_a_database_stays(caller: Caller) -> None:
     tree = await create_project_client(caller)
     sentence = await tree.expect_error(422, "DELETE", tree.role_path("neondb_owner"))
-    assert "owns the database 'neondb'. Give it another owner, or delete it, first." in sentence
+    assert "owns the database 'neondb'. Change its owner or delete it first." in sentence
     await _created(tree)
     await tree.request_and_finish("PATCH", tree.database_path("neondb"), {"database": {"owner_name": "app"}})
     await tree.request_and_finish("DELETE", tree.role_path("neondb_owner"))

@@ -166,12 +166,12 @@ async def test_a_branch_without_a_place_to_take(caller: Caller) -> None:
     second = (await create_snapshot(tree, root, name="second"))["snapshot"]["id"]
     waiting = (await restore_snapshot(tree, second, name="waiting"))["branch"]["id"]
     await tree.request_and_finish("DELETE", tree.branch_path(root))
-    assert "would take is gone" in await finalize_refused(tree, 422, waiting)
+    assert "would replace no longer exists" in await finalize_refused(tree, 422, waiting)
     answer = await expect_error(tree, 422, "POST", f"{snapshot_path(tree, second)}/restore", {"finalize_restore": True})
-    assert "give target_branch_id, or leave out finalize_restore" in answer["message"]
+    assert "Set target_branch_id, or omit finalize_restore" in answer["message"]
     alone = (await restore_snapshot(tree, second, name="alone"))["branch"]
     assert "restored_as" not in alone
-    assert "would take is gone" in await finalize_refused(tree, 422, alone["id"])
+    assert "would replace no longer exists" in await finalize_refused(tree, 422, alone["id"])
     await tree.request(
         "POST",
         f"{snapshot_path(tree, second)}/restore",

@@ -101,7 +101,7 @@ def _check_endpoints(seen: dict[str, Any]) -> None:
     endpoint = seen["endpoint"]["endpoint"]
     assert (seen["endpoint"]["status"], seen["endpoint"]["statuses"]) == (201, ["finished"])
     assert endpoint["suspend_timeout_seconds"] == 120
-    assert (seen["second"]["status"], "read_write endpoint already" in seen["second"]["message"]) == (422, True)
+    assert (seen["second"]["status"], "already has a read_write endpoint" in seen["second"]["message"]) == (422, True)
     assert (seen["active"], seen["ofBranch"], seen["ofProject"]) == ("active", [endpoint["id"]], 3)
     assert seen["updated"]["endpoint"]["name"] == "mine"
     assert seen["verbs"] == [["suspend_compute"], ["start_compute"], ["suspend_compute", "start_compute"]]
@@ -148,7 +148,7 @@ def test_snapshots(node_modules: Path, platform_server: ServerThread) -> None:
     assert seen["forgotten"] == []
     created = seen["created"]
     assert (created["status"], created["actions"], created["statuses"]) == (200, ["create_branch"], ["finished"])
-    assert (seen["both"]["status"], "both given" in seen["both"]["message"]) == (400, True)
+    assert (seen["both"]["status"], "not both" in seen["both"]["message"]) == (400, True)
     assert [each["name"] for each in seen["listed"]] == [seen["updated"]["name"]] == ["kept"]
     assert seen["listed"][0]["diff_size"] > 0
     restored, finalized = seen["restored"], seen["finalized"]

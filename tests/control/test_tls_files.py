@@ -267,7 +267,7 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own:
     )
     refused("has a passphrase")
     own.issue(now=NOW - timedelta(days=400))
-    refused(r"ended on 20\d\d-")
+    refused(r"expired on 20\d\d-")
     own.certificate.write_bytes(_signed_with_ed25519(own))
     refused("Ed25519.*not support channel binding")
 

@@ -26,7 +26,7 @@ async def test_everybody_together_makes_so_many_an_hour(instant_app: InstantApp)
     assert (await limited.post(json=BODY)).status_code == 201
     refused = await limited.post(address="10.1.2.3", json=BODY)
     assert refused.status_code == 429
-    assert "1 an hour for everybody" in refused.json()["message"]
+    assert "1 per hour for all callers" in refused.json()["message"]
 
 
 async def test_what_is_not_understood_costs_nothing(instant_app: InstantApp) -> None:

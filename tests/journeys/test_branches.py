@@ -169,7 +169,7 @@ async def test_a_deleted_branch_leaves_nothing_but_its_name_in_a_list(
         assert [each["name"] for each in listed["branches"]] == names
     [recovery] = [each["recovery"] for each in listed["branches"] if "recovery" in each]
     assert recovery["deletion_method"] == "user"
-    assert recovery["recoverable_until"] == recovery["deleted_at"], "its data is gone"
+    assert recovery["recoverable_until"] == recovery["deleted_at"], "its data was removed"
     await create_branch(platform, made, name="short", endpoint=False)
 
 

@@ -1,4 +1,4 @@
-"""Branches: create, change, delete, make one the default."""
+"""Branches: create, update, delete, make one the default."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,49 +45,51 @@ class CreatedBranch:
     endpoints: list[Endpoint]
     inherited: InheritedContents
     operations: list[Operation]
-    creator_name: str | None  # the name of who made it
+    creator_name: str | None  # the name of the user who created it
 
 
 async def create_branch(context: Context, project: Project, requested: NewBranch) -> CreatedBranch:
-    """One transaction: the branch, the roles and databases of its parent, its endpoints, and the work."""
+    """Add the branch, the roles and databases of its parent, its endpoints, and the operations in one transaction."""
     context.check_can_create()
     check_new_branch(requested)
     parent_id = requested.parent_id or await _default_id(context, project)
-    end = await points.read_wal_end(context, project, parent_id, requested.point)
-    touch = LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=BranchId.new(), source_id=parent_id)
-    async with context.locked_transaction(touch) as rows:
+    wal_end = await points.read_wal_end(context, project, parent_id, requested.point)
+    lock = LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=BranchId.new(), source_id=parent_id)
+    async with context.locked_transaction(lock) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         parent = await lookup.branch(rows, project, parent_id)
         plan = await context.project_plan(rows, project)
         await _check_quota(rows, project, plan, len(requested.endpoints))
         parameters = {SOURCE_KEY: parent.id, NEW_PASSWORDS_KEY: parent.is_protected}
-        parameters |= await _resolve_point(context, rows, project, parent, requested.point, end=end)
+        parameters |= await _resolve_point(context, rows, project, parent, requested.point, wal_end=wal_end)
         branch = await _add_branch(context, rows, project, parent, requested)
         context.audit.add_details(thing=branch.id, name=branch.name)
-        # A microsecond apart, so that lists show them in the order they were asked for.
-        made = [
-            plan_endpoint(project, branch, kind, each, plan=plan, now=branch.created_at + timedelta(microseconds=place))
-            for place, (kind, each) in enumerate(requested.endpoints)
+        # A microsecond apart, so that lists show them in the requested order.
+        new_endpoints = [
+            plan_endpoint(
+                project, branch, endpoint_type, each, plan=plan, now=branch.created_at + timedelta(microseconds=index)
+            )
+            for index, (endpoint_type, each) in enumerate(requested.endpoints)
         ]
-        for endpoint in made:
+        for endpoint in new_endpoints:
             await endpoints.add_endpoint(rows, endpoint)
         creator = await rows.users.get(branch.created_by)
         vault = context.services.vault if project.store_passwords else None
-        inheritance = await inherit(rows, parent, branch, vault)
+        inherited = await inherit(rows, parent, branch, vault)
         operations = await context.enqueue(
             rows,
             *await archival.plan_unarchive(rows, parent),
             NewOperation(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=parameters),
-            *endpoints.plan_starts(*made),
-            *([archival.plan_archive(branch, made)] if requested.is_archived else []),
+            *endpoints.plan_starts(*new_endpoints),
+            *([archival.plan_archive(branch, new_endpoints)] if requested.is_archived else []),
             after=await find_creating_operation(rows, parent),
         )
-    for endpoint in made:
+    for endpoint in new_endpoints:
         await context.services.hostnames.publish(endpoint.id, project.region_id)
     return CreatedBranch(
         branch=branch,
-        endpoints=made,
-        inherited=inheritance,
+        endpoints=new_endpoints,
+        inherited=inherited,
         operations=operations,
         creator_name=creator.name if creator else None,
     )
@@ -96,7 +98,7 @@ async def create_branch(context: Context, project: Project, requested: NewBranch
 async def update_branch(
     context: Context, project: Project, branch_id: BranchId, change: BranchChange
 ) -> tuple[Branch, list[Operation]]:
-    """A protected branch is never archived, so one that is comes back when it becomes protected."""
+    """Update the branch. A protected branch is never archived, so protecting an archived one unarchives it."""
     async with context.locked_transaction(
         LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
     ) as rows:
@@ -117,7 +119,7 @@ async def update_branch(
         served = await rows.endpoints.list_in_branch(branch_id)
         first = await plan_unarchive(rows, after) if after.is_protected else []
         operations = await context.enqueue(rows, *first)
-    if after.is_protected != before.is_protected:  # who may enter depends on it
+    if after.is_protected != before.is_protected:  # access rules depend on it
         await context.invalidate_endpoints(*(endpoint.id for endpoint in served))
     return after, operations
 
@@ -142,9 +144,9 @@ async def set_default_branch(context: Context, project: Project, branch_id: Bran
 async def delete_branch(
     context: Context, project: Project, branch_id: BranchId
 ) -> tuple[Branch, list[Operation]] | None:
-    """Its computes stop, and its data stays until it can be recovered no longer.
+    """Delete the branch and stop its computes. Its data stays until it can no longer be recovered.
 
-    None: it is gone already, which nobody waits to hear.
+    Returns None if it is deleted already.
     """
     async with context.services.store.read() as rows:
         known = await rows.branches.get(project.id, branch_id)
@@ -160,10 +162,10 @@ async def delete_branch(
             context.audit.discard()
             return None
         seconds = context.services.settings.recoverable_branch_seconds
-        gone = await deletion.delete_branch_rows(rows, branch, method="user", recoverable_seconds=seconds)
-        operations = await context.enqueue(rows, *gone.new_operations)
-    await context.invalidate_endpoints(*(endpoint.id for endpoint in gone.endpoints))
-    return gone.branch, operations
+        removal = await deletion.delete_branch_rows(rows, branch, method="user", recoverable_seconds=seconds)
+        operations = await context.enqueue(rows, *removal.new_operations)
+    await context.invalidate_endpoints(*(endpoint.id for endpoint in removal.endpoints))
+    return removal.branch, operations
 
 
 async def _default_id(context: Context, project: Project) -> BranchId:
@@ -180,31 +182,32 @@ async def _check_quota(rows: Rows, project: Project, plan: Plan, more_endpoints:
 
 
 async def _resolve_point(
-    context: Context, rows: Rows, project: Project, parent: Branch, point: Point, *, end: str | None
+    context: Context, rows: Rows, project: Project, parent: Branch, point: Point, *, wal_end: str | None
 ) -> Mapping[str, str]:
-    """Which point of whose life it begins with; nothing, when that is the parent as it is now."""
+    """Return the operation parameters of the starting point; none for the parent's current state."""
     if point.is_head:
         return {}
     name = "parent_lsn" if point.lsn is not None else "parent_timestamp"
-    return history.encode_target(await points.resolve_point(context, rows, project, parent, point, name=name, end=end))
+    target = await points.resolve_point(context, rows, project, parent, point, name=name, wal_end=wal_end)
+    return history.encode_target(target)
 
 
-async def _add_branch(context: Context, rows: Rows, project: Project, parent: Branch, wish: NewBranch) -> Branch:
+async def _add_branch(context: Context, rows: Rows, project: Project, parent: Branch, requested: NewBranch) -> Branch:
     branches.check_can_have_children(parent)
     now = clock.now()
     branch = new_rows.new_branch(
         project,
-        wish.name,
+        requested.name,
         now,
         parent_id=parent.id,
-        parent_lsn=wish.point.lsn,
-        parent_timestamp=wish.point.at,
-        is_protected=wish.is_protected,
-        init_source=wish.init_source or branches.PARENT_DATA,
-        annotations=dict(wish.annotations),
+        parent_lsn=requested.point.lsn,
+        parent_timestamp=requested.point.at,
+        is_protected=requested.is_protected,
+        init_source=requested.init_source or branches.PARENT_DATA,
+        annotations=dict(requested.annotations),
         created_by=context.principal.user_id,
     )
-    branch = branches.set_expiration(branch, wish.expires_at, now)
+    branch = branches.set_expiration(branch, requested.expires_at, now)
     branches.check_can_expire(branch, has_children=False)
     await check_name_is_free(rows, project, branch.name)
     try:

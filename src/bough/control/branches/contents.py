@@ -1,7 +1,7 @@
-"""How a change to a branch's roles or databases becomes work: rows first, then Postgres, in one operation.
+"""Enqueues a change to a branch's roles or databases: rows first, then Postgres, in one operation.
 
-A branch whose compute runs is changed through it. One that sleeps, or has no endpoint, is opened for the moment that
-the change takes, and is not woken for clients. One that is archived is brought back first.
+If the branch's compute runs, the change is made there. If it is suspended or the branch has no endpoint, a private
+compute makes the change, without waking the endpoint for clients. An archived branch is unarchived first.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +24,7 @@ from bough.store.store import Rows
 
 @asynccontextmanager
 async def locked_branch(context: Context, project: Project, branch_id: BranchId) -> AsyncIterator[tuple[Rows, Branch]]:
-    """A transaction in which nobody else changes the branch."""
+    """Open a transaction that holds the branch's lock."""
     async with context.locked_transaction(
         LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id)
     ) as rows:
@@ -39,7 +39,7 @@ async def enqueue_change(
 ) -> list[Operation]:
     endpoint = await rows.endpoints.get_read_write(branch.id)
     parameters = {CHANGE_KEY: encode_change(change), **(before or {})}
-    wish = NewOperation(
+    operation = NewOperation(
         OperationAction.APPLY_CONFIG, branch.project_id, branch.id, endpoint.id if endpoint else None, parameters
     )
-    return await context.enqueue(rows, *await plan_unarchive(rows, branch), wish)
+    return await context.enqueue(rows, *await plan_unarchive(rows, branch), operation)

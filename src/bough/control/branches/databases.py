@@ -1,4 +1,4 @@
-"""Databases of a branch: create, rename, give another owner, delete."""
+"""Databases of a branch: create, rename, change the owner, delete."""
 
 from dataclasses import replace
 
@@ -32,15 +32,15 @@ async def create_database(
                 f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",
                 code="DATABASES_LIMIT_EXCEEDED",
             )
-        made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
+        database = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
         operations = await enqueue_change(context, rows, branch, CreateDatabase(name=name, owner=owner))
-    return made, operations
+    return database, operations
 
 
 async def update_database(
     context: Context, project: Project, branch_id: BranchId, name: str, *, new_name: str | None, owner: str | None
 ) -> tuple[Database, list[Operation]]:
-    """Whoever is in it is cut off when it gets another name."""
+    """Update the database. Renaming it closes its sessions."""
     if new_name is not None:
         databases.check_name(new_name)
     async with locked_branch(context, project, branch_id) as (rows, branch):
@@ -69,7 +69,7 @@ async def update_database(
 async def delete_database(
     context: Context, project: Project, branch_id: BranchId, name: str
 ) -> tuple[Database, list[Operation]] | None:
-    """Whoever is in it is cut off. None: there is no such database."""
+    """Delete the database and close its sessions. Returns None if it does not exist."""
     async with locked_branch(context, project, branch_id) as (rows, branch):
         database = await rows.databases.get(branch.id, name)
         if database is None:
@@ -86,4 +86,4 @@ def _check_free(name: str, known: list[Database]) -> None:
 
 async def _check_owner(rows: Rows, branch_id: BranchId, owner: str) -> None:
     if await rows.roles.get(branch_id, owner) is None:
-        raise Invalid(f"The branch has no role {owner!r}, which shall own the database. Create it first.")
+        raise Invalid(f"The branch has no role {owner!r} to own the database. Create the role first.")

@@ -1,7 +1,7 @@
-"""Deleting a branch: nobody can reach it from then on, and for a while it can be recovered whole.
+"""Deletes a branch: it becomes inaccessible at once and can be recovered for a while.
 
-Its endpoints go with it, and their computes stop. Its data stays until the time is over; then a task removes it for
-good. Where nothing can be recovered, the data goes at once.
+Its endpoints are deleted with it and their computes stop. Its data stays until the recovery window ends; then a task
+removes it. If branches are not recoverable, the data is removed at once.
 """
 
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ from bough.store.store import Rows
 class BranchRemoval:
     branch: Branch
     endpoints: list[Endpoint]
-    new_operations: list[NewOperation]  # in this order, each by itself or behind the one before it
+    new_operations: list[NewOperation]  # to enqueue in this order
 
 
 async def delete_branch_rows(rows: Rows, branch: Branch, *, method: str, recoverable_seconds: int) -> BranchRemoval:
-    """Its endpoints have the same `deleted_at` as the branch itself: so it is known which to bring back with it."""
+    """Mark the branch and its endpoints as deleted. They share one `deleted_at`, by which recovery finds them."""
     branches.check_deletable(branch, has_children=await rows.branches.has_children(branch.id))
     now = clock.now()
     until = now + timedelta(seconds=recoverable_seconds) if recoverable_seconds else None
     deleted = replace(branch, deleted_at=now, deletion_method=method, recoverable_until=until, updated_at=now)
     await rows.branches.save(deleted)
-    gone = await rows.endpoints.list_in_branch(branch.id)
-    for endpoint in gone:
+    endpoints = await rows.endpoints.list_in_branch(branch.id)
+    for endpoint in endpoints:
         await rows.endpoints.save(replace(endpoint, deleted_at=now, pending_state=None, updated_at=now))
-    return BranchRemoval(deleted, gone, _plan_suspends(gone) if until else [plan_data_deletion(branch)])
+    return BranchRemoval(deleted, endpoints, _plan_suspends(endpoints) if until else [plan_data_deletion(branch)])
 
 
 def plan_data_deletion(branch: Branch, *, with_project: bool = False) -> NewOperation:
@@ -42,9 +42,9 @@ def plan_data_deletion(branch: Branch, *, with_project: bool = False) -> NewOper
     return NewOperation(OperationAction.DELETE_TIMELINE, branch.project_id, branch.id, parameters=parameters)
 
 
-def _plan_suspends(gone: list[Endpoint]) -> list[NewOperation]:
-    """Read replicas first: they follow the others."""
-    in_order = sorted(gone, key=lambda endpoint: endpoint.type is EndpointType.READ_WRITE)
+def _plan_suspends(endpoints: list[Endpoint]) -> list[NewOperation]:
+    """Suspend read replicas before the primary that they follow."""
+    in_order = sorted(endpoints, key=lambda endpoint: endpoint.type is EndpointType.READ_WRITE)
     return [
         NewOperation(OperationAction.SUSPEND_COMPUTE, each.project_id, each.branch_id, each.id) for each in in_order
     ]

@@ -1,7 +1,7 @@
-"""What a branch has from its parent, as rows: roles with their passwords, and databases.
+"""Copies the rows of roles and databases from a parent branch to its child.
 
-A child of a protected branch gets new passwords, so that whoever knows those of the parent cannot enter it, and
-whoever is given those of the child cannot enter the parent.
+A child of a protected branch gets new passwords, so that the parent's passwords do not give access to the child, and
+the child's do not give access to the parent.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,50 +19,50 @@ from bough.store.store import Rows
 class InheritedContents:
     roles: list[Role]
     databases: list[Database]
-    passwords: dict[str, str] = field(default_factory=dict)  # role → password, where it is known
+    passwords: dict[str, str] = field(default_factory=dict)  # role → password, where known
 
 
 async def inherit(
     rows: Rows, parent: Branch, child: Branch, vault: Vault | None, *, with_new_passwords: bool | None = None
 ) -> InheritedContents:
-    """`rekeys` says whether it gets new passwords, where that does not depend on whose they are."""
-    given = InheritedContents(roles=[], databases=[])
+    """Copy the rows. `with_new_passwords` overrides the default, which is new passwords for a protected parent."""
+    inherited = InheritedContents(roles=[], databases=[])
     with_new_passwords = parent.is_protected if with_new_passwords is None else with_new_passwords
     for role in await rows.roles.list_in_branch(parent.id):
-        inherited = (
-            await _copy_role_with_new_password(role, child, vault, given)
+        role_copy = (
+            await _copy_role_with_new_password(role, child, vault, inherited)
             if with_new_passwords
-            else copy_role(role, child, vault, given)
+            else copy_role(role, child, vault, inherited)
         )
-        await rows.roles.add(inherited)
-        given.roles.append(inherited)
+        await rows.roles.add(role_copy)
+        inherited.roles.append(role_copy)
     for database in await rows.databases.list_in_branch(parent.id):
         copy = new_database(child.id, database.name, database.owner_name, child.created_at)
-        given.databases.append(await rows.databases.add(copy))
-    return given
+        inherited.databases.append(await rows.databases.add(copy))
+    return inherited
 
 
 async def _copy_role_with_new_password(
-    role: Role, child: Branch, vault: Vault | None, given: InheritedContents
+    role: Role, child: Branch, vault: Vault | None, inherited: InheritedContents
 ) -> Role:
     if not role.can_login:
         return replace(_rebind_role(role, child), verifier=None, sealed_password=None)
-    secret = await new_rows.generate_credentials()
-    given.passwords[role.name] = secret.password
+    credentials = await new_rows.generate_credentials()
+    inherited.passwords[role.name] = credentials.password
     return replace(
-        new_rows.new_role(child.id, role.name, secret, vault, child.created_at),
+        new_rows.new_role(child.id, role.name, credentials, vault, child.created_at),
         is_protected=role.is_protected,
         valid_until=role.valid_until,
     )
 
 
 def copy_role(role: Role, child: Branch, vault: Vault | None, inherited: InheritedContents) -> Role:
-    """Sealed anew: what is sealed opens for one role of one branch."""
+    """Copy the role and reseal its password, because a sealed password is bound to one role of one branch."""
     sealed = None
     if vault is not None and role.sealed_password is not None:
         try:
             password = vault.open(role.sealed_password, password_sealing_purpose(role.branch_id, role.name))
-        except PreconditionFailed:  # the keys are others than it was sealed with: it is as good as not stored
+        except PreconditionFailed:  # sealed with other keys: treat the password as not stored
             return replace(_rebind_role(role, child), sealed_password=None)
         inherited.passwords[role.name] = password
         sealed = vault.seal(password, password_sealing_purpose(child.id, role.name))

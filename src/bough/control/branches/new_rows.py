@@ -1,4 +1,4 @@
-"""What new branches begin with, as rows: themselves, their roles and databases, and secrets for those."""
+"""Builds and adds the initial rows of a branch: the branch, its volume, roles and databases, and credentials."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +19,14 @@ from bough.ids import BranchId, LineageId, ProjectId, VolumeId
 from bough.postgres.scram import scram_verifier
 from bough.store.store import Rows
 
-# A thread of its own: a transaction waits for it, and shall not wait behind an engine that is busy with its disk.
+# A separate thread, so that a transaction that waits for it does not queue behind the engine's disk I/O.
 _HASHING = ThreadPoolExecutor(1, "hashing")
 
 
 def new_branch(project: Project, name: str | None, now: datetime, **fields: Any) -> Branch:
-    """A branch of which nothing is made yet; without a name it is called by its id."""
+    """Return a new branch, named by its id if it has no name."""
     branch_id = BranchId.new()
-    usual: dict[str, Any] = {
+    default_fields: dict[str, Any] = {
         "parent_id": None,
         "parent_lsn": None,
         "parent_timestamp": None,
@@ -46,12 +46,12 @@ def new_branch(project: Project, name: str | None, now: datetime, **fields: Any)
         logical_size=None,
         created_at=now,
         updated_at=now,
-        **{**usual, **fields},
+        **{**default_fields, **fields},
     )
 
 
 async def add_branch_rows(rows: Rows, branch: Branch) -> None:
-    """The rows of a new branch, its volume and its lineage."""
+    """Add the rows of a new branch, its volume and its lineage."""
     now = branch.created_at
     await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=now))
     await rows.branches.add(branch)
@@ -67,14 +67,14 @@ async def add_lineage(rows: Rows, project_id: ProjectId, volume_id: VolumeId, no
 
 @dataclass(frozen=True, slots=True)
 class RoleCredentials:
-    """A password, and how Postgres knows it."""
+    """A password and the SCRAM verifier that Postgres stores for it."""
 
     password: str
     verifier: str
 
 
 def generate_credentials() -> asyncio.Future[RoleCredentials]:
-    """Made while the rest is written: the hashing takes milliseconds."""
+    """Start generating credentials in a thread, so that the caller can work meanwhile; hashing takes milliseconds."""
     return asyncio.get_running_loop().run_in_executor(_HASHING, _generate_credentials)
 
 
@@ -95,9 +95,9 @@ async def add_first_role(
 def new_role(
     branch_id: BranchId, name: str, credentials: RoleCredentials | None, vault: Vault | None, now: datetime
 ) -> Role:
-    """A wish. Its password is sealed into the row; there is no vault when the project stores no passwords.
+    """Return a role that Postgres does not have yet, with its password sealed if there is a vault.
 
-    Without a secret it may not log in.
+    The vault is None if the project does not store passwords. Without credentials the role may not log in.
     """
     sealed = (
         vault.seal(credentials.password, roles.password_sealing_purpose(branch_id, name))
@@ -118,7 +118,7 @@ def new_role(
 
 
 async def add_first_database(rows: Rows, branch: Branch, name: str | None, owner: Role) -> Database:
-    checked = databases.check_name(databases.DEFAULT_NAME if name is None else name)
+    checked_name = databases.check_name(databases.DEFAULT_NAME if name is None else name)
     return await rows.databases.add(
-        databases.new_database(branch.id, checked, owner.name, branch.created_at, is_wished=True)
+        databases.new_database(branch.id, checked_name, owner.name, branch.created_at, is_wished=True)
     )

@@ -1,4 +1,4 @@
-"""What a caller may ask of a branch, and what is checked before it is written."""
+"""Requests to create or change a branch, and the checks before they are written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from bough.store.store import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBranch:
-    """What a caller asked for; None where they said nothing."""
+    """A request for a new branch. None means that the caller omitted the value."""
 
     parent_id: BranchId | None = None
     name: str | None = None
     is_protected: bool = False
     expires_at: datetime | None = None
     init_source: str | None = None
-    point: Point = HEAD  # of the parent's history
+    point: Point = HEAD  # in the parent's history
     is_archived: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     endpoints: tuple[tuple[EndpointType, RequestedEndpoint], ...] = ()
@@ -37,11 +37,11 @@ class BranchChange:
     name: str | None = None
     is_protected: bool | None = None
     sets_expiration: bool = False
-    expires_at: datetime | None = None  # None, when it is set: no expiration
+    expires_at: datetime | None = None  # with `sets_expiration`, None removes the expiration
 
 
 async def check_branch_quota(rows: Rows, project_id: ProjectId, plan: Plan) -> None:
-    """For one more."""
+    """Check that the project may have one more branch."""
     if await rows.branches.count_in_project(project_id) >= plan.branches:
         raise RuleViolation(
             f"The project has {plan.branches} branches, all that its plan allows. Delete one, or change the plan.",
@@ -54,7 +54,7 @@ def check_new_branch(requested: NewBranch) -> None:
     if requested.init_source is not None and requested.init_source not in known:
         raise Invalid(f"init_source is {requested.init_source!r}: use {' or '.join(map(repr, known))}.")
     if [kind for kind, _ in requested.endpoints].count(EndpointType.READ_WRITE) > 1:
-        raise Invalid("A branch has one read_write endpoint; ask for one, and for read_only ones beside it.")
+        raise Invalid("A branch has at most one read_write endpoint. Request one, and any others as read_only.")
 
 
 async def check_name_is_free(rows: Rows, project: Project, name: str) -> None:
@@ -67,12 +67,12 @@ def name_conflict(name: str) -> Conflict:
 
 
 async def find_creating_operation(rows: Rows, parent: Branch) -> OperationId | None:
-    """The last of the work that makes the parent, when it is not over: a copy of it comes after that.
+    """Return the last unfinished operation that creates the parent; a copy of the parent must run after it.
 
-    A root branch has its role and database only once its first compute has started.
+    A root branch has its role and database only after its first compute has started.
     """
-    wished = any(role.is_wished for role in await rows.roles.list_in_branch(parent.id))
-    making = CREATES_BRANCH | ({OperationAction.START_COMPUTE} if wished else frozenset())
-    open_work = await rows.operations.list_open(parent.project_id)
-    work = [each for each in open_work if each.branch_id == parent.id and VARIANT_KEY not in each.parameters]
-    return next((each.id for each in reversed(work) if each.action in making), None)
+    has_new_roles = any(role.is_wished for role in await rows.roles.list_in_branch(parent.id))
+    creating = CREATES_BRANCH | ({OperationAction.START_COMPUTE} if has_new_roles else frozenset())
+    open_operations = await rows.operations.list_open(parent.project_id)
+    of_parent = [each for each in open_operations if each.branch_id == parent.id and VARIANT_KEY not in each.parameters]
+    return next((each.id for each in reversed(of_parent) if each.action in creating), None)

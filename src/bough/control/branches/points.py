@@ -1,7 +1,7 @@
-"""Points in a branch's history: what a caller asked for, and which volume's life it is in.
+"""Points in a branch's history: parse the caller's parameters and find the volume that holds the point.
 
-Where the WAL of a branch ends now only its compute knows. It is asked before the transaction that decides, so that
-nobody waits for the store while a Postgres thinks.
+Only the compute knows where the WAL of a branch currently ends. It is asked before the transaction, so that no
+other transaction waits while Postgres answers.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -18,16 +18,16 @@ from bough.store.store import Rows
 
 
 def parse_point(lsn: str | None, at: datetime | None, *, lsn_name: str, at_name: str) -> Point:
-    """What was given under these names; head, when nothing was."""
+    """Return the point that the parameters of these names give, or HEAD if both are omitted."""
     if lsn is not None and at is not None:
-        raise Invalid(f"{lsn_name} and {at_name} are both given: a point is one or the other.")
+        raise Invalid(f"Use {lsn_name} or {at_name}, not both.")
     if lsn is not None:
         return Point(lsn=positions.parse_lsn(lsn, lsn_name))
     return HEAD if at is None else Point(at=_in_utc(at))
 
 
 def _in_utc(at: datetime) -> datetime:
-    """At the ends of time, where its zone leads out of it, the end itself."""
+    """Convert to UTC; clamp a time that the conversion would move out of the supported range."""
     try:
         return at.astimezone(UTC)
     except OverflowError:
@@ -36,7 +36,7 @@ def _in_utc(at: datetime) -> datetime:
 
 
 async def read_wal_end(context: Context, project: Project, branch_id: BranchId, point: Point) -> str | None:
-    """Where the branch's WAL ends, as far as the point asks for it; None: nobody knows. Before a transaction."""
+    """Return where the branch's WAL ends if the point is an LSN; None if unknown. Call before a transaction."""
     if point.lsn is None:
         return None
     async with context.services.store.read() as rows:
@@ -45,15 +45,22 @@ async def read_wal_end(context: Context, project: Project, branch_id: BranchId, 
 
 
 async def resolve_point(
-    context: Context, rows: Rows, project: Project, branch: Branch, point: Point, *, name: str, end: str | None = None
+    context: Context,
+    rows: Rows,
+    project: Project,
+    branch: Branch,
+    point: Point,
+    *,
+    name: str,
+    wal_end: str | None = None,
 ) -> RecoveryTarget:
-    """Where the point is; `name` is what the caller called it by, `end` comes from `end_of`."""
+    """Return the volume and point to recover to. `name` is the caller's parameter; `wal_end` is from `read_wal_end`."""
     if point.is_head:
         return RecoveryTarget(volume_id=branch.volume_id, point=HEAD)
     if project.history_retention_seconds == 0:
         raise Invalid(f"{name}: the project keeps no history. Set its history_retention_seconds first.")
     history = await load_history(rows, project, branch)
-    return history.resolve_point(point, parameter_name=name, end_lsn=end)
+    return history.resolve_point(point, parameter_name=name, end_lsn=wal_end)
 
 
 async def load_history(rows: Rows, project: Project, branch: Branch) -> BranchHistory:

@@ -1,4 +1,4 @@
-"""Roles of a branch: create, delete, show and reset a password."""
+"""Roles of a branch: create, delete, reset and reveal a password."""
 
 from dataclasses import replace
 
@@ -20,10 +20,10 @@ from bough.ids import BranchId
 async def create_role(
     context: Context, project: Project, branch_id: BranchId, name: str, *, can_login: bool
 ) -> tuple[Role, str | None, list[Operation]]:
-    """The role and its password; one that may not log in has none."""
+    """Create a role; return it with its password, which is None if it may not log in."""
     roles.check_name(name)
     context.audit.add_details(thing=f"{branch_id}/{name}")
-    secret = await new_rows.generate_credentials() if can_login else None
+    credentials = await new_rows.generate_credentials() if can_login else None
     async with locked_branch(context, project, branch_id) as (rows, branch):
         known = await rows.roles.list_in_branch(branch.id)
         if name in {role.name for role in known}:
@@ -35,16 +35,16 @@ async def create_role(
                 code="ROLES_LIMIT_EXCEEDED",
             )
         vault = context.services.vault if project.store_passwords else None
-        role = new_rows.new_role(branch.id, name, secret, vault, clock.now())
+        role = new_rows.new_role(branch.id, name, credentials, vault, clock.now())
         await rows.roles.add(role)
         operations = await enqueue_change(context, rows, branch, CreateRole(name=name, can_login=can_login))
-    return role, secret.password if secret else None, operations
+    return role, credentials.password if credentials else None, operations
 
 
 async def delete_role(
     context: Context, project: Project, branch_id: BranchId, name: str
 ) -> tuple[Role, list[Operation]] | None:
-    """What it owns in a database becomes the database owner's. None: there is no such role."""
+    """Delete the role. The database owner takes over its objects. Returns None if there is no such role."""
     async with locked_branch(context, project, branch_id) as (rows, branch):
         role = await rows.roles.get(branch.id, name)
         if role is None:
@@ -53,7 +53,7 @@ async def delete_role(
         owned = [each.name for each in await rows.databases.list_in_branch(branch.id) if each.owner_name == name]
         if owned:
             raise RuleViolation(
-                f"The role {name!r} owns the database {owned[0]!r}. Give it another owner, or delete it, first."
+                f"The role {name!r} owns the database {owned[0]!r}. Change its owner or delete it first."
             )
         operations = await enqueue_change(context, rows, branch, DropRole(name=name))
     await _invalidate_gateways(context, branch_id)
@@ -63,8 +63,8 @@ async def delete_role(
 async def reset_role_password(
     context: Context, project: Project, branch_id: BranchId, name: str
 ) -> tuple[Role, str, list[Operation]]:
-    """The new password counts for whoever connects from now on, and the old one does not."""
-    secret = await new_rows.generate_credentials()
+    """Replace the password. New connections must use the new one."""
+    credentials = await new_rows.generate_credentials()
     async with locked_branch(context, project, branch_id) as (rows, branch):
         role = await rows.roles.get(branch.id, name)
         if role is None:
@@ -74,15 +74,17 @@ async def reset_role_password(
         purpose = password_sealing_purpose(branch.id, name)
         changed = replace(
             role,
-            verifier=secret.verifier,
-            sealed_password=context.services.vault.seal(secret.password, purpose) if project.store_passwords else None,
+            verifier=credentials.verifier,
+            sealed_password=context.services.vault.seal(credentials.password, purpose)
+            if project.store_passwords
+            else None,
             is_wished=True,
             updated_at=clock.now(),
         )
         await rows.roles.save(changed)
         operations = await enqueue_change(context, rows, branch, SetPassword(name=name))
     await _invalidate_gateways(context, branch_id)
-    return changed, secret.password, operations
+    return changed, credentials.password, operations
 
 
 async def reveal_role_password(context: Context, project: Project, branch_id: BranchId, name: str) -> str:
@@ -93,18 +95,18 @@ async def reveal_role_password(context: Context, project: Project, branch_id: Br
         raise NotFound.resource("role")
     if not project.store_passwords:
         raise PreconditionFailed(
-            "This project does not store passwords, so none can be shown. Reset it to get a new one."
+            "This project does not store passwords, so none can be shown. Reset the password to get a new one."
         )
     if not role.can_login:
         raise PreconditionFailed(f"The role {name!r} may not log in, so it has no password.")
     if role.sealed_password is None:
         raise PreconditionFailed(
-            f"The password of the role {name!r} was set with SQL, so it is not known here. Reset it to get one that is."
+            f"The password of the role {name!r} was set with SQL, so it is not stored here. Reset it to get a new one."
         )
     return context.services.vault.open(role.sealed_password, password_sealing_purpose(branch_id, name))
 
 
 async def _invalidate_gateways(context: Context, branch_id: BranchId) -> None:
     async with context.services.store.read() as rows:
-        served = await rows.endpoints.list_in_branch(branch_id)
-    await context.invalidate_endpoints(*(endpoint.id for endpoint in served))
+        endpoints = await rows.endpoints.list_in_branch(branch_id)
+    await context.invalidate_endpoints(*(endpoint.id for endpoint in endpoints))

@@ -1,4 +1,4 @@
-"""Which endpoint, role and password make a connection string."""
+"""Builds connection strings: chooses the endpoint, the role and its password."""
 
 from bough.access import lookup
 from bough.control.context import Context
@@ -34,7 +34,7 @@ async def build_connection_uri(
 
 
 async def build_direct_and_pooled_uris(context: Context, project: Project, database: Database) -> tuple[str, str]:
-    """Both, for the owner of a database, on its branch's own endpoint."""
+    """Return both URIs for the owner of a database, on the branch's read-write endpoint."""
     async with context.services.store.read() as rows:
         _branch, endpoint = await _resolve_endpoint(rows, project, database.branch_id, None)
         role = await rows.roles.get(database.branch_id, database.owner_name)
@@ -56,13 +56,13 @@ def _password(context: Context, project: Project, role: Role) -> str:
         raise PreconditionFailed(f"The role {role.name!r} may not log in, so it has no password.")
     if role.sealed_password is None and project.store_passwords:
         raise PreconditionFailed(
-            f"The password of the role {role.name!r} was set with SQL, so it is not known here. "
-            "Put it into the host's URI, or reset it."
+            f"The password of the role {role.name!r} was set with SQL, so it is not stored here. "
+            "Insert it into the URI yourself, or reset it."
         )
     if role.sealed_password is None:
         raise PreconditionFailed(
             "This project does not store passwords, so the URI cannot be shown. "
-            "Put the password you kept into the host's URI, or reset it."
+            "Insert the password into the URI yourself, or reset it."
         )
     return context.services.vault.open(role.sealed_password, password_sealing_purpose(role.branch_id, role.name))
 
@@ -85,5 +85,5 @@ async def _resolve_endpoint(
         branch = default
     found = await rows.endpoints.get_read_write(branch.id)
     if found is None:
-        raise NotFound("The branch has no read-write endpoint. Create one, or name an endpoint_id.")
+        raise NotFound("The branch has no read-write endpoint. Create one, or use endpoint_id.")
     return branch, found

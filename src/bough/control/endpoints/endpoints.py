@@ -1,4 +1,4 @@
-"""Endpoints: create, change, delete, start, suspend, restart. Waking one because somebody connects is in `wakes`."""
+"""Endpoints: create, update, delete, start, suspend, restart. `gateway/wakes.py` starts them on a connection."""
 
 from dataclasses import replace
 
@@ -29,19 +29,19 @@ _TARGET_STATE = {
 async def create_endpoint(
     context: Context, project: Project, branch_id: BranchId, kind: EndpointType, requested: RequestedEndpoint
 ) -> tuple[Endpoint, list[Operation]]:
-    """It starts at once, unless it is disabled."""
+    """Create the endpoint and start it, unless it is disabled."""
     context.check_can_create()
     endpoint_id = EndpointId.new()
-    touch = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id, endpoint_id=endpoint_id)
-    async with context.locked_transaction(touch) as rows:
+    lock = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id, endpoint_id=endpoint_id)
+    async with context.locked_transaction(lock) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
         plan = await context.project_plan(rows, project)
         await check_endpoint_quota(rows, project.id, plan, more=1)
         if kind is EndpointType.READ_WRITE and await rows.endpoints.get_read_write(branch_id):
             raise RuleViolation(
-                "The branch has a read_write endpoint already, and can have no other. Make a read_only one, "
-                "or delete the one that is there."
+                "The branch already has a read_write endpoint, and can have only one. Create a read_only endpoint, "
+                "or delete the existing one."
             )
         if kind is EndpointType.READ_ONLY:
             check_writable(branch, plan)
@@ -57,21 +57,21 @@ async def create_endpoint(
 async def update_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId, requested: RequestedEndpoint
 ) -> tuple[Endpoint, list[Operation]]:
-    """Nobody is cut off, but by disabling and by a Postgres setting that needs a restart.
+    """Update the endpoint. Only disabling it, or a Postgres setting that needs a restart, closes connections.
 
-    How it pools is the gateway's matter alone: gateways hear of it, and its compute has nothing to do.
+    Pooler settings concern the gateways only: they are notified, and the compute does nothing.
     """
     async with context.services.store.read() as rows:
-        held = await lookup.endpoint(rows, project, endpoint_id)
-    async with context.locked_transaction(_endpoint_lock(held)) as rows:
+        current = await lookup.endpoint(rows, project, endpoint_id)
+    async with context.locked_transaction(_endpoint_lock(current)) as rows:
         before = await lookup.endpoint(rows, project, endpoint_id)
         plan = await context.project_plan(rows, project)
         after = apply_endpoint_change(before, requested, project, plan=plan, now=clock.now())
-        work = _required_action(before, after)
-        if work is OperationAction.SUSPEND_COMPUTE:
+        action = _required_action(before, after)
+        if action is OperationAction.SUSPEND_COMPUTE:
             after = request_state(after, EndpointState.IDLE, clock.now())
         await rows.endpoints.save(after)
-        operations = await context.enqueue(rows, *([_new_operation(work, after)] if work else []))
+        operations = await context.enqueue(rows, *([_new_operation(action, after)] if action else []))
         if _limits(before) != _limits(after):
             operations += await _reconfigure_replicas(context, rows, after)
     await context.invalidate_endpoints(endpoint_id)
@@ -81,14 +81,14 @@ async def update_endpoint(
 async def delete_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]] | None:
-    """Whoever is connected is cut off; the branch keeps its data. None: it is gone already, and nobody waits."""
+    """Delete the endpoint and close its connections; the branch keeps its data. Returns None if already deleted."""
     async with context.services.store.read() as rows:
-        held = await rows.endpoints.get_with_deleted(endpoint_id)
-    if held is None or held.project_id != project.id:
+        current = await rows.endpoints.get_with_deleted(endpoint_id)
+    if current is None or current.project_id != project.id:
         raise NotFound.resource("endpoint")
-    if held.deleted_at is not None:
+    if current.deleted_at is not None:
         return None
-    async with context.locked_transaction(_endpoint_lock(held)) as rows:
+    async with context.locked_transaction(_endpoint_lock(current)) as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
         if endpoint is None:
             context.audit.discard()
@@ -104,45 +104,45 @@ async def delete_endpoint(
 async def start_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]]:
-    """One that runs is left alone: its operation has nothing to do."""
+    """Start the endpoint. If it runs already, the operation does nothing."""
     return await _run_actions(context, project, endpoint_id, OperationAction.START_COMPUTE)
 
 
 async def suspend_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]]:
-    """Whoever is connected is cut off. One that sleeps goes on sleeping."""
+    """Suspend the endpoint and close its connections. If it is idle already, the operation does nothing."""
     return await _run_actions(context, project, endpoint_id, OperationAction.SUSPEND_COMPUTE)
 
 
 async def restart_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]]:
-    """Whoever is connected is cut off; it comes back with fresh processes."""
+    """Restart the endpoint with new processes. Its connections are closed."""
     return await _run_actions(
         context, project, endpoint_id, OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE
     )
 
 
 async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint) -> list[Operation]:
-    """Those that run hear of a change to the endpoint that they follow, each by itself.
+    """Reconfigure the running read replicas of a changed primary, each with its own operation.
 
-    One that is being worked on is passed over: `tasks/keep_replicas.py` finds it, should it have missed something.
+    Skips replicas with a conflicting operation; `tasks/repair_replicas.py` corrects them later if necessary.
     """
     if changed.type is not EndpointType.READ_WRITE:
         return []
     running = [each for each in await rows.endpoints.list_in_branch(changed.branch_id) if each.is_running_replica]
-    wishes = [_new_operation(OperationAction.APPLY_CONFIG, each) for each in running]
-    told = [await context.enqueue(rows, wish) for wish in wishes if await find_conflict(rows, wish.lock) is None]
-    return [operation for each in told for operation in each]
+    planned = [_new_operation(OperationAction.APPLY_CONFIG, each) for each in running]
+    enqueued = [await context.enqueue(rows, each) for each in planned if await find_conflict(rows, each.lock) is None]
+    return [operation for each in enqueued for operation in each]
 
 
 async def _run_actions(
     context: Context, project: Project, endpoint_id: EndpointId, *actions: OperationAction
 ) -> tuple[Endpoint, list[Operation]]:
     async with context.services.store.read() as rows:
-        held = await lookup.endpoint(rows, project, endpoint_id)
-    async with context.locked_transaction(_endpoint_lock(held)) as rows:
+        current = await lookup.endpoint(rows, project, endpoint_id)
+    async with context.locked_transaction(_endpoint_lock(current)) as rows:
         endpoint = await lookup.endpoint(rows, project, endpoint_id)
         if endpoint.disabled and OperationAction.START_COMPUTE in actions:
             raise PreconditionFailed(f"The endpoint {endpoint_id} is disabled. Enable it first.")
@@ -166,7 +166,7 @@ async def check_endpoint_quota(rows: Rows, project_id: ProjectId, plan: Plan, *,
 
 
 async def add_endpoint(rows: Rows, endpoint: Endpoint) -> None:
-    """With the volume of its own that a read replica has."""
+    """Add the rows of the endpoint and of its volume; only read replicas have a volume of their own."""
     if endpoint.volume_id is not None:
         await rows.lineages.add_volume(
             Volume(id=endpoint.volume_id, project_id=endpoint.project_id, created_at=endpoint.created_at)
@@ -175,12 +175,12 @@ async def add_endpoint(rows: Rows, endpoint: Endpoint) -> None:
 
 
 def plan_starts(*endpoints: Endpoint) -> list[NewOperation]:
-    """The work that makes new endpoints accept connections."""
+    """Return the operations that start new endpoints."""
     return [_new_operation(OperationAction.START_COMPUTE, endpoint) for endpoint in endpoints if not endpoint.disabled]
 
 
 def _required_action(before: Endpoint, after: Endpoint) -> OperationAction | None:
-    """What its compute has to do about a change."""
+    """Return the operation that its compute needs after the change."""
     if after.disabled and not before.disabled:
         return OperationAction.SUSPEND_COMPUTE
     is_same = (before.min_cu, before.max_cu, before.settings.get(PG_SETTINGS)) == (
@@ -192,7 +192,7 @@ def _required_action(before: Endpoint, after: Endpoint) -> OperationAction | Non
 
 
 def _limits(endpoint: Endpoint) -> tuple[float, object]:
-    """What those that follow it must not be below."""
+    """Return the values that must not be lower on its read replicas than on the primary."""
     return endpoint.max_cu, endpoint.settings.get(PG_SETTINGS)
 
 
@@ -200,7 +200,10 @@ def _new_operation(action: OperationAction, endpoint: Endpoint) -> NewOperation:
     return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id)
 
 
-def _endpoint_lock(held: Endpoint) -> LockScope:
+def _endpoint_lock(endpoint: Endpoint) -> LockScope:
     return LockScope(
-        level=LockLevel.ENDPOINT, project_id=held.project_id, branch_id=held.branch_id, endpoint_id=held.id
+        level=LockLevel.ENDPOINT,
+        project_id=endpoint.project_id,
+        branch_id=endpoint.branch_id,
+        endpoint_id=endpoint.id,
     )

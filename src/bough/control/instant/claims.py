@@ -1,7 +1,7 @@
-"""Claims: an instant database becomes a project of somebody's organization.
+"""Claims: make an instant database a project of an organization.
 
-Somebody who signed in begins a claim, which keeps others away for a while, and ends it by naming the organization.
-Then one transaction hands the project over: it is claimed, or nothing has happened. What is done twice does no harm.
+A signed-in user begins a claim, which blocks others for a while, and completes it by choosing an organization. One
+transaction then transfers the project completely or not at all. All steps are idempotent.
 """
 
 from collections.abc import Sequence
@@ -37,20 +37,20 @@ NOT_FOUND_MESSAGE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimable:
-    """What a link leads to, for whoever has it."""
+    """The instant database behind a claim link."""
 
     id: InstantId
     database: InstantDatabase
     project: Project
-    owner: Organization  # that of unclaimed databases, until it is claimed
-    database_names: Sequence[str]  # of its databases
-    size: int | None  # of all of them; None: not measured yet
-    is_full: bool  # it stores all that it may
-    is_cut_off: bool  # it has transferred all that it may
+    owner: Organization  # the organization of unclaimed databases until it is claimed
+    database_names: Sequence[str]
+    size: int | None  # of all databases; None if not measured yet
+    is_full: bool  # its storage limit is reached
+    is_cut_off: bool  # its transfer limit is reached
 
 
 def parse_instant_id(text: str) -> InstantId:
-    """What is no id is nobody's."""
+    """Parse an id from a link; a malformed one gives the error for an unknown database."""
     try:
         return InstantId.parse(text)
     except Invalid:
@@ -92,7 +92,7 @@ async def begin_claim(context: Context, instant_id: InstantId) -> None:
 
 
 async def cancel_claim(context: Context, instant_id: InstantId) -> None:
-    """Others may claim it from now on."""
+    """Cancel the claim, so that others may claim the database."""
     project_id = await _project_id(context, instant_id)
     async with context.transaction() as rows:
         await rows.projects.lock(project_id)
@@ -105,7 +105,7 @@ async def cancel_claim(context: Context, instant_id: InstantId) -> None:
 
 
 async def complete_claim(context: Context, instant_id: InstantId, org_id: OrganizationId) -> None:
-    """Into this organization; into the one that was chosen first by whoever confirms twice."""
+    """Transfer the database into this organization. A repeated call by the same user changes nothing."""
     context.principal.require_personal_key()
     project_id = await _project_id(context, instant_id)
     async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
@@ -123,16 +123,21 @@ async def complete_claim(context: Context, instant_id: InstantId, org_id: Organi
 async def _destination(context: Context, rows: Rows, org_id: OrganizationId) -> Organization:
     caller = await locked_lookup.caller(rows, context.principal, org_id)
     if org_id not in caller.memberships:
-        raise Invalid("You are not a member of this organization. Choose one of yours.")
+        raise Invalid("You are not a member of this organization. Choose one of your organizations.")
     return caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
 
 
 async def _change_owner(
     context: Context, rows: Rows, project: Project, destination: Organization, now: datetime
 ) -> None:
-    """From now on it is as if its new owner had made it."""
-    kept = min(defaults.HISTORY_RETENTION_SECONDS, context.organization_plan(destination).history_seconds)
-    owned = replace(project, created_by=context.principal.user_id, history_retention_seconds=kept, updated_at=now)
+    """Transfer the project as if its new owner had created it."""
+    history_seconds = min(defaults.HISTORY_RETENTION_SECONDS, context.organization_plan(destination).history_seconds)
+    owned = replace(
+        project,
+        created_by=context.principal.user_id,
+        history_retention_seconds=history_seconds,
+        updated_at=now,
+    )
     await rows.projects.save(owned)
     for branch in await rows.branches.list_in_project(project.id):
         await rows.branches.save(replace(branch, created_by=context.principal.user_id, updated_at=now))
@@ -142,19 +147,19 @@ async def _change_owner(
 
 async def _project_id(context: Context, instant_id: InstantId) -> ProjectId:
     async with context.services.store.read() as rows:
-        _found_now, project = await _find_database(rows, context.services.keys, instant_id)
+        _database, project = await _find_database(rows, context.services.keys, instant_id)
     return project.id
 
 
 async def _load_for_audit(context: Context, rows: Rows, instant_id: InstantId) -> tuple[InstantDatabase, Project]:
-    """What is there now, which is what the audit tells of: the project, never the id."""
+    """Load the database and add its project to the audit record, but never its id, which is a secret."""
     found, project = await _find_database(rows, context.services.keys, instant_id)
     context.audit.add_details(org_id=project.org_id, project_id=project.id, thing=project.name)
     return found, project
 
 
 def _is_done(context: Context, found: InstantDatabase) -> bool:
-    """Whether the same person claimed it before: then there is nothing to do, and nothing to tell."""
+    """Return whether the caller has claimed it already; then nothing is changed or recorded."""
     if found.claimed_by != context.principal.user_id:
         return False
     context.audit.discard()

@@ -1,4 +1,4 @@
-"""Creating an instant database: one that was prepared gets its id, or else a new one is made while the caller waits."""
+"""Creates an instant database: assigns an id to a prepared one, or creates a new one while the caller waits."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ logger = log.get_logger(component="control")
 class NewInstantDatabase:
     ref: str
     logical_replication: bool = False
-    id: InstantId | None = None  # the caller's own choice
+    id: InstantId | None = None  # chosen by the caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,52 +41,54 @@ class _StartedDatabase:
 
 
 class _NonePrepared(Exception):
-    """Nothing was changed."""
+    """No prepared database is available; nothing was changed."""
 
 
 async def create_instant_database(
     services: Services, audit: AuditRecord, requested: NewInstantDatabase
 ) -> InstantDatabaseDetails:
-    """It accepts connections when this is over. All of it is there, or nothing."""
+    """Create the database completely or not at all; it accepts connections when this returns."""
     _check_supported(services)
     services.creation_limits.take(audit.address)
     context = await create_unclaimed_context(services, audit)
     context.check_can_create()
     context.audit.add_details(ref=requested.ref)
     instant_id = requested.id or InstantId.new_at(clock.now())
-    made = None if requested.logical_replication else await _assign_prepared(context, instant_id, requested)
-    if made is None:
+    started = None if requested.logical_replication else await _assign_prepared(context, instant_id, requested)
+    if started is None:
         async with services.creation_limits.slot():
-            made = await _create(context, instant_id, requested)
+            started = await _create(context, instant_id, requested)
     uri = build_connection_uri(
         role=roles.DEFAULT_NAME,
-        password=made.password,
-        host=services.hosts.pooled_host(made.endpoint_id, REGION),
+        password=started.password,
+        host=services.hosts.pooled_host(started.endpoint_id, REGION),
         database=databases.DEFAULT_NAME,
     )
-    return describe_instant_database(services.settings, instant_id, made.database, uri)
+    return describe_instant_database(services.settings, instant_id, started.database, uri)
 
 
 async def _assign_prepared(
     context: Context, instant_id: InstantId, requested: NewInstantDatabase
 ) -> _StartedDatabase | None:
-    """One that was prepared, which is as good as done; None when there is none."""
+    """Assign a prepared database, which takes no time; None if there is none."""
     try:
         async with context.transaction() as rows:
             now = clock.now()
-            found = await rows.prepared_databases.assign_next(roles.DEFAULT_NAME, now)
-            if found is None or found.sealed_password is None:
+            prepared = await rows.prepared_databases.assign_next(roles.DEFAULT_NAME, now)
+            if prepared is None or prepared.sealed_password is None:
                 raise _NonePrepared
-            context.audit.add_details(org_id=context.principal.default_organization().id, project_id=found.project_id)
-            database = _plan_row(context.services, instant_id, found.project_id, requested, now)
+            context.audit.add_details(
+                org_id=context.principal.default_organization().id, project_id=prepared.project_id
+            )
+            database = _plan_row(context.services, instant_id, prepared.project_id, requested, now)
             await _add_row(rows, database)
     except _NonePrepared:
         return None
-    purpose = roles.password_sealing_purpose(found.branch_id, roles.DEFAULT_NAME)
-    password = context.services.vault.open(found.sealed_password, purpose)
-    made = _StartedDatabase(database=database, endpoint_id=found.endpoint_id, password=password)
-    await _until_ready(context.services, made)
-    return made
+    purpose = roles.password_sealing_purpose(prepared.branch_id, roles.DEFAULT_NAME)
+    password = context.services.vault.open(prepared.sealed_password, purpose)
+    started = _StartedDatabase(database=database, endpoint_id=prepared.endpoint_id, password=password)
+    await _wait_until_ready(context.services, started)
+    return started
 
 
 async def _create(context: Context, instant_id: InstantId, requested: NewInstantDatabase) -> _StartedDatabase:
@@ -102,15 +104,15 @@ async def _create(context: Context, instant_id: InstantId, requested: NewInstant
             )
         except RuleViolation:
             raise Unavailable(
-                "There are as many unclaimed databases as this installation has room for. Try again later: "
-                "those that nobody claims are deleted."
+                "This installation has reached its limit of unclaimed databases. Try again later, when unclaimed "
+                "databases have expired."
             ) from None
         database = _plan_row(context.services, instant_id, project_id, requested, created.project.created_at)
         await _add_row(rows, database)
     await context.services.hostnames.publish(created.endpoint.id, REGION)
-    made = _StartedDatabase(database=database, endpoint_id=created.endpoint.id, password=created.password)
-    await _until_ready(context.services, made)
-    return made
+    started = _StartedDatabase(database=database, endpoint_id=created.endpoint.id, password=created.password)
+    await _wait_until_ready(context.services, started)
+    return started
 
 
 def _plan_row(
@@ -135,27 +137,27 @@ async def _add_row(rows: Rows, database: InstantDatabase) -> None:
         raise Conflict("This id cannot be used.") from None
 
 
-async def _until_ready(services: Services, made: _StartedDatabase) -> None:
-    """What cannot be started is no database: it expires at once."""
+async def _wait_until_ready(services: Services, started: _StartedDatabase) -> None:
+    """Start the compute. If that fails, expire the database at once."""
     try:
-        await services.wakes.wake(made.endpoint_id)
+        await services.wakes.wake(started.endpoint_id)
     except PlatformError as error:
-        logger.warning("instant_database_not_started", endpoint_id=made.endpoint_id, reason=error.public_message)
+        logger.warning("instant_database_not_started", endpoint_id=started.endpoint_id, reason=error.public_message)
         async with services.store.transaction() as rows:
-            await rows.instant_databases.save(replace(made.database, expires_at=clock.now()))
+            await rows.instant_databases.save(replace(started.database, expires_at=clock.now()))
         raise Unavailable(
-            f"The database could not be started, so it was taken back: {error.public_message} Try again in a moment."
+            f"The database could not be started and was removed: {error.public_message} Try again in a moment."
         ) from error
 
 
 def _check_supported(services: Services) -> None:
-    settings, able = services.settings, services.engine.capabilities()
+    settings, capabilities = services.settings, services.engine.capabilities()
     if settings.region(REGION) is None:
-        raise Unavailable(f"Instant databases live in the region {REGION}, which this installation has not.")
-    if PG_VERSION not in able.installs:
-        raise Unavailable(f"Instant databases run Postgres {PG_VERSION}, which is not installed here.")
-    if not able.has_isolation and not settings.listen.startswith(_LOOPBACK):
+        raise Unavailable(f"Instant databases need the region {REGION}, which this installation does not have.")
+    if PG_VERSION not in capabilities.installs:
+        raise Unavailable(f"Instant databases need Postgres {PG_VERSION}, which is not installed here.")
+    if not capabilities.has_isolation and not settings.listen.startswith(_LOOPBACK):
         raise Denied(
-            "Bough runs here as an ordinary user, so databases are not kept apart from one another; then strangers "
-            "get none. Run it as root, or let it listen on loopback."
+            "Bough runs here as an ordinary user, without isolation between databases, so it does not create "
+            "databases for anonymous callers. Run it as root, or let it listen on loopback."
         )

@@ -1,4 +1,4 @@
-"""Instant databases as their holders see them: whoever knows the id."""
+"""Instant databases as shown to callers who know their id."""
 
 from dataclasses import dataclass
 
@@ -22,12 +22,12 @@ class InstantDatabaseDetails:
     id: InstantId
     database: InstantDatabase
     status: InstantStatus
-    connection_string: str | None  # None: it is claimed, or its password was changed with SQL
+    connection_string: str | None  # None if it is claimed or its password was changed with SQL
     claim_url: str
 
 
 async def find_instant_database(rows: Rows, keys: Keys, instant_id: InstantId) -> tuple[InstantDatabase, Project]:
-    """One that is there: neither expired nor deleted by whoever claimed it."""
+    """Return the database and its project; raises NotFound if it has expired or was deleted after a claim."""
     found = await rows.instant_databases.get(keys.digest(instant_id))
     if found is None or found.is_expired(clock.now()):
         raise NotFound.resource("database")
@@ -67,5 +67,5 @@ async def _connection_string(context: Context, project: Project) -> str | None:
             database_name=databases.DEFAULT_NAME,
             pooled=True,
         )
-    except PlatformError:  # its holder changed the password, the role or the database
+    except PlatformError:  # the user changed the password, the role or the database
         return None

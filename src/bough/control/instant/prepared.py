@@ -1,7 +1,7 @@
-"""Databases that wait to be somebody's: whole, running, with role and password, but without an id.
+"""Prepared databases: complete and running, with role and password, but not assigned to an instant id yet.
 
-So a call that creates one has only to give it its id. They are kept while instant databases are in demand, and a few
-at a time: each is a project like any other, in the organization of those that nobody claimed.
+Creating an instant database then only assigns an id. A few are kept while instant databases are in demand. Each is a
+normal project in the organization of unclaimed databases.
 """
 
 from datetime import datetime, timedelta
@@ -24,13 +24,13 @@ from bough.errors import Busy, Internal, PlatformError
 from bough.ids import ProjectId
 from bough.store.prepared_databases import PreparedDatabase
 
-DEMAND_WINDOW = timedelta(hours=1)  # after somebody made one
+DEMAND_WINDOW = timedelta(hours=1)  # since the last creation
 REQUEST_ID = "prepare-instant"
-_RETRY_SECONDS = 30.0  # seconds
+_RETRY_SECONDS = 30.0
 
 
 def new_instant_project(*, logical_replication: bool = False) -> NewProject:
-    """What every instant database is."""
+    """Return the request for the project of an instant database."""
     return NewProject(
         org_id=UNCLAIMED_ORGANIZATION,
         region_id=REGION,
@@ -40,19 +40,19 @@ def new_instant_project(*, logical_replication: bool = False) -> NewProject:
 
 
 async def create_unclaimed_context(services: Services, audit: AuditRecord) -> Context:
-    """Somebody without an account acts for the organization that has what nobody claimed."""
+    """Return a context that acts for the organization of unclaimed databases, without an account."""
     async with services.store.read() as rows:
         organization = await rows.organizations.get(UNCLAIMED_ORGANIZATION)
     if organization is None:
-        raise Internal("The organization of unclaimed databases is gone.")
-    nobody = Principal(
+        raise Internal("The organization of unclaimed databases does not exist.")
+    principal = Principal(
         kind=KeyKind.ORGANIZATION,
         key_id=None,
         name="",
         user_id=OPERATOR,
         memberships=build_memberships([(organization, None)]),
     )
-    return Context(services=services, principal=nobody, audit=audit)
+    return Context(services=services, principal=principal, audit=audit)
 
 
 class PreparedDatabasePool:
@@ -61,26 +61,26 @@ class PreparedDatabasePool:
         self._pause_until = 0.0
 
     async def reconcile(self) -> str:
-        """One step towards as many as there should be."""
+        """Add or remove one database, if the pool has too few or too many."""
         async with self._services.store.read() as rows:
-            waiting = await rows.prepared_databases.list_all()
-            wanted = (
+            prepared = await rows.prepared_databases.list_all()
+            target_size = (
                 self._services.settings.instant_pool
                 if _is_recent(await rows.prepared_databases.get_last_created_at())
                 else 0
             )
-        lost = next((each for each in waiting if each.wished is not EndpointState.ACTIVE), None)
-        if lost is not None:  # it could not be started, or slept with the whole platform
+        stopped = next((each for each in prepared if each.wished is not EndpointState.ACTIVE), None)
+        if stopped is not None:  # it failed to start, or was suspended by a shutdown
             self._pause()
-        if lost is not None or len(waiting) > wanted:
-            await self._retire(lost or waiting[0])
-            return "removing a database that was prepared"
-        if len(waiting) < wanted and self._can_prepare():
+        if stopped is not None or len(prepared) > target_size:
+            await self._retire(stopped or prepared[0])
+            return "removing a prepared database"
+        if len(prepared) < target_size and self._can_prepare():
             await self._prepare()
         return ""
 
     def _can_prepare(self) -> bool:
-        """Whoever waits for a database of their own comes first."""
+        """Return False while a caller waits for a database, because callers have priority."""
         if self._services.creation_limits.is_busy or clock.monotonic() < self._pause_until:
             return False
         return self._services.engine.capabilities().creation_blocked_reason is None
@@ -92,7 +92,7 @@ class PreparedDatabasePool:
         context = await create_unclaimed_context(
             self._services, AuditRecord(PLATFORM, "", address="", request_id=REQUEST_ID)
         )
-        context.audit.discard()  # the audit tells when somebody gets it
+        context.audit.discard()  # the audit records its assignment instead
         project_id = ProjectId.new()
         try:
             async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
@@ -106,19 +106,19 @@ class PreparedDatabasePool:
         await context.services.hostnames.publish(created.endpoint.id, REGION)
 
     async def _retire(self, prepared: PreparedDatabase) -> None:
-        """Unless somebody gets it first."""
+        """Delete the database, unless it is assigned first."""
         queue = self._services.queue
         try:
             async with queue.locked_transaction(
                 LockScope(level=LockLevel.PROJECT, project_id=prepared.project_id), can_wait=False
             ) as rows:
-                waits = await rows.prepared_databases.remove(prepared.project_id)
+                is_unassigned = await rows.prepared_databases.remove(prepared.project_id)
                 project = await rows.projects.get(prepared.project_id)
-                if waits and project is not None:
-                    _, rests = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
-                    await queue.enqueue(rows, rests, request_id=REQUEST_ID)
+                if is_unassigned and project is not None:
+                    _, suspends = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
+                    await queue.enqueue(rows, suspends, request_id=REQUEST_ID)
         except Busy:
-            return  # the next beat tries again
+            return  # the next run tries again
 
 
 def _is_recent(moment: datetime | None) -> bool:

@@ -1,4 +1,4 @@
-"""Accounts: a person, their personal organization, and links with which they begin."""
+"""Accounts: a user, their personal organization, and one-time links to sign up or set a password."""
 
 import secrets
 from dataclasses import dataclass, replace
@@ -22,18 +22,18 @@ from bough.ids import MemberId, OrganizationId, UserId
 from bough.store.queries import Duplicate
 from bough.store.store import Rows
 
-DEFAULT_PLAN = "free"  # of new accounts
+DEFAULT_PLAN = "free"  # for new accounts
 _LINK_LIFETIME = {
     LinkPurpose.SIGN_UP: timedelta(days=1),
     LinkPurpose.RESET: timedelta(hours=2),
     LinkPurpose.WELCOME: timedelta(days=30),
 }
-OPERATOR_LINK_LIFETIME = timedelta(days=7)  # a link that the operator hands over may take its time
+OPERATOR_LINK_LIFETIME = timedelta(days=7)  # longer, because the operator passes the link on by hand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebClient:
-    """Somebody at a page, known or not."""
+    """The client of a page request, signed in or not."""
 
     address: str
     user_agent: str
@@ -51,7 +51,7 @@ class SignedInUser:
 
 
 def anonymous_actor(name: str, user: User | None = None) -> Actor:
-    """Somebody who has not shown who they are; `user` is whom they may be."""
+    """Return an actor who is not authenticated; `user` is the account they claim to be."""
     return Actor(kind=ActorKind.ANONYMOUS, name=name, user_id=user.id if user else None)
 
 
@@ -60,21 +60,21 @@ def person_actor(user: User) -> Actor:
 
 
 async def load_principal(rows: Rows, user: User) -> Principal:
-    """Somebody who signed in reaches what their personal keys reach."""
-    reached = await rows.organizations.list_memberships(user.id)
+    """Return the principal of a signed-in user, with the rights of their personal keys."""
+    memberships = await rows.organizations.list_memberships(user.id)
     return Principal(
-        kind=KeyKind.PERSONAL, key_id=None, name=user.email, user_id=user.id, memberships=build_memberships(reached)
+        kind=KeyKind.PERSONAL, key_id=None, name=user.email, user_id=user.id, memberships=build_memberships(memberships)
     )
 
 
 async def add_account(rows: Rows, email: str, name: str, password_digest: str | None) -> User:
-    """A person with their personal organization. Their address was shown to be theirs, or the operator says so."""
+    """Add a user and their personal organization. The caller has verified the address."""
     now = clock.now()
-    shown = name.strip() or email.partition("@")[0]
+    display_name = name.strip() or email.partition("@")[0]
     user = User(
         id=UserId.new(),
         email=email,
-        name=shown,
+        name=display_name,
         last_name="",
         plan=DEFAULT_PLAN,
         created_at=now,
@@ -84,11 +84,11 @@ async def add_account(rows: Rows, email: str, name: str, password_digest: str | 
     try:
         await rows.users.add(user)
     except Duplicate:
-        raise Conflict(f"Somebody has an account with the address {email} already.") from None
+        raise Conflict(f"An account with the address {email} already exists.") from None
     org_id = OrganizationId.new()
     organization = Organization(
         id=org_id,
-        name=shown,
+        name=display_name,
         handle=org_id,
         plan=DEFAULT_PLAN,
         personal_for=user.id,
@@ -112,7 +112,7 @@ async def add_link(
     user: User | None = None,
     lifetime: timedelta | None = None,
 ) -> str:
-    """The token of a new link, which is kept nowhere."""
+    """Add a one-time link and return its token, which is not stored."""
     token = secrets.token_urlsafe(32)
     now = clock.now()
     link = OneTimeLink(
@@ -128,7 +128,7 @@ async def add_link(
 
 
 async def create_account(context: Context, email: str, name: str = "") -> tuple[User, str]:
-    """The account, and the address of a page that sets its password, once."""
+    """Create an account; return it with a one-time link that sets its password."""
     _check_is_operator(context)
     parsed = email_address.parse_email_address(email)
     async with context.transaction() as rows:
@@ -138,7 +138,7 @@ async def create_account(context: Context, email: str, name: str = "") -> tuple[
 
 
 async def reset_account_password(context: Context, user_id: UserId) -> tuple[User, str]:
-    """The old password and all sessions end at once."""
+    """Clear the password and end all sessions; return the user and a one-time link that sets a new password."""
     _check_is_operator(context)
     async with context.transaction() as rows:
         user = await rows.users.get_for_update(user_id)

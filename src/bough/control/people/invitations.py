@@ -1,6 +1,6 @@
-"""Invitations into an organization: made and mailed together, taken back, accepted once.
+"""Invitations to an organization: create and mail them together, revoke, accept once.
 
-Whoever is invited learns of it by mail; nobody else learns whether the address has an account.
+Only the owner of the address, who gets the mail, learns whether it has an account.
 """
 
 import secrets
@@ -31,16 +31,16 @@ class Invitee:
 async def create_invitations(
     context: Context, organization: Organization, invitees: Sequence[Invitee]
 ) -> list[Invitation]:
-    """All of them or none. Whoever was invited before gets a new link, and the old one stops working."""
+    """Create all of the invitations or none. A repeated invitation replaces the earlier link."""
     roles = _by_address(invitees)
     check_accepts_members(organization)
     async with context.transaction() as rows:
         caller = await locked_lookup.caller(rows, context.principal, organization.id)
         organization = caller.organization(organization.id, right=OrgRight.MANAGE)
         await _check_none_is_member(rows, organization, roles)
-        made = [await _invite(context, rows, organization, email, role) for email, role in roles.items()]
+        invitations = [await _invite(context, rows, organization, email, role) for email, role in roles.items()]
         context.audit.add_details(invited=roles)
-    return made
+    return invitations
 
 
 async def revoke_invitation(context: Context, organization: Organization, invitation_id: InvitationId) -> Invitation:
@@ -56,7 +56,7 @@ async def revoke_invitation(context: Context, organization: Organization, invita
 
 
 async def accept_invitation(context: Context, invitation_id: InvitationId) -> Member:
-    """By the person whose address it is for."""
+    """Accept the invitation as the user with the invited address."""
     caller = context.principal
     caller.require_personal_key()
     member: Member | None = None
@@ -72,13 +72,13 @@ async def accept_invitation(context: Context, invitation_id: InvitationId) -> Me
         else:
             await _use(rows, found)
     if member is None:
-        raise Conflict("You are a member of this organization already, so the invitation is used up.")
+        raise Conflict("You are already a member of this organization. The invitation is used up.")
     return member
 
 
 async def _invite(context: Context, rows: Rows, organization: Organization, email: str, role: MemberRole) -> Invitation:
     token, now = secrets.token_urlsafe(32), clock.now()
-    made = Invitation(
+    invitation = Invitation(
         id=InvitationId.new(),
         org_id=organization.id,
         email=email,
@@ -88,20 +88,20 @@ async def _invite(context: Context, rows: Rows, organization: Organization, emai
         invited_at=now,
         expires_at=now + timedelta(days=context.services.settings.invitation_days),
     )
-    await rows.invitations.replace(made)
+    await rows.invitations.replace(invitation)
     link = mail.page_url(context.services.settings, f"/invitation?token={token}")
-    subject, text = _invitation_mail(made, organization, context.principal.name, link)
+    subject, text = _invitation_mail(invitation, organization, context.principal.name, link)
     await mail.enqueue_mail(rows, context.services.vault, email, subject, text)
-    return made
+    return invitation
 
 
 async def find_by_token(rows: Rows, keys: Keys, token: str) -> Invitation | None:
-    """The invitation whose link was followed, while it can be accepted."""
+    """Return the invitation of a link's token while it can be accepted."""
     return await rows.invitations.get_by_digest(keys.digest(token), clock.now())
 
 
 async def join(rows: Rows, invitation: Invitation, user_id: UserId, now: datetime) -> Member:
-    """Inside a transaction: the invitation is used up, and somebody who was no member is one."""
+    """Use up the invitation and add the user to the organization, inside the caller's transaction."""
     await rows.organizations.lock(invitation.org_id)
     await _use(rows, invitation)
     org_id, role = invitation.org_id, invitation.role
@@ -115,12 +115,12 @@ async def _use(rows: Rows, invitation: Invitation) -> None:
         raise NotFound.resource("invitation")
 
 
-def _by_address(asked: Sequence[Invitee]) -> dict[str, MemberRole]:
+def _by_address(invitees: Sequence[Invitee]) -> dict[str, MemberRole]:
     roles: dict[str, MemberRole] = {}
-    for each in asked:
+    for each in invitees:
         email = email_address.parse_email_address(each.email)
         if email in roles:
-            raise Invalid(f"{email} is invited twice in one call. Leave one of the two out.")
+            raise Invalid(f"{email} is invited twice in one request. Remove one of the two.")
         roles[email] = each.role
     return roles
 
@@ -128,7 +128,7 @@ def _by_address(asked: Sequence[Invitee]) -> dict[str, MemberRole]:
 async def _check_none_is_member(rows: Rows, organization: Organization, emails: Collection[str]) -> None:
     for email in await rows.members.list_member_emails(organization.id, emails):
         raise Conflict(
-            f"{email} is a member of the organization already, so nobody was invited. Leave the address out, "
+            f"{email} is already a member of the organization, so no invitation was sent. Remove the address, "
             "or change the member's role instead."
         )
 
@@ -139,6 +139,6 @@ def _invitation_mail(invitation: Invitation, organization: Organization, inviter
         f"{inviter} invites you to the organization {name}, as {invitation.role}.\n\n"
         f"To accept, follow this link:\n\n{link}\n\n"
         f"It works once, until {invitation.expires_at:%Y-%m-%d %H:%M} UTC. "
-        "If you do not want to join, you need not do anything.\n"
+        "If you do not want to join, you can ignore this mail.\n"
     )
     return f"Invitation to the organization {name}", text

@@ -1,4 +1,4 @@
-"""API keys, personal and of organizations: create and revoke. The token is returned once and never stored."""
+"""Personal and organization API keys: create and revoke. The token is returned once and never stored."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from bough.store.store import Rows
 
 
 async def create_personal_key(context: Context, name: str) -> tuple[ApiKey, str]:
-    """The key as kept, and its token."""
+    """Return the stored key and its token."""
     context.principal.check_is_person()
     check_name(name)
     async with context.transaction() as rows:
@@ -33,13 +33,13 @@ async def revoke_personal_key(context: Context, key_id: int) -> ApiKey:
 
 def check_name(name: str) -> None:
     if not name.strip():
-        raise Invalid("key_name is empty: give the key a name by which you will know it.")
+        raise Invalid("key_name is empty. Give the key a name that you will recognize.")
 
 
 async def add_key(
     rows: Rows, context: Context, name: str, org_id: OrganizationId | None = None, project_id: ProjectId | None = None
 ) -> tuple[ApiKey, str]:
-    """Of the caller, unless it is an organization's or for one of its projects."""
+    """Add a key: personal, or for an organization or one of its projects if given."""
     kind = KeyKind.PROJECT if project_id else KeyKind.ORGANIZATION if org_id else KeyKind.PERSONAL
     new = context.services.keys.generate()
     context.audit.add_details(project_id=project_id, thing=name)
@@ -69,7 +69,7 @@ async def revoke_key(rows: Rows, context: Context, key: ApiKey) -> ApiKey:
 async def create_organization_key(
     context: Context, organization: Organization, name: str, project_id: ProjectId | None
 ) -> tuple[ApiKey, str]:
-    """The key as kept, and its token."""
+    """Return the stored key and its token."""
     check_name(name)
     async with context.transaction() as rows:
         if project_id is None:
@@ -107,7 +107,7 @@ async def _check_can_create_project_key(
 
 
 def can_see_key(key: ApiKey, caller: Principal, org_id: OrganizationId) -> bool:
-    """Admins and keys of the organization see all of its keys, others those for a project that they made."""
+    """Organization admins and keys see all keys; other members see the project keys that they created."""
     if caller.kind is KeyKind.ORGANIZATION or caller.role_in(org_id) is MemberRole.ADMIN:
         return True
     return key.kind is KeyKind.PROJECT and key.user_id == caller.user_id

@@ -18,24 +18,24 @@ from bough.store.store import Store
 
 
 async def ensure_operator_key(store: Store, keys: Keys, token: str) -> None:
-    """A key that was revoked stays revoked; a new file in `keys/operator` makes a new one."""
-    known = keys.from_token(token)
+    """Add the operator's key if it is missing. A revoked key stays revoked; a new file in `keys/operator` adds one."""
+    expected = keys.from_token(token)
     async with store.transaction() as rows:
-        found = await rows.api_keys.get_by_prefix(known.prefix)
+        found = await rows.api_keys.get_by_prefix(expected.prefix)
         if found is None:
             await rows.api_keys.add(
                 {
                     "kind": KeyKind.PERSONAL,
                     "name": "operator",
-                    "prefix": known.prefix,
-                    "digest": known.digest,
+                    "prefix": expected.prefix,
+                    "digest": expected.digest,
                     "user_id": OPERATOR,
                     "created_at": clock.now(),
                     "last_used_from": "",
                 }
             )
-        elif found.digest != known.digest:  # the server secret was changed
-            await rows.api_keys.set_digest(found.id, known.digest)
+        elif found.digest != expected.digest:  # the server secret was changed
+            await rows.api_keys.set_digest(found.id, expected.digest)
 
 
 def operator_link_file(settings: Settings) -> Path:
@@ -45,8 +45,8 @@ def operator_link_file(settings: Settings) -> Path:
 async def ensure_operator_link(store: Store, keys: Keys, settings: Settings) -> None:
     async with store.read() as rows:
         operator = await rows.users.get(OPERATOR)
-        known = await rows.links.get(keys.digest(_read_token(settings)), LinkPurpose.WELCOME, clock.now())
-    if operator is None or known is not None:
+        link = await rows.links.get(keys.digest(_read_token(settings)), LinkPurpose.WELCOME, clock.now())
+    if operator is None or link is not None:
         return
     remove_operator_link(settings)
     if operator.password_digest is not None:

@@ -1,4 +1,4 @@
-"""Organizations: made by a person, who is their first admin; and renamed."""
+"""Organizations: create and rename. The creator becomes the first admin."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ async def create_organization(context: Context, name: str) -> Organization:
         if user is None:
             raise NotFound.resource("user")
         await quota.check_organization_quota(rows, user, context.services.settings.plan(user.plan))
-        made = Organization(
+        organization = Organization(
             id=org_id,
             name=name,
             handle=org_id,
@@ -35,10 +35,10 @@ async def create_organization(context: Context, name: str) -> Organization:
             created_by=user.id,
         )
         admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
-        await rows.organizations.add(made)
+        await rows.organizations.add(organization)
         await rows.members.add(admin)
         context.audit.add_details(org_id=org_id, thing=name)
-    return made
+    return organization
 
 
 async def rename_organization(context: Context, organization: Organization, name: str) -> Organization:
@@ -54,6 +54,6 @@ async def rename_organization(context: Context, organization: Organization, name
 
 def _check_name(name: str) -> None:
     if not name.strip():
-        raise Invalid("name is empty: give the organization a name by which its people will know it.")
+        raise Invalid("name is empty. Give the organization a name that its members will recognize.")
     if _CONTROL & set(name):
-        raise Invalid("name holds a control character, such as the end of a line: write it in one line.")
+        raise Invalid("name contains a control character, such as a line break. Remove it.")

@@ -1,6 +1,6 @@
-"""Passwords are set by a link in a mail, by the operator's first link, or by who knows the old one.
+"""Sets passwords: by a mailed link, by the operator's first link, or with the old password.
 
-Whichever way, all other sessions of the person end, and no other link of theirs works any more.
+Each way ends all other sessions of the user and invalidates their other links.
 """
 
 from dataclasses import replace
@@ -19,18 +19,18 @@ from bough.errors import Conflict, Denied, Invalid, NotFound
 from bough.store.queries import Duplicate
 from bough.store.store import Rows
 
-_GONE = "This link was used already, or is too old. Ask for another."
-_TEXT = """Somebody, probably you, asked to set a new password for the account with this address at {home}.
-To do so, open this page within two hours:
+_EXPIRED = "This link was already used or has expired. Request another one."
+_TEXT = """A new password was requested for the account with this address at {home}.
+To set one, open this page within two hours:
 
   {reset}
 
-If it was not you, you need not do anything: the password stays as it is.
+If you did not request this, you can ignore this mail: the password stays as it is.
 """
 
 
 async def request_password_reset(services: Services, client: WebClient, email: str) -> str:
-    """A mail goes to the address if it has an account. Everything else is done either way."""
+    """Send a mail if the address has an account. All other work is the same either way."""
     parsed = email_address.parse_email_address(email)
     services.attempt_limits.take_mail_request(client.address, parsed)
     async with services.store.transaction() as rows:
@@ -45,7 +45,7 @@ async def request_password_reset(services: Services, client: WebClient, email: s
 async def find_password_link(
     services: Services, client: WebClient, token: str, purpose: LinkPurpose = LinkPurpose.RESET
 ) -> OneTimeLink | None:
-    """What a link is for, as long as it can be used."""
+    """Return the link of a token while it can be used."""
     services.attempt_limits.take_link_visit(client.address)
     async with services.store.read() as rows:
         found = await rows.links.get(services.keys.digest(token), purpose, clock.now())
@@ -53,32 +53,32 @@ async def find_password_link(
 
 
 async def reset_password(services: Services, client: WebClient, token: str, password: str) -> str:
-    """A new session, and the only one; its token."""
+    """Set the password, end all sessions, and return the token of a new one."""
     link = await _require_link(services, client, token, LinkPurpose.RESET)
     passwords.check_strength(password, link.email)
     digest = await services.passwords.digest(password)
     async with services.store.transaction() as rows:
         user = await _use_link(rows, link)
-        return await _set(services, client, rows, replace(user, password_digest=digest), "reset_password")
+        return await _save_password(services, client, rows, replace(user, password_digest=digest), "reset_password")
 
 
 async def set_operator_password(services: Services, client: WebClient, token: str, email: str, password: str) -> str:
-    """The operator's first: their address and password, and a session."""
+    """Set the operator's address and first password; return the token of a new session."""
     link = await _require_link(services, client, token, LinkPurpose.WELCOME)
     parsed = email_address.parse_email_address(email)
     passwords.check_strength(password, parsed)
     digest = await services.passwords.digest(password)
     async with services.store.transaction() as rows:
         user = replace(await _use_link(rows, link), email=parsed, password_digest=digest)
-        begun = await _set(services, client, rows, user, "welcome_operator")
+        session_token = await _save_password(services, client, rows, user, "welcome_operator")
     remove_operator_link(services.settings)
-    return begun
+    return session_token
 
 
 async def change_password(
     services: Services, client: WebClient, signed_in: SignedInUser, old_password: str, new_password: str
 ) -> None:
-    """Who knows the old one; other browsers are signed out."""
+    """Change the password, given the old one. Sessions of other browsers end."""
     services.attempt_limits.take_sign_in(client.address, signed_in.user.email)
     passwords.check_strength(new_password, signed_in.user.email)
     if not await services.passwords.matches(signed_in.user.password_digest, old_password):
@@ -87,7 +87,7 @@ async def change_password(
     async with services.store.transaction() as rows:
         user = await rows.users.get_for_update(signed_in.user.id)
         if user is None or user.password_digest != signed_in.user.password_digest:
-            raise Invalid("The password was changed meanwhile. Sign in again.")
+            raise Invalid("The password was changed in the meantime. Sign in again.")
         await rows.users.save(replace(user, password_digest=digest, updated_at=clock.now()))
         await rows.sessions.delete_by_user(user.id, except_digest=signed_in.session.digest)
         await rows.links.delete_by_user(user.id)
@@ -97,24 +97,24 @@ async def change_password(
 async def _require_link(services: Services, client: WebClient, token: str, purpose: LinkPurpose) -> OneTimeLink:
     link = await find_password_link(services, client, token, purpose)
     if link is None:
-        raise NotFound(_GONE)
+        raise NotFound(_EXPIRED)
     return link
 
 
 async def _use_link(rows: Rows, link: OneTimeLink) -> User:
     if link.user_id is None or await rows.links.consume(link.digest) != 1:
-        raise NotFound(_GONE)
+        raise NotFound(_EXPIRED)
     user = await rows.users.get_for_update(link.user_id)
     if user is None:
-        raise NotFound(_GONE)
+        raise NotFound(_EXPIRED)
     return user
 
 
-async def _set(services: Services, client: WebClient, rows: Rows, user: User, action: str) -> str:
+async def _save_password(services: Services, client: WebClient, rows: Rows, user: User, action: str) -> str:
     try:
         await rows.users.save(replace(user, updated_at=clock.now()))
     except Duplicate:
-        raise Conflict(f"Somebody else has an account with the address {user.email}.") from None
+        raise Conflict(f"Another account has the address {user.email}.") from None
     await rows.sessions.delete_by_user(user.id)
     await rows.links.delete_by_user(user.id)
     await client.audit_record(accounts.person_actor(user), action).write(rows)

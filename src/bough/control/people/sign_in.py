@@ -1,4 +1,4 @@
-"""Sign in, stay signed in, sign out: one session a browser, known by a secret in its cookie."""
+"""Sign in and sign out: one session per browser, identified by a secret in its cookie."""
 
 import secrets
 from dataclasses import replace
@@ -19,22 +19,22 @@ _WRONG = "The e-mail address or the password is wrong."
 
 
 async def sign_in(services: Services, client: WebClient, email: str, password: str) -> str:
-    """The token of a new session. An unknown address and a wrong password look the same and take as long."""
+    """Return the token of a new session. An unknown address and a wrong password take the same time and error."""
     parsed = _parse_email(email)
     services.attempt_limits.take_sign_in(client.address, parsed)
     async with services.store.read() as rows:
         user = await rows.users.get_by_email(parsed)
-    is_right = await services.passwords.matches(user.password_digest if user else None, password)
-    if user is None or not is_right:
+    matches = await services.passwords.matches(user.password_digest if user else None, password)
+    if user is None or not matches:
         await _audit_rejection(services, client, parsed, user)
         raise Unauthenticated(_WRONG)
-    stronger = await _rehash_if_outdated(services, user, password)
+    new_digest = await _rehash_if_outdated(services, user, password)
     async with services.store.transaction() as rows:
         fresh = await rows.users.get_for_update(user.id)
-        if fresh is None or fresh.password_digest != user.password_digest:  # it was changed meanwhile
+        if fresh is None or fresh.password_digest != user.password_digest:  # changed in the meantime
             raise Unauthenticated(_WRONG)
-        if stronger is not None:
-            await rows.users.save(replace(fresh, password_digest=stronger))
+        if new_digest is not None:
+            await rows.users.save(replace(fresh, password_digest=new_digest))
         token = await start_session(services, rows, fresh, client)
     services.attempt_limits.refund_sign_in(client.address, parsed)
     return token
@@ -58,16 +58,16 @@ async def sign_out(services: Services, client: WebClient, signed_in: SignedInUse
 
 
 async def sign_out_everywhere(services: Services, client: WebClient, signed_in: SignedInUser) -> None:
-    """Here, too."""
+    """End all sessions of the user, including this one."""
     async with services.store.transaction() as rows:
-        ended = await rows.sessions.delete_by_user(signed_in.user.id)
+        count = await rows.sessions.delete_by_user(signed_in.user.id)
         record = client.audit_record(accounts.person_actor(signed_in.user), "sign_out_everywhere")
-        record.add_details(sessions=ended)
+        record.add_details(sessions=count)
         await record.write(rows)
 
 
 async def _rehash_if_outdated(services: Services, user: User, password: str) -> str | None:
-    """A digest that takes the work we ask for today, where the one we have takes less."""
+    """Return a new digest if the stored one uses weaker parameters than the current ones."""
     if user.password_digest is None or not services.passwords.needs_rehash(user.password_digest):
         return None
     return await services.passwords.digest(password)
@@ -79,7 +79,7 @@ async def _audit_rejection(services: Services, client: WebClient, email: str, us
 
 
 async def start_session(services: Services, rows: Rows, user: User, client: WebClient) -> str:
-    """A session with a secret of its own: none that was there before becomes one."""
+    """Start a session with a new secret, which prevents session fixation."""
     token = secrets.token_urlsafe(32)
     now = clock.now()
     session = Session(
@@ -96,7 +96,7 @@ async def start_session(services: Services, rows: Rows, user: User, client: WebC
 
 
 def _parse_email(email: str) -> str:
-    """What is no address is nobody's."""
+    """Return the parsed address, or an empty string, which no account has."""
     try:
         return email_address.parse_email_address(email)
     except Invalid:

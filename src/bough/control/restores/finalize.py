@@ -1,4 +1,4 @@
-"""Finalizing a restore: a branch that was made of a snapshot takes the place of another, which stays beside it."""
+"""Finalizes a restore: a branch restored from a snapshot replaces another branch, which stays under a new name."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -25,7 +25,7 @@ from bough.store.store import Rows
 async def finalize_restore(
     context: Context, project: Project, branch_id: BranchId, name: str | None
 ) -> list[Operation]:
-    """It gets the other's endpoints and name; that one has the given name from then on, or `… (old)`."""
+    """Give the branch the endpoints and name of the replaced one, which is renamed to `name` or `… (old)`."""
     async with context.services.store.read() as rows:
         old = await _find_replaced_branch(rows, await lookup.branch(rows, project, branch_id))
     async with context.locked_transaction(plan_finalize(project.id, branch_id, old.id, name).lock) as rows:
@@ -41,11 +41,11 @@ async def finalize_restore(
 
 
 async def _share_passwords(context: Context, rows: Rows, project: Project, old: Branch, branch: Branch) -> None:
-    """Those that were changed since the restore; Postgres is told by the compute that starts next."""
+    """Copy passwords that were changed since the restore; the next compute start applies them in Postgres."""
     vault = context.services.vault if project.store_passwords else None
-    own = {role.name: role for role in await rows.roles.list_in_branch(branch.id)}
+    own_roles = {role.name: role for role in await rows.roles.list_in_branch(branch.id)}
     for role in await rows.roles.list_in_branch(old.id):
-        known = own.get(role.name)
+        known = own_roles.get(role.name)
         if known is None or role.verifier is None or role.verifier == known.verifier:
             continue
         copy = inheritance.copy_role(role, branch, vault, InheritedContents(roles=[], databases=[]))
@@ -55,14 +55,18 @@ async def _share_passwords(context: Context, rows: Rows, project: Project, old: 
 def plan_finalize(
     project_id: ProjectId, branch_id: BranchId, old_id: BranchId, name: str | None = None
 ) -> NewOperation:
-    own = {VARIANT_KEY: Variant.FINALIZE, ALSO_LOCKED_KEY: old_id, **({} if name is None else {OLD_NAME_KEY: name})}
-    return NewOperation(OperationAction.CREATE_TIMELINE, project_id, branch_id, parameters=own)
+    parameters = {
+        VARIANT_KEY: Variant.FINALIZE,
+        ALSO_LOCKED_KEY: old_id,
+        **({} if name is None else {OLD_NAME_KEY: name}),
+    }
+    return NewOperation(OperationAction.CREATE_TIMELINE, project_id, branch_id, parameters=parameters)
 
 
 async def plan_takeover(rows: Rows, branch: Branch, old: Branch, name: str | None = None) -> list[NewOperation]:
-    """Computes that run are started again behind it, the one that writes first."""
-    served = await rows.endpoints.list_in_branch(old.id)
-    running = [each for each in served if EndpointState.ACTIVE in (each.state, each.pending_state)]
+    """Return the operations of the replacement; running computes are restarted after it, the primary first."""
+    endpoints = await rows.endpoints.list_in_branch(old.id)
+    running = [each for each in endpoints if EndpointState.ACTIVE in (each.state, each.pending_state)]
     running.sort(key=lambda each: each.type is not EndpointType.READ_WRITE)
     starts = [
         NewOperation(OperationAction.START_COMPUTE, branch.project_id, branch.id, each.id, {RESUMES_KEY: True})
@@ -74,7 +78,7 @@ async def plan_takeover(rows: Rows, branch: Branch, old: Branch, name: str | Non
 async def find_current_branch(
     rows: Rows, project_id: ProjectId, branch_id: BranchId, since: datetime | None = None
 ) -> Branch | None:
-    """Who stands in the place of a branch now: itself, or the last that replaced it (after a moment) and is there."""
+    """Return the branch itself or the last existing one that replaced it (since a moment)."""
     found: Branch | None = None
     branch = await rows.branches.get(project_id, branch_id)
     while branch is not None:
@@ -87,13 +91,13 @@ async def find_current_branch(
 
 
 def check_unchanged(before: Branch | None, now: Branch | None) -> None:
-    """Between a look and the transaction that decides."""
+    """Raise Busy if the branch changed between the first read and the transaction."""
     if (before and before.id) != (now and now.id):
-        raise Busy("Another restore took that place just now. Nothing was changed; try again.")
+        raise Busy("Another restore replaced this branch in the meantime. Nothing was changed; try again.")
 
 
 async def _find_replaced_branch(rows: Rows, branch: Branch) -> Branch:
-    """Whose place the branch takes."""
+    """Return the branch that this one replaces."""
     if branch.restored_from is None:
         raise RuleViolation(
             f"The branch {branch.name!r} was not restored from a snapshot, so there is nothing to finalize."
@@ -104,6 +108,6 @@ async def _find_replaced_branch(rows: Rows, branch: Branch) -> Branch:
     found = await find_current_branch(rows, branch.project_id, target, since=branch.created_at) if target else None
     if found is None:
         raise RuleViolation(
-            f"The branch whose place {branch.name!r} would take is gone. Rename it, or make it the default, instead."
+            f"The branch that {branch.name!r} would replace no longer exists. Rename it or make it the default instead."
         )
     return found

@@ -1,8 +1,7 @@
-"""Restores: a branch gets the data of a point in its own history, or of another branch. A reset is a restore from
-the parent.
+"""Restores a branch to a point in its own history or to the data of another branch. A reset restores from the parent.
 
-What it has now is preserved as a branch of its own when a name is given for that. That branch is there from the
-request on, so that its name is taken, and gets its data with the switch.
+If a name is given, the current state is preserved as a new branch. That branch exists from the request on, which
+reserves its name, and gets its data when the volumes are switched.
 """
 
 from dataclasses import dataclass
@@ -46,16 +45,16 @@ class RequestedRestore:
 async def restore_branch(
     context: Context, project: Project, branch_id: BranchId, requested: RequestedRestore
 ) -> tuple[Branch, list[Operation]]:
-    """One transaction: the branch that preserves what is there now, the volume to come, and the work.
+    """Add the preserving branch, the new volume and the operations in one transaction.
 
-    The branch goes on serving until all is ready to be switched.
+    The branch keeps serving until the new volume is ready.
     """
     context.check_can_create()
-    end = await points.read_wal_end(context, project, requested.source_id, requested.point)
-    touch = LockScope(
+    wal_end = await points.read_wal_end(context, project, requested.source_id, requested.point)
+    lock = LockScope(
         level=LockLevel.REPLACEMENT, project_id=project.id, branch_id=branch_id, source_id=requested.source_id
     )
-    async with context.locked_transaction(touch) as rows:
+    async with context.locked_transaction(lock) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
         source = await lookup.branch(rows, project, requested.source_id)
@@ -67,16 +66,18 @@ async def restore_branch(
             has_children=await rows.branches.has_children(branch.id),
         )
         target = await points.resolve_point(
-            context, rows, project, source, requested.point, name=_name_of(requested.point), end=end
+            context, rows, project, source, requested.point, name=_parameter_name(requested.point), wal_end=wal_end
         )
         preserved = await _add_preserved_branch(context, rows, project, branch, requested.preserve_under_name)
         restore = await _plan_restore(rows, branch, source, target, preserved)
-        served = [each for each in await rows.endpoints.list_in_branch(branch.id) if _is_active_or_starting(each)]
+        active_endpoints = [
+            each for each in await rows.endpoints.list_in_branch(branch.id) if _is_active_or_starting(each)
+        ]
         operations = await context.enqueue(
             rows,
             *await _plan_unarchive_all(rows, branch, source),
             restore,
-            *_plan_starts(served),
+            *_plan_starts(active_endpoints),
             after=await find_creating_operation(rows, source),
         )
         preserved_as = preserved.id if preserved else None
@@ -87,7 +88,7 @@ async def restore_branch(
 async def _add_preserved_branch(
     context: Context, rows: Rows, project: Project, branch: Branch, name: str | None
 ) -> Branch | None:
-    """With a volume of passage: what it will have is still the branch's own."""
+    """Add the branch with a placeholder volume: its future data still belongs to the restored branch."""
     if name is None:
         return None
     await check_branch_quota(rows, project.id, await context.project_plan(rows, project))
@@ -110,7 +111,7 @@ async def _add_preserved_branch(
 async def _plan_restore(
     rows: Rows, branch: Branch, source: Branch, target: RecoveryTarget, preserved: Branch | None
 ) -> NewOperation:
-    """The work, and the rows of the volume that it makes."""
+    """Return the restore operation and add the rows of its new volume."""
     volume_id, now = VolumeId.new(), clock.now()
     await rows.lineages.add_volume(Volume(id=volume_id, project_id=branch.project_id, created_at=now))
     await new_rows.add_lineage(rows, branch.project_id, volume_id, now)
@@ -125,15 +126,15 @@ async def _plan_restore(
     return NewOperation(OperationAction.CREATE_TIMELINE, branch.project_id, branch.id, parameters=parameters)
 
 
-async def _plan_unarchive_all(rows: Rows, *used: Branch) -> list[NewOperation]:
-    """They may have ancestors in common."""
-    wishes = [wish for branch in used for wish in await archival.plan_unarchive(rows, branch)]
-    return list({wish.branch_id: wish for wish in wishes}.values())
+async def _plan_unarchive_all(rows: Rows, *branches: Branch) -> list[NewOperation]:
+    """Unarchive the branches without repeating common ancestors."""
+    planned = [each for branch in branches for each in await archival.plan_unarchive(rows, branch)]
+    return list({each.branch_id: each for each in planned}.values())
 
 
-def _plan_starts(served: list[Endpoint]) -> list[NewOperation]:
-    """The one that writes first: the others follow it."""
-    in_order = sorted(served, key=lambda endpoint: endpoint.type is not EndpointType.READ_WRITE)
+def _plan_starts(endpoints: list[Endpoint]) -> list[NewOperation]:
+    """Start the primary first: read replicas follow it."""
+    in_order = sorted(endpoints, key=lambda endpoint: endpoint.type is not EndpointType.READ_WRITE)
     return [
         NewOperation(OperationAction.START_COMPUTE, each.project_id, each.branch_id, each.id, {RESUMES_KEY: True})
         for each in in_order
@@ -141,9 +142,8 @@ def _plan_starts(served: list[Endpoint]) -> list[NewOperation]:
 
 
 def _is_active_or_starting(endpoint: Endpoint) -> bool:
-    """Or on its way there."""
     return (endpoint.pending_state or endpoint.state) is EndpointState.ACTIVE and not endpoint.disabled
 
 
-def _name_of(point: Point) -> str:
+def _parameter_name(point: Point) -> str:
     return "source_lsn" if point.lsn is not None else "source_timestamp"

@@ -1,4 +1,4 @@
-"""Schedules of snapshots: what a branch has, and what it shall have. `tasks/take_snapshots.py` follows them."""
+"""Snapshot schedules: read and replace. `tasks/take_snapshots.py` runs them."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from bough.operations.archival import plan_unarchive
 async def set_snapshot_schedule(
     context: Context, project: Project, branch_id: BranchId, items: Sequence[ScheduleItem]
 ) -> None:
-    """In the place of what was there; no items: none are taken any more. Those that were taken stay."""
+    """Replace the schedule; without items no more snapshots are taken. Existing snapshots stay."""
     snapshot_schedule.check_schedule(items)
     async with context.locked_transaction(
         LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
@@ -36,14 +36,14 @@ async def set_snapshot_schedule(
                 branch_id=branch.id, project_id=project.id, items=items, next_at=next_at, updated_at=now
             )
             await rows.snapshot_schedules.replace(schedule)
-            await context.enqueue(rows, *await plan_unarchive(rows, branch))  # as long as it has one it stays
+            await context.enqueue(rows, *await plan_unarchive(rows, branch))  # a branch with a schedule is not archived
 
 
-def _check_fits(items: Sequence[ScheduleItem], most: int) -> None:
-    held = snapshot_schedule.count_retained(items)
-    if held > most:
+def _check_fits(items: Sequence[ScheduleItem], limit: int) -> None:
+    count = snapshot_schedule.count_retained(items)
+    if count > limit:
         raise RuleViolation(
-            f"This schedule keeps {held} snapshots at a time, and the project's plan allows {most}. "
+            f"This schedule keeps {count} snapshots at a time, and the project's plan allows {limit}. "
             "Take them less often, or keep them for a shorter time.",
             code="SNAPSHOTS_LIMIT_EXCEEDED",
         )

@@ -1,7 +1,7 @@
-"""Restoring a snapshot: a new branch is made of it, and may take the place of the branch that it was of.
+"""Restores a snapshot to a new branch, which can replace the branch that the snapshot was taken of.
 
-In one step it takes that place as soon as it is made. In two steps it gets an endpoint of its own, to be looked at
-by, and takes the place when its restore is finalized.
+In one step, the new branch replaces it as soon as it exists. In two steps, the new branch first gets its own endpoint
+for inspection, and replaces the other when its restore is finalized.
 """
 
 from dataclasses import dataclass, replace
@@ -32,11 +32,11 @@ from bough.store.store import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedSnapshotRestore:
-    """What a caller asked for; None where they said nothing."""
+    """A request to restore a snapshot. None means that the caller omitted the value."""
 
     name: str | None = None
-    target_id: BranchId | None = None  # whose place it takes
-    should_finalize: bool = False  # at once
+    target_id: BranchId | None = None  # the branch to replace
+    should_finalize: bool = False  # replace it in the same step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +44,21 @@ class RestoredSnapshot:
     branch: Branch
     endpoints: list[Endpoint]
     operations: list[Operation]
-    creator_name: str | None  # the name of who made it
+    creator_name: str | None  # the name of the user who created it
 
 
 async def restore_snapshot(
     context: Context, project: Project, snapshot_id: SnapshotId, requested: RequestedSnapshotRestore
 ) -> RestoredSnapshot:
-    """One transaction: the branch, roles and databases of the one whose place it takes, and the work."""
+    """Add the branch, the roles and databases of the replaced one, and the operations in one transaction."""
     context.check_can_create()
     async with context.services.store.read() as rows:
         expected = await _target(rows, project, await find_snapshot(rows, project.id, snapshot_id), requested)
     branch_id = BranchId.new()
-    touches = [LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id, source_id=snapshot_id)]
+    locks = [LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id, source_id=snapshot_id)]
     if requested.should_finalize and expected is not None:
-        touches.append(plan_finalize(project.id, branch_id, expected.id).lock)
-    async with context.locked_transaction(*touches) as rows:
+        locks.append(plan_finalize(project.id, branch_id, expected.id).lock)
+    async with context.locked_transaction(*locks) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         snapshot = await find_snapshot(rows, project.id, snapshot_id)
         target = await _target(rows, project, snapshot, requested)
@@ -72,32 +72,32 @@ async def restore_snapshot(
         if target is not None:
             vault = context.services.vault if project.store_passwords else None
             await inheritance.inherit(rows, target, branch, vault, with_new_passwords=False)
-        made = [] if requested.should_finalize else [await _add_endpoint(rows, project, branch, plan)]
+        new_endpoints = [] if requested.should_finalize else [await _add_endpoint(rows, project, branch, plan)]
         context.audit.add_details(name=branch.name, branch=branch.id)
         after = (
             await plan_takeover(rows, branch, target)
             if requested.should_finalize and target
-            else endpoints.plan_starts(*made)
+            else endpoints.plan_starts(*new_endpoints)
         )
         operations = await context.enqueue(rows, _create_operation(branch, snapshot), *after)
         creator = await rows.users.get(branch.created_by)
-    for endpoint in made:
+    for endpoint in new_endpoints:
         await context.services.hostnames.publish(endpoint.id, project.region_id)
     return RestoredSnapshot(
-        branch=branch, endpoints=made, operations=operations, creator_name=creator.name if creator else None
+        branch=branch, endpoints=new_endpoints, operations=operations, creator_name=creator.name if creator else None
     )
 
 
 async def _plan_branch(
     context: Context, rows: Rows, project: Project, snapshot: Snapshot, *, target: Branch | None, name: str | None
 ) -> Branch:
-    """A root, unless it is to take the place of one that has a parent."""
-    taken = {each.name for each in await rows.branches.list_in_project(project.id)}
-    if name is not None and name in taken:
+    """Return a root branch, unless it is to replace a branch that has a parent."""
+    names = {each.name for each in await rows.branches.list_in_project(project.id)}
+    if name is not None and name in names:
         raise name_conflict(name)
     branch = new_rows.new_branch(
         project,
-        name or make_unique_name(f"{snapshot.name} restored", taken),
+        name or make_unique_name(f"{snapshot.name} restored", names),
         clock.now(),
         created_by=context.principal.user_id,
         annotations={},
@@ -116,21 +116,23 @@ async def _plan_branch(
     )
 
 
-async def _target(rows: Rows, project: Project, snapshot: Snapshot, wish: RequestedSnapshotRestore) -> Branch | None:
-    """The one that was asked for, or whoever stands in the place of the snapshot's own branch now."""
-    if wish.target_id is not None:
-        return await lookup.branch(rows, project, wish.target_id)
+async def _target(
+    rows: Rows, project: Project, snapshot: Snapshot, requested: RequestedSnapshotRestore
+) -> Branch | None:
+    """Return the requested branch, or the current replacement of the snapshot's branch."""
+    if requested.target_id is not None:
+        return await lookup.branch(rows, project, requested.target_id)
     found = await find_current_branch(rows, project.id, snapshot.branch_id)
-    if found is None and wish.should_finalize:
+    if found is None and requested.should_finalize:
         raise RuleViolation(
-            "The branch of this snapshot is gone, so there is no place to take: give target_branch_id, or leave out "
+            "The branch of this snapshot no longer exists, so there is none to replace. Set target_branch_id, or omit "
             "finalize_restore."
         )
     return found
 
 
 async def _add_endpoint(rows: Rows, project: Project, branch: Branch, plan: Plan) -> Endpoint:
-    """To look at it by, until it takes those of the other."""
+    """Add an endpoint for inspecting the branch until it takes over those of the replaced one."""
     await endpoints.check_endpoint_quota(rows, project.id, plan, more=1)
     endpoint = plan_endpoint(
         project, branch, EndpointType.READ_WRITE, RequestedEndpoint(), plan=plan, now=branch.created_at
@@ -140,7 +142,7 @@ async def _add_endpoint(rows: Rows, project: Project, branch: Branch, plan: Plan
 
 
 def _create_operation(branch: Branch, snapshot: Snapshot) -> NewOperation:
-    whole = history.encode_target(RecoveryTarget(volume_id=snapshot.volume_id, point=HEAD))
+    target = history.encode_target(RecoveryTarget(volume_id=snapshot.volume_id, point=HEAD))
     return NewOperation(
-        OperationAction.CREATE_BRANCH, branch.project_id, branch.id, parameters={SOURCE_KEY: snapshot.id, **whole}
+        OperationAction.CREATE_BRANCH, branch.project_id, branch.id, parameters={SOURCE_KEY: snapshot.id, **target}
     )

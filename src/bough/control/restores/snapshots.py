@@ -1,4 +1,4 @@
-"""Snapshots: create, change, delete. Branches made of them are in `snapshot_restores`."""
+"""Snapshots: create, update, delete. `snapshot_restores` restores them to branches."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -35,7 +35,7 @@ from bough.store.store import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSnapshot:
-    """What a caller asked for; None where they said nothing."""
+    """A request for a new snapshot. None means that the caller omitted the value."""
 
     point: Point = HEAD
     name: str | None = None
@@ -46,33 +46,35 @@ class NewSnapshot:
 class SnapshotChange:
     name: str | None = None
     sets_expiration: bool = False
-    expires_at: datetime | None = None  # None, when it is set: no expiration
+    expires_at: datetime | None = None  # with `sets_expiration`, None removes the expiration
 
 
 async def create_snapshot(
     context: Context, project: Project, branch_id: BranchId, requested: NewSnapshot
 ) -> tuple[Snapshot, list[Operation]]:
-    """One transaction: its row, its name, and the work."""
+    """Add the snapshot's row and the operations in one transaction."""
     context.check_can_create()
     now = clock.now()
     expires_at = snapshot.check_expiry(requested.expires_at, now)
-    end = await points.read_wal_end(context, project, branch_id, requested.point)
-    making = build_create_operation(project.id, SnapshotId.new(), branch_id)
-    async with context.locked_transaction(making.lock) as rows:
+    wal_end = await points.read_wal_end(context, project, branch_id, requested.point)
+    operation = build_create_operation(project.id, SnapshotId.new(), branch_id)
+    async with context.locked_transaction(operation.lock) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
         snapshot.check_is_root(branch, "Snapshots")
         await check_snapshot_quota(rows, project.id, await context.project_plan(rows, project))
-        asked = "lsn" if requested.point.lsn else "timestamp"
-        target = await points.resolve_point(context, rows, project, branch, requested.point, name=asked, end=end)
+        parameter_name = "lsn" if requested.point.lsn else "timestamp"
+        target = await points.resolve_point(
+            context, rows, project, branch, requested.point, name=parameter_name, wal_end=wal_end
+        )
         name = requested.name or await _default_name(rows, branch, requested.point.at or now)
-        made = plan_snapshot(making, branch, requested.point, name, now, expires_at=expires_at)
-        await add_snapshot(rows, made)
-        context.audit.add_details(thing=made.id, name=made.name, branch=branch.id)
+        created = plan_snapshot(operation, branch, requested.point, name, now, expires_at=expires_at)
+        await add_snapshot(rows, created)
+        context.audit.add_details(thing=created.id, name=created.name, branch=branch.id)
         first = await plan_unarchive(rows, branch)
-        behind = await find_creating_operation(rows, branch)
-        operations = await context.enqueue(rows, *first, set_target(making, target), after=behind)
-    return made, operations
+        predecessor_id = await find_creating_operation(rows, branch)
+        operations = await context.enqueue(rows, *first, set_target(operation, target), after=predecessor_id)
+    return created, operations
 
 
 async def update_snapshot(
@@ -80,8 +82,8 @@ async def update_snapshot(
 ) -> Snapshot:
     async with context.services.store.read() as rows:
         await find_snapshot(rows, project.id, snapshot_id)
-    touch = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, also_locked_id=snapshot_id)
-    async with context.locked_transaction(touch) as rows:
+    lock = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, also_locked_id=snapshot_id)
+    async with context.locked_transaction(lock) as rows:
         before = await find_snapshot(rows, project.id, snapshot_id)
         now = clock.now()
         after = replace(before, name=change.name or before.name, updated_at=now)
@@ -94,29 +96,29 @@ async def update_snapshot(
 
 
 async def delete_snapshot(context: Context, project: Project, snapshot_id: SnapshotId) -> list[Operation]:
-    """Nobody finds it from now on; the work makes its data go."""
+    """Hide the snapshot now; the operation removes its data."""
     async with context.services.store.read() as rows:
         await find_snapshot(rows, project.id, snapshot_id)
-    removing = build_delete_operation(project.id, snapshot_id)
-    async with context.locked_transaction(removing.lock) as rows:
+    operation = build_delete_operation(project.id, snapshot_id)
+    async with context.locked_transaction(operation.lock) as rows:
         await mark_deleted(rows, await find_snapshot(rows, project.id, snapshot_id))
-        return await context.enqueue(rows, removing)
+        return await context.enqueue(rows, operation)
 
 
 async def _default_name(rows: Rows, branch: Branch, at: datetime) -> str:
-    taken = await rows.snapshots.list_names(branch.project_id)
-    return snapshot.make_unique_name(snapshot.default_name(branch.name, at), taken)
+    names = await rows.snapshots.list_names(branch.project_id)
+    return snapshot.make_unique_name(snapshot.default_name(branch.name, at), names)
 
 
 def build_create_operation(project_id: ProjectId, snapshot_id: SnapshotId, branch_id: BranchId) -> NewOperation:
-    """The work, before it is known which volume is copied."""
-    own = {
+    """Return the operation without its target, which `set_target` adds."""
+    parameters = {
         VARIANT_KEY: Variant.SNAPSHOT,
         SNAPSHOT_KEY: snapshot_id,
         ALSO_LOCKED_KEY: snapshot_id,
         SOURCE_KEY: branch_id,
     }
-    return NewOperation(OperationAction.CREATE_BRANCH, project_id, parameters=own)
+    return NewOperation(OperationAction.CREATE_BRANCH, project_id, parameters=parameters)
 
 
 def set_target(operation: NewOperation, target: RecoveryTarget) -> NewOperation:
@@ -162,8 +164,8 @@ async def add_snapshot(rows: Rows, snapshot: Snapshot) -> None:
 
 
 def build_delete_operation(project_id: ProjectId, snapshot_id: SnapshotId) -> NewOperation:
-    own = {VARIANT_KEY: Variant.SNAPSHOT, SNAPSHOT_KEY: snapshot_id, ALSO_LOCKED_KEY: snapshot_id}
-    return NewOperation(OperationAction.DELETE_TIMELINE, project_id, parameters=own)
+    parameters = {VARIANT_KEY: Variant.SNAPSHOT, SNAPSHOT_KEY: snapshot_id, ALSO_LOCKED_KEY: snapshot_id}
+    return NewOperation(OperationAction.DELETE_TIMELINE, project_id, parameters=parameters)
 
 
 async def mark_deleted(rows: Rows, snapshot: Snapshot) -> None:
@@ -179,7 +181,7 @@ async def find_snapshot(rows: Rows, project_id: ProjectId, snapshot_id: Snapshot
 
 
 async def check_snapshot_quota(rows: Rows, project_id: ProjectId, plan: Plan) -> None:
-    """For one more."""
+    """Check that the project may have one more snapshot."""
     if await rows.snapshots.count_in_project(project_id) >= plan.snapshots:
         raise RuleViolation(
             f"The project has {plan.snapshots} snapshots, all that its plan allows. Delete one, or change the plan.",
