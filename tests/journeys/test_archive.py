@@ -58,13 +58,13 @@ async def family(platform: Platform) -> tuple[Json, Json, Json]:
 
 async def test_those_that_nobody_uses_go_children_first_and_come_back_for_who_connects(platform: Platform) -> None:
     made, _, child = await family(platform)
-    assert await two_weeks_pass(platform) == "archiving 1 branches that nobody uses"
+    assert await two_weeks_pass(platform) == "archiving 1 unused branches"
     assert await states(platform, made) == {
         "main": BranchState.READY,
         "parent": BranchState.READY,
         "child": BranchState.ARCHIVED,
     }
-    assert await two_weeks_pass(platform) == "archiving 1 branches that nobody uses"
+    assert await two_weeks_pass(platform) == "archiving 1 unused branches"
     assert await two_weeks_pass(platform) == ""
     assert set((await states(platform, made)).values()) == {BranchState.READY, BranchState.ARCHIVED}
     listed = await send_request(platform, "GET", f"{project_path(made)}/operations")

@@ -88,8 +88,8 @@ async def test_a_killed_compute_is_back_at_the_next_beat(platform: Platform) -> 
     assert await project.rows() == 1000
     assert await project.state() == ("active", None)
     assert len(await other.operations()) == 2, "nothing was done to the other"
-    sentences = [line["sentence"] for line in lines if line["event"] == "task_ran"]
-    assert sentences == ["starting 1 computes that were gone, stopped 0 that nobody wants"]
+    results = [line["result"] for line in lines if line["event"] == "task_ran"]
+    assert results == ["starting 1 missing computes, stopped 0 unwanted ones"]
 
 
 async def test_a_killed_session_needs_nobody(platform: Platform) -> None:

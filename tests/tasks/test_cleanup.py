@@ -99,7 +99,7 @@ async def test_what_expired_is_forgotten_and_the_rest_is_kept(store: Store) -> N
     await give(store, "new", NOON + timedelta(seconds=1))
     assert await found(store, "old") == [True] * 4
     said = await DeleteExpiredLinks(store).run()
-    assert said == "forgot 1 sessions, 1 links, 1 invitations, 1 transfer requests that expired"
+    assert said == "deleted 1 sessions, 1 links, 1 invitations, 1 transfer requests that had expired"
     assert await found(store, "old") == [False] * 4
     assert await found(store, "new") == [True] * 4
     assert await DeleteExpiredLinks(store).run() == ""
@@ -121,7 +121,7 @@ async def test_the_audit_is_kept_for_as_many_days_as_the_settings_say(
     assert await DeleteOldAudit(Settings(audit_days=1e9), store).run() == ""
     assert await DeleteOldAudit(Settings(audit_days=30), store).run() == ""
     assert await lines(store) == ["1 days", "3 days", "30 days"]
-    assert await DeleteOldAudit(Settings(audit_days=2.5), store).run() == "forgot 2 old lines of the audit"
+    assert await DeleteOldAudit(Settings(audit_days=2.5), store).run() == "deleted 2 old audit records"
     assert await lines(store) == ["1 days"]
 
 
@@ -134,7 +134,7 @@ async def test_the_platform_says_which_branch_it_let_expire(store: Store) -> Non
         await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(branch)
     task = ExpireBranches(Settings(), store, OperationQueue(store, Events(), ALL_ACTIONS, 0), EndpointActivity(store))
-    assert await task.run() == "deleting 1 branches that expired"
+    assert await task.run() == "deleting 1 expired branches"
     assert await task.run() == ""
     async with store.read() as rows:
         (line,) = await rows.audit.page(AuditQuery(), 100, None)
@@ -148,7 +148,7 @@ async def test_the_platform_says_once_which_project_it_removed_for_good(store: S
     await add_project(store, project)
     task = PurgeDeleted(store, OperationQueue(store, Events(), ALL_ACTIONS, 0))
     for _ in range(2):
-        assert await task.run() == "removing 1 deleted projects for good"
+        assert await task.run() == "purging 1 deleted projects"
         async with store.transaction() as rows:
             for operation in await rows.operations.list_open(project.id):
                 await rows.operations.save(replace(operation, status=OperationStatus.FAILED, ended_at=NOON))

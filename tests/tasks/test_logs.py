@@ -38,7 +38,7 @@ async def test_a_compute_goes_on_writing_to_a_log_that_was_cut() -> None:
         made = await running.create_ready_project()
         log = log_of(running, made)
         await writes(running, made, "before", times=2000)
-        assert await RotateLogs(running.settings).run() == "cut 1 long logs"
+        assert await RotateLogs(running.settings).run() == "rotated 1 logs"
         await writes(running, made, "after")
         assert "after 1" in log.read_text()
         assert "before 2000" in log_rotation.newest_rotated_path(log).read_text()
@@ -63,7 +63,7 @@ async def test_the_longest_are_cut_first_and_one_that_cannot_be_is_no_obstacle()
         for number in range(BATCH_SIZE + 2):
             (folder / f"ep-{number}.log").write_bytes(b"x" * (LONGEST + 1 + number))
         (folder / "ep-9.log.1").mkdir()  # in the way of a piece
-        assert await RotateLogs(running.settings).run() == f"cut {BATCH_SIZE - 1} long logs"
+        assert await RotateLogs(running.settings).run() == f"rotated {BATCH_SIZE - 1} logs"
         left = {path.name for path in folder.glob("*.log") if path.stat().st_size}
         assert left == {"ep-0.log", "ep-1.log", "ep-9.log"}
 
@@ -84,7 +84,7 @@ async def test_logs_of_what_is_gone_for_good_are_removed_after_a_day() -> None:
         log_rotation.newest_rotated_path(log_of(running, gone)).write_text("an older piece")
         for made in (gone, runs, sleeps):
             make_old(log_of(running, made))
-        assert await forget.run() == "removed the logs of 1 endpoints that are gone"
+        assert await forget.run() == "removed the logs of 1 deleted endpoints"
         left = {path.name for path in running.settings.compute_logs.iterdir()}
         assert left == {log_of(running, made).name for made in (runs, sleeps, young)}
 

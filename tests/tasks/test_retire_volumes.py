@@ -90,7 +90,7 @@ async def test_its_data_goes_at_once_and_its_history_when_nobody_can_go_back_to_
     assert history_engine.calls == [("retire", old)]
     assert await volumes_of(store, branch) == [old, branch.volume_id]
     monkeypatch.setattr(clock, "now", lambda: NOON + HOUR)
-    assert await task.run() == "removed the history of 1 volumes that nobody can go back to"
+    assert await task.run() == "removed the history of 1 unused volumes"
     assert history_engine.calls == [("retire", old), ("ensure_absent", old)]
     assert await volumes_of(store, branch) == [branch.volume_id]
     assert not await is_known(store, old)

@@ -229,7 +229,7 @@ async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
     scheduled.watch.now = FIVE + DAY
     assert await task.run() == "", "it is still being made"
     await scheduled.work_ends()
-    assert await task.run() == "deleting 1 snapshots that expired"
+    assert await task.run() == "deleting 1 expired snapshots"
     assert await scheduled.snapshots() == []
     async with scheduled.store.read() as rows:
         (work,) = await rows.operations.list_open(scheduled.project.id)

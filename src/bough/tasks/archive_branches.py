@@ -1,4 +1,4 @@
-"""Branches that nobody uses are archived: they come back by themselves when somebody does."""
+"""Archives unused branches. They are unarchived on their next use."""
 
 from datetime import timedelta
 
@@ -15,9 +15,9 @@ from bough.operations.action import NewOperation
 from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
-CONCURRENCY = 2  # a pack takes a processor and much of the disk's time
+CONCURRENCY = 2  # packing needs a full core and much disk bandwidth
 REQUEST_ID = "archive-branches"
-_RETRY_SECONDS = 3600.0  # seconds until one is tried again that was tried in vain
+_RETRY_SECONDS = 3600.0  # after a failed attempt
 
 
 class ArchiveBranches:
@@ -30,31 +30,31 @@ class ArchiveBranches:
         self._store = store
         self._engine = engine
         self._queue = queue
-        self._tried: dict[BranchId, float] = {}
+        self._retry_at: dict[BranchId, float] = {}
 
     async def run(self) -> str:
         if self._engine.capabilities().creation_blocked_reason is not None:
-            return ""  # before a branch takes less room it takes more
+            return ""  # archiving a branch first needs additional disk space
         now = clock.now()
-        self._tried = {each: until for each, until in self._tried.items() if until > clock.monotonic()}
+        self._retry_at = {each: until for each, until in self._retry_at.items() if until > clock.monotonic()}
         async with self._store.read(slow=True) as rows:
-            room = CONCURRENCY - await rows.operations.count_open_by_action(OperationAction.TIMELINE_ARCHIVE)
+            free_slots = CONCURRENCY - await rows.operations.count_open_by_action(OperationAction.TIMELINE_ARCHIVE)
             due = await rows.unused_branches.list_due_for_archiving(
                 created_before=now - self._policy.min_age,
                 used_since=now - self._policy.min_idle,
-                limit=CONCURRENCY + len(self._tried),
+                limit=CONCURRENCY + len(self._retry_at),
             )
-        waiting = [branch for branch in due if branch.id not in self._tried]
-        count = sum([await self._archive(branch) for branch in waiting[: max(0, room)]])
-        return f"archiving {count} branches that nobody uses" if count else ""
+        candidates = [branch for branch in due if branch.id not in self._retry_at]
+        count = sum([await self._archive(branch) for branch in candidates[: max(0, free_slots)]])
+        return f"archiving {count} unused branches" if count else ""
 
     async def _archive(self, branch: Branch) -> bool:
-        wish = NewOperation(OperationAction.TIMELINE_ARCHIVE, branch.project_id, branch.id)
+        operation = NewOperation(OperationAction.TIMELINE_ARCHIVE, branch.project_id, branch.id)
         try:
-            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
+            async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 if not await self._is_due(rows, branch):
-                    return False  # somebody uses it meanwhile
-                await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
+                    return False  # it was used in the meantime
+                await self._queue.enqueue(rows, [operation], request_id=REQUEST_ID)
                 await write_platform_record(
                     rows,
                     "archive_branch",
@@ -64,8 +64,8 @@ class ArchiveBranches:
                     name=branch.name,
                 )
         except Busy:
-            return False  # the next beat tries again
-        self._tried[branch.id] = clock.monotonic() + _RETRY_SECONDS
+            return False  # the next run tries again
+        self._retry_at[branch.id] = clock.monotonic() + _RETRY_SECONDS
         return True
 
     async def _is_due(self, rows: Rows, branch: Branch) -> bool:

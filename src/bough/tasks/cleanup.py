@@ -12,7 +12,7 @@ from bough.engine.port import Engine
 from bough.ids import EndpointId
 from bough.store.store import Store
 
-LOG_RETENTION = timedelta(days=1)  # whoever asks why a project went wrong may have deleted it already
+LOG_RETENTION = timedelta(days=1)  # users may look for the cause of a failure after they deleted the project
 LOG_BATCH_SIZE = 500
 WORKER_RETENTION = timedelta(days=1)
 
@@ -26,7 +26,7 @@ class DeleteIdempotencyKeys:
     async def run(self) -> str:
         async with self._store.transaction() as rows:
             count = await rows.idempotency.delete_before(clock.now() - timedelta(hours=RETENTION_HOURS))
-        return f"forgot {count} remembered answers" if count else ""
+        return f"deleted {count} idempotency keys" if count else ""
 
 
 class DeleteOldAudit:
@@ -42,10 +42,10 @@ class DeleteOldAudit:
             return ""
         async with self._store.transaction() as rows:
             count = await rows.audit.delete_before(oldest)
-        return f"forgot {count} old lines of the audit" if count else ""
+        return f"deleted {count} old audit records" if count else ""
 
     def _oldest(self) -> datetime | None:
-        """None: so many days ago there was no calendar."""
+        """Return the time before which records are deleted; None if it is before the calendar begins."""
         try:
             return clock.now() - timedelta(days=self._days)
         except OverflowError:
@@ -61,29 +61,29 @@ class DeleteEndpointLogs:
         self._engine = engine
 
     async def run(self) -> str:
-        silent = await asyncio.to_thread(lambda: list(self._silent()))
-        gone = await self._gone(silent)
-        await asyncio.to_thread(self._remove, gone)
-        return f"removed the logs of {len(gone)} endpoints that are gone" if gone else ""
+        inactive = await asyncio.to_thread(lambda: list(self._find_inactive()))
+        deleted = await self._filter_deleted(inactive)
+        await asyncio.to_thread(self._remove, deleted)
+        return f"removed the logs of {len(deleted)} deleted endpoints" if deleted else ""
 
-    def _silent(self) -> Iterator[EndpointId]:
-        """Endpoints whose log had no new line for a day; most of them only sleep."""
+    def _find_inactive(self) -> Iterator[EndpointId]:
+        """Yield endpoints without a new log line for a day; most of them are only suspended."""
         before = (clock.now() - LOG_RETENTION).timestamp()
         for path in self._folder.glob("*.log"):
             with suppress(FileNotFoundError):
                 if path.lstat().st_mtime < before:
                     yield EndpointId(path.stem)
 
-    async def _gone(self, endpoints: list[EndpointId]) -> set[EndpointId]:
-        seen = await self._engine.observe()
+    async def _filter_deleted(self, endpoints: list[EndpointId]) -> set[EndpointId]:
+        observed = await self._engine.observe()
         known: set[EndpointId] = set()
         async with self._store.read() as rows:
-            for first in range(0, len(endpoints), LOG_BATCH_SIZE):
-                known |= await rows.endpoints.filter_existing(endpoints[first : first + LOG_BATCH_SIZE])
-        return set(endpoints) - known - seen.running_endpoints - seen.spare_endpoints
+            for start in range(0, len(endpoints), LOG_BATCH_SIZE):
+                known |= await rows.endpoints.filter_existing(endpoints[start : start + LOG_BATCH_SIZE])
+        return set(endpoints) - known - observed.running_endpoints - observed.spare_endpoints
 
-    def _remove(self, gone: set[EndpointId]) -> None:
-        for endpoint in gone:
+    def _remove(self, endpoints: set[EndpointId]) -> None:
+        for endpoint in endpoints:
             log_rotation.remove_log(self._folder / f"{endpoint}.log")
 
 
@@ -102,8 +102,8 @@ class DeleteExpiredLinks:
                 "invitations": await rows.invitations.delete_expired(now),
                 "transfer requests": await rows.transfer_requests.delete_expired(now),
             }
-        gone = [f"{count} {things}" for things, count in counts.items() if count]
-        return f"forgot {', '.join(gone)} that expired" if gone else ""
+        expired = [f"{count} {things}" for things, count in counts.items() if count]
+        return f"deleted {', '.join(expired)} that had expired" if expired else ""
 
 
 class DeleteGatewayWorkers:
@@ -115,4 +115,4 @@ class DeleteGatewayWorkers:
     async def run(self) -> str:
         async with self._store.transaction() as rows:
             count = await rows.gateway_workers.delete_before(clock.now() - WORKER_RETENTION)
-        return f"forgot {count} gateway workers" if count else ""
+        return f"deleted {count} gateway workers" if count else ""

@@ -1,6 +1,6 @@
-"""The time that computes run, and their size, is counted every ten seconds, so that a crash loses no more than that.
+"""Counts the running time and size of computes every ten seconds, so that a crash loses at most that much.
 
-While control is away computes run on; what they ran meanwhile is counted when it is back.
+Computes keep running while control is down; that time is counted after control restarts.
 """
 
 from bough import clock
@@ -16,14 +16,14 @@ class CountActiveTime:
         self._engine = engine
 
     async def run(self) -> str:
-        seen = await self._engine.observe()
-        if not seen.running_endpoints:
+        observed = await self._engine.observe()
+        if not observed.running_endpoints:
             async with self._store.read() as rows:
                 if not await rows.usage.list_metered():
                     return ""
         async with self._store.transaction(durable=False) as rows:
-            counted = await rows.usage.list_metered()
+            metered = await rows.usage.list_metered()
             await rows.usage.add_running_time(
-                counted, clock.now(), running=seen.running_endpoints, sizes=seen.cu_by_endpoint
+                metered, clock.now(), running=observed.running_endpoints, sizes=observed.cu_by_endpoint
             )
         return ""

@@ -1,7 +1,7 @@
-"""Projects transfer to their clients what their plan allows, in each month; those that nobody claimed, in all.
+"""Enforces the transfer limits of plans: per month, or for the whole lifetime of an unclaimed project.
 
-What a project moved is counted as it is shown. When all is used up, its computes sleep, and nobody is let in until
-the month, the claim or a larger plan gives it more.
+Counts the traffic as it is reported to users. At the limit, computes are suspended and connections refused until the
+next month, a claim or a larger plan raises it.
 """
 
 from collections.abc import Collection, Iterator
@@ -48,64 +48,64 @@ class EnforceTransferLimits:
         self._allowances = allowances
 
     async def run(self) -> str:
-        for transferred in await self._due():
-            await self._count(transferred)
+        for usage in await self._due():
+            await self._count(usage)
         async with self._store.read() as rows:
             running = await rows.allowances.list_running_over_limit()
         count = sum([await self._suspend(endpoint_id) for endpoint_id in running])
-        return f"suspending {count} computes of projects that transferred all they may" if count else ""
+        return f"suspending {count} computes of projects above their transfer limit" if count else ""
 
     async def _due(self) -> list[TransferUsage]:
-        """Of projects whose clients got something, and of those that may get more than before."""
-        found: list[TransferUsage] = []
+        """Return the usage of projects that transferred data, and of those above their limit."""
+        usages: list[TransferUsage] = []
         async with self._store.read() as rows:
             due = set(await rows.allowances.list_over_transfer_limit())
             for served in _batches(self._activity.take_served()):
                 due |= await rows.allowances.list_projects_of(served)
             for projects in _batches(due):
-                found += await rows.allowances.list_transfers(projects)
-        return found
+                usages += await rows.allowances.list_transfers(projects)
+        return usages
 
-    async def _count(self, found: TransferUsage) -> None:
-        project_id = found.project_id
-        month = None if is_unclaimed(found) else allowance.start_of_month(clock.now())
-        period = allowance.current_transfer_period(found.period, project_id, found.created_at, found.moved, month)
-        period = allowance.update_transfer_period(period, found.moved, self._allowances.plan_for(found).transfer_bytes)
-        if period == found.period:
+    async def _count(self, usage: TransferUsage) -> None:
+        project_id = usage.project_id
+        month = None if is_unclaimed(usage) else allowance.start_of_month(clock.now())
+        period = allowance.current_transfer_period(usage.period, project_id, usage.created_at, usage.moved, month)
+        period = allowance.update_transfer_period(period, usage.moved, self._allowances.plan_for(usage).transfer_bytes)
+        if period == usage.period:
             return
         async with self._store.transaction(durable=False) as rows:
             fresh = await rows.allowances.get_transfer(project_id)
-            if fresh is None or fresh.period != found.period:
-                return  # somebody gave it a new one
+            if fresh is None or fresh.period != usage.period:
+                return  # the period was replaced in the meantime
             await rows.allowances.save_period(period)
             endpoints = [each.id for each in await rows.endpoints.list_in_project(project_id)]
-        if period.is_over != (found.period is not None and found.period.is_over):
+        if period.is_over != (usage.period is not None and usage.period.is_over):
             logger.info("transfer_allowance", project_id=project_id, is_over=period.is_over)
             for endpoint_id in endpoints:
                 self._activity.invalidate(endpoint_id)
             await notify.invalidate_endpoints(self._gateways, endpoints)
 
     async def _suspend(self, endpoint_id: EndpointId) -> bool:
-        """Whoever is connected is cut off."""
+        """Suspend the compute and close its connections."""
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return False
-        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
-            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
+            async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint_id)
                 if fresh is None or fresh.state is not EndpointState.ACTIVE:
                     return False
                 await rows.endpoints.save(request_state(fresh, EndpointState.IDLE, clock.now()))
-                await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
+                await self._queue.enqueue(rows, [operation], request_id=REQUEST_ID)
         except Busy:
-            return False  # the next beat tries again
+            return False  # the next run tries again
         return True
 
 
 def _batches(ids: Collection[T]) -> Iterator[list[T]]:
-    """As many as one question may name."""
+    """Split the ids into batches that fit into one query."""
     in_order = sorted(ids)
-    for first in range(0, len(in_order), BATCH_SIZE):
-        yield in_order[first : first + BATCH_SIZE]
+    for start in range(0, len(in_order), BATCH_SIZE):
+        yield in_order[start : start + BATCH_SIZE]

@@ -1,4 +1,4 @@
-"""Branches whose time is over are deleted, as their owner would delete them."""
+"""Deletes expired branches in the same way as a user does."""
 
 from bough import clock, log
 from bough.config import Settings
@@ -30,19 +30,19 @@ class ExpireBranches:
         async with self._store.read() as rows:
             due = await rows.branches.list_expired(clock.now(), BATCH_SIZE)
         count = sum([await self._expire(branch) for branch in due])
-        return f"deleting {count} branches that expired" if count else ""
+        return f"deleting {count} expired branches" if count else ""
 
     async def _expire(self, branch: Branch) -> bool:
-        touch = LockScope(level=LockLevel.BRANCH, project_id=branch.project_id, branch_id=branch.id)
+        lock = LockScope(level=LockLevel.BRANCH, project_id=branch.project_id, branch_id=branch.id)
         try:
-            async with self._queue.locked_transaction(touch, can_wait=False) as rows:
+            async with self._queue.locked_transaction(lock, can_wait=False) as rows:
                 fresh = await rows.branches.get(branch.project_id, branch.id)
                 if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
-                    return False  # somebody gave it more time
-                gone = await deletion.delete_branch_rows(
+                    return False  # its expiration was changed
+                removal = await deletion.delete_branch_rows(
                     rows, fresh, method="ttl", recoverable_seconds=self._recoverable_seconds
                 )
-                await self._queue.enqueue(rows, gone.new_operations, request_id=REQUEST_ID)
+                await self._queue.enqueue(rows, removal.new_operations, request_id=REQUEST_ID)
                 await write_platform_record(
                     rows,
                     "expire_branch",
@@ -52,10 +52,10 @@ class ExpireBranches:
                     name=fresh.name,
                 )
         except Busy:
-            return False  # the next beat tries again
+            return False  # the next run tries again
         except RuleViolation as error:
             logger.error("branch_not_expired", branch_id=branch.id, reason=error.public_message)
             return False
-        for endpoint in gone.endpoints:
+        for endpoint in removal.endpoints:
             self._activity.invalidate(endpoint.id)
         return True

@@ -1,4 +1,4 @@
-"""Snapshots whose time is over are deleted, as their owner would delete them."""
+"""Deletes expired snapshots in the same way as a user does."""
 
 from bough import clock
 from bough.control.audit import write_platform_record
@@ -23,17 +23,17 @@ class ExpireSnapshots:
         async with self._store.read() as rows:
             due = await rows.snapshots.list_expired(clock.now(), BATCH_SIZE)
         count = sum([await self._expire(snapshot) for snapshot in due])
-        return f"deleting {count} snapshots that expired" if count else ""
+        return f"deleting {count} expired snapshots" if count else ""
 
     async def _expire(self, snapshot: Snapshot) -> bool:
-        removing = snapshots.build_delete_operation(snapshot.project_id, snapshot.id)
+        operation = snapshots.build_delete_operation(snapshot.project_id, snapshot.id)
         try:
-            async with self._queue.locked_transaction(removing.lock, can_wait=False) as rows:
+            async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 fresh = await rows.snapshots.get(snapshot.project_id, snapshot.id)
                 if fresh is None or fresh.deleted_at or fresh.expires_at is None or fresh.expires_at > clock.now():
-                    return False  # somebody gave it more time
+                    return False  # its expiration was changed
                 await snapshots.mark_deleted(rows, fresh)
-                await self._queue.enqueue(rows, [removing], request_id=REQUEST_ID)
+                await self._queue.enqueue(rows, [operation], request_id=REQUEST_ID)
                 await write_platform_record(
                     rows,
                     "expire_snapshot",
@@ -43,5 +43,5 @@ class ExpireSnapshots:
                     name=fresh.name,
                 )
         except Busy:
-            return False  # a branch is being made of it; the next beat tries again
+            return False  # it is being restored; the next run tries again
         return True

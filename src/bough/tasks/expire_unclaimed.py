@@ -1,4 +1,4 @@
-"""Instant databases that nobody claimed in time are deleted, and of those that are gone no row is kept."""
+"""Deletes instant databases that were not claimed in time, and the rows of those already purged."""
 
 from bough import clock
 from bough.control.audit import write_platform_record
@@ -26,39 +26,39 @@ class ExpireUnclaimed:
     async def run(self) -> str:
         async with self._store.read() as rows:
             due = await rows.instant_databases.list_expired(clock.now(), BATCH_SIZE)
-            gone = await rows.projects.list_purged(UNCLAIMED_ORGANIZATION, BATCH_SIZE)
+            purged = await rows.projects.list_purged(UNCLAIMED_ORGANIZATION, BATCH_SIZE)
         count = sum([await self._expire(each) for each in due])
-        for project_id in gone:
-            await self._forget(project_id)
-        return f"deleting {count} databases that nobody claimed" if count else ""
+        for project_id in purged:
+            await self._delete_rows(project_id)
+        return f"deleting {count} unclaimed databases" if count else ""
 
     async def _expire(self, database: InstantDatabase) -> bool:
-        """Its project cannot be recovered, so the next task that comes by removes it for good."""
+        """Delete the project without a recovery window, so that the next purge removes it."""
         try:
             async with self._queue.locked_transaction(_project_lock(database.project_id), can_wait=False) as rows:
                 now = clock.now()
                 fresh = await rows.instant_databases.get(database.digest)
                 project = await rows.projects.get(database.project_id)
                 if fresh is None or not fresh.is_expired(now) or project is None or project.deleted_at is not None:
-                    return False  # somebody claims it, or it is on its way out
-                _, rests = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
-                await self._queue.enqueue(rows, rests, request_id=REQUEST_ID)
+                    return False  # it is being claimed or is deleted already
+                _, suspends = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
+                await self._queue.enqueue(rows, suspends, request_id=REQUEST_ID)
                 await write_platform_record(
                     rows, "expire_instant_database", request_id=REQUEST_ID, project_id=project.id, ref=fresh.ref
                 )
         except Busy:
-            return False  # the next beat tries again
-        for wish in rests:
-            if wish.endpoint_id is not None:
-                self._activity.invalidate(wish.endpoint_id)
+            return False  # the next run tries again
+        for suspend in suspends:
+            if suspend.endpoint_id is not None:
+                self._activity.invalidate(suspend.endpoint_id)
         return True
 
-    async def _forget(self, project_id: ProjectId) -> None:
+    async def _delete_rows(self, project_id: ProjectId) -> None:
         try:
             async with self._queue.locked_transaction(_project_lock(project_id), can_wait=False) as rows:
                 await rows.projects.delete(project_id)
         except Busy:
-            return  # the operation that removed it is not over
+            return  # the purging operation is still running
 
 
 def _project_lock(project_id: ProjectId) -> LockScope:

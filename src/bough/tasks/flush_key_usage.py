@@ -1,4 +1,4 @@
-"""What was noted about the use of keys goes into the store."""
+"""Writes the buffered uses of API keys to the store."""
 
 from bough.control.platform.key_usage import KeyUsage
 from bough.store.store import Store

@@ -1,8 +1,8 @@
-"""Looks at computes, a few at once. One that takes long makes room for the others and goes on aside.
+"""Inspects computes, a few concurrently. A slow inspection moves from a fast slot to a slow one and continues.
 
-Whoever does not answer is left alone for a while, and looked at aside from then on, until it answers soon again. So a
-compute that is slow, locked or silent on purpose delays nobody: the few places are for those that answer. How many may
-be aside is limited, and how many looks one project has at once.
+Backs off a compute that does not answer, and inspects it in a slow slot until it answers quickly again. A slow, locked
+or malicious compute therefore delays no other: the fast slots serve those that answer. The number of slow slots is
+limited, and so is the number of concurrent inspections per project.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from bough import clock, log
 from bough.engine.port import EngineError
 from bough.ids import EndpointId, ProjectId
 
-SLOW_AFTER_SECONDS = 1.0  # seconds that a look has one of the few places
-TIMEOUT_SECONDS = 60.0  # seconds of any look
-MAX_SLOW = 16  # looks at once that take longer
-MAX_PER_PROJECT = 2  # looks at once
+SLOW_AFTER_SECONDS = 1.0  # time limit in a fast slot
+TIMEOUT_SECONDS = 60.0  # time limit of any inspection
+MAX_SLOW = 16  # concurrent slow inspections
+MAX_PER_PROJECT = 2  # concurrent inspections
 
 _BACKOFF_SECONDS = 30.0
-_MAX_SLOW_KNOWN = 10_000  # computes that did not answer soon
+_MAX_SLOW_KNOWN = 10_000  # remembered slow computes
 
 logger = log.get_logger(component="tasks")
 
@@ -58,7 +58,7 @@ class InspectionPool(Generic[T]):
         inspect: Callable[[T], Awaitable[bool]],
         on_unanswered: Callable[[T], None] | None = None,
     ) -> None:
-        """`look` says whether it changed something; `unanswered` hears of those that could not be looked at."""
+        """`inspect` returns whether it changed something; `on_unanswered` is called for computes that failed."""
         self._inspect = inspect
         self._on_unanswered = on_unanswered
         self._fast_slots = asyncio.Semaphore(concurrency)
@@ -68,60 +68,60 @@ class InspectionPool(Generic[T]):
         self._has_slow_slot.set()
         self._slow: set[EndpointId] = set()
         self._backoff = Backoff()
-        self._under_way: dict[EndpointId, asyncio.Task[bool]] = {}
+        self._running: dict[EndpointId, asyncio.Task[bool]] = {}
 
     @property
     def has_running(self) -> bool:
-        return bool(self._under_way)
+        return bool(self._running)
 
     def can_inspect(self, endpoint_id: EndpointId) -> bool:
-        """Not at one that did not answer a moment ago, nor at one that is being looked at."""
-        return endpoint_id not in self._under_way and self._backoff.is_ready(endpoint_id)
+        """Return False for a compute that is backed off or being inspected."""
+        return endpoint_id not in self._running and self._backoff.is_ready(endpoint_id)
 
     def back_off(self, endpoint_id: EndpointId) -> None:
-        """For a while."""
+        """Skip the compute for a while."""
         self._backoff.back_off(endpoint_id)
 
     async def run(self, targets: Iterable[T]) -> int:
-        """Ends when all were looked at; how many changed."""
+        """Inspect all targets; return how many changed."""
 
-        left = list(targets)
+        remaining = list(targets)
 
-        async def given() -> Iterable[T]:
-            taken, left[:] = left[:], []
-            return taken
+        async def take_all() -> Iterable[T]:
+            batch, remaining[:] = remaining[:], []
+            return batch
 
-        return await self.run_while_due(given, interval=None)
+        return await self.run_while_due(take_all, interval=None)
 
     async def run_while_due(self, find_due: Callable[[], Awaitable[Iterable[T]]], interval: float | None) -> int:
-        """Ends when nobody is due any more. While one takes long, those that become due have their turn."""
+        """Inspect until nothing is due. A slow inspection does not delay targets that become due meanwhile."""
         changed = 0
         try:
             while True:
                 for target in list(await find_due()):
-                    self._under_way[target.id] = asyncio.create_task(self._one(target))
-                if self._under_way:
-                    await asyncio.wait(self._under_way.values(), timeout=interval)
-                    changed += self._take_ended()
-                if not self._under_way:
+                    self._running[target.id] = asyncio.create_task(self._run_one(target))
+                if self._running:
+                    await asyncio.wait(self._running.values(), timeout=interval)
+                    changed += self._collect_finished()
+                if not self._running:
                     return changed
         finally:
             await self._cancel_all()
 
-    def _take_ended(self) -> int:
-        ended = {each: look for each, look in self._under_way.items() if look.done()}
-        for each in ended:
-            del self._under_way[each]
-        return sum(look.result() for look in ended.values())
+    def _collect_finished(self) -> int:
+        finished = {each: task for each, task in self._running.items() if task.done()}
+        for each in finished:
+            del self._running[each]
+        return sum(task.result() for task in finished.values())
 
     async def _cancel_all(self) -> None:
-        """What is under way when we are stopped."""
-        dropped, self._under_way = list(self._under_way.values()), {}
-        for look in dropped:
-            look.cancel()
-        await asyncio.gather(*dropped, return_exceptions=True)
+        """Cancel running inspections when the task is stopped."""
+        cancelled, self._running = list(self._running.values()), {}
+        for task in cancelled:
+            task.cancel()
+        await asyncio.gather(*cancelled, return_exceptions=True)
 
-    async def _one(self, target: T) -> bool:
+    async def _run_one(self, target: T) -> bool:
         project = self._projects.setdefault(target.project_id, asyncio.Semaphore(MAX_PER_PROJECT))
         async with project:
             try:
@@ -129,11 +129,11 @@ class InspectionPool(Generic[T]):
                 async with self._in_slow_slot(target.id) if is_slow else self._in_fast_slot(target.id):
                     return await self._inspect(target)
             except (EngineError, TimeoutError) as error:
-                reason = error.public_message if isinstance(error, EngineError) else "It does not answer."
-                logger.warning("compute_not_looked_at", endpoint_id=target.id, reason=reason)
+                reason = error.public_message if isinstance(error, EngineError) else "The compute does not answer."
+                logger.warning("compute_not_inspected", endpoint_id=target.id, reason=reason)
             except Exception as error:
-                logger.error("look_failed", endpoint_id=target.id, exc_info=error)
-        self._note_slow(target.id)
+                logger.error("inspection_failed", endpoint_id=target.id, exc_info=error)
+        self._mark_slow(target.id)
         self._backoff.back_off(target.id)
         if self._on_unanswered is not None:
             self._on_unanswered(target)
@@ -141,30 +141,30 @@ class InspectionPool(Generic[T]):
 
     @asynccontextmanager
     async def _in_fast_slot(self, endpoint: EndpointId) -> AsyncIterator[None]:
-        """After a moment the place is somebody else's. When nobody more can go aside, the look ends there."""
+        """After SLOW_AFTER_SECONDS, move the inspection to a slow slot, or cancel it if none is free."""
         await self._fast_slots.acquire()
-        is_aside = False
+        is_slow = False
 
-        def go_aside() -> None:
-            nonlocal is_aside
-            self._note_slow(endpoint)
+        def move_to_slow_slot() -> None:
+            nonlocal is_slow
+            self._mark_slow(endpoint)
             if self._slow_running >= MAX_SLOW:
                 limit.reschedule(asyncio.get_running_loop().time())
                 return
-            is_aside = True
+            is_slow = True
             self._fast_slots.release()
-            self._enter()
+            self._take_slow_slot()
 
         timer = None
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS) as limit:
-                timer = asyncio.get_running_loop().call_later(SLOW_AFTER_SECONDS, go_aside)
+                timer = asyncio.get_running_loop().call_later(SLOW_AFTER_SECONDS, move_to_slow_slot)
                 yield
         finally:
             if timer is not None:
                 timer.cancel()
-            if is_aside:
-                self._leave()
+            if is_slow:
+                self._free_slow_slot()
             else:
                 self._fast_slots.release()
 
@@ -172,26 +172,26 @@ class InspectionPool(Generic[T]):
     async def _in_slow_slot(self, endpoint: EndpointId) -> AsyncIterator[None]:
         while self._slow_running >= MAX_SLOW:
             await self._has_slow_slot.wait()
-        self._enter()
-        began = asyncio.get_running_loop().time()
+        self._take_slow_slot()
+        started_at = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 yield
-            if asyncio.get_running_loop().time() - began < SLOW_AFTER_SECONDS:
+            if asyncio.get_running_loop().time() - started_at < SLOW_AFTER_SECONDS:
                 self._slow.discard(endpoint)
         finally:
-            self._leave()
+            self._free_slow_slot()
 
-    def _enter(self) -> None:
+    def _take_slow_slot(self) -> None:
         self._slow_running += 1
         if self._slow_running >= MAX_SLOW:
             self._has_slow_slot.clear()
 
-    def _leave(self) -> None:
+    def _free_slow_slot(self) -> None:
         self._slow_running -= 1
         self._has_slow_slot.set()
 
-    def _note_slow(self, endpoint: EndpointId) -> None:
+    def _mark_slow(self, endpoint: EndpointId) -> None:
         if len(self._slow) >= _MAX_SLOW_KNOWN:
             self._slow.clear()
         self._slow.add(endpoint)

@@ -1,6 +1,6 @@
-"""Runs each task on its beat, one at a time, in one of the controls that share a store.
+"""Runs each task at its interval, one at a time, in one of the control processes that share a store.
 
-A task that fails is logged and comes back at its next beat; it does not retry inside.
+A failed task is logged and runs again at its next interval; tasks do not retry by themselves.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ class Task(Protocol):
     interval: float  # seconds between two runs
 
     async def run(self) -> str:
-        """Look at the world, nudge it, say what was done; empty when there was nothing."""
+        """Inspect, act, and return what was done as a short text, or an empty string."""
 
 
 class Loop:
-    """Several may run beside one another, each with tasks and a name of its own: slow tasks hold up no quick ones."""
+    """Several loops run concurrently, each with its own tasks and name, so that slow tasks do not delay quick ones."""
 
     def __init__(self, store: Store, tasks: Sequence[Task], name: str = "tasks") -> None:
         self._store = store
@@ -35,8 +35,8 @@ class Loop:
                 async with self._store.try_leader_lock(self._name) as leader:
                     if leader:
                         await self.run_due()
-            except PlatformError as error:  # the store is away; it will be back
-                logger.error("tasks_wait", error=str(error), cause=str(error.__cause__))
+            except PlatformError as error:  # the store is unavailable
+                logger.error("tasks_paused", error=str(error), cause=str(error.__cause__))
                 await asyncio.sleep(1)
             soonest = min(self._due.values())
             await asyncio.sleep(max(0.05, soonest - clock.monotonic()))
@@ -62,12 +62,12 @@ class Loop:
     async def _run_logged(self, task: Task) -> None:
         name = type(task).__name__
         try:
-            sentence = await task.run()
-        except PlatformError as error:  # a trouble with words of its own
+            result = await task.run()
+        except PlatformError as error:  # an expected failure, without a traceback
             logger.error("task_failed", task=name, error=str(error))
             return
         except Exception as error:
             logger.error("task_failed", task=name, exc_info=error)
             return
-        if sentence:
-            logger.info("task_ran", task=name, sentence=sentence)
+        if result:
+            logger.info("task_ran", task=name, result=result)

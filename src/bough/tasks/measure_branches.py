@@ -1,7 +1,7 @@
-"""What each compute that runs has used, how large its branch is, and how it is: measured, never guessed.
+"""Measures the usage of each running compute and the size of its branch.
 
-A measure is a session in the compute. One that nobody used and that took next to no processor time has nothing new to
-tell, so it is measured rarely; its processor time is known from one look at all processes of the machine.
+A measurement needs a session in the compute. A compute without clients and almost without CPU time is measured rarely;
+its CPU time is known from one pass over all processes of the machine.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from bough.tasks.inspections import InspectionPool
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 4
-BATCH_SIZE = 200  # in one go: each is a session of its own
-IDLE_INTERVAL = 1800.0  # seconds from one measure of a compute that does nothing to the next
-BUSY_CPU_SECONDS = 0.1  # seconds of processor time: a subscription or a worker writes without a client
+BATCH_SIZE = 200  # per run; each needs a session
+IDLE_INTERVAL = 1800.0  # seconds between measurements of an idle compute
+BUSY_CPU_SECONDS = 0.1  # CPU time that shows activity without a client, such as a subscription or a worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class MeasureBranches:
     async def run(self) -> str:
         async with self._store.read(slow=True) as rows:
             active = await rows.endpoints.list_active()
-        taken = await self._engine.read_cpu_seconds()
+        cpu_seconds = await self._engine.read_cpu_seconds()
         self._retain({endpoint.id for endpoint in active})
-        due = [each for each in self._due(active, taken) if self._inspections.can_inspect(each.id)]
+        due = [each for each in self._due(active, cpu_seconds) if self._inspections.can_inspect(each.id)]
         for endpoint in due:
-            self._measured[endpoint.id] = _Measured(clock.monotonic(), taken.get(endpoint.id, 0.0))
+            self._measured[endpoint.id] = _Measured(clock.monotonic(), cpu_seconds.get(endpoint.id, 0.0))
         await self._inspections.run(due)
-        for endpoint_id in self._usages.keys() & taken.keys():
+        for endpoint_id in self._usages.keys() & cpu_seconds.keys():
             usage = self._usages[endpoint_id]
-            self._usages[endpoint_id] = replace(usage, cpu_seconds=max(usage.cpu_seconds, taken[endpoint_id]))
+            self._usages[endpoint_id] = replace(usage, cpu_seconds=max(usage.cpu_seconds, cpu_seconds[endpoint_id]))
         self._measurements.replace_all(self._usages)
         return ""
 
@@ -63,10 +63,10 @@ class MeasureBranches:
         self._measured = {each: measured for each, measured in self._measured.items() if each in active}
         self._usages = {each: usage for each, usage in self._usages.items() if each in active}
 
-    def _due(self, active: list[Endpoint], taken: Mapping[EndpointId, float]) -> list[Endpoint]:
-        """Those that wait longest come first. A read replica that does nothing may lag behind a busy branch."""
-        worked = {each.branch_id for each in active if self._was_busy(each.id, taken.get(each.id, 0.0))}
-        due = [each for each in active if each.branch_id in worked or self._is_old(each.id)]
+    def _due(self, active: list[Endpoint], cpu_seconds: Mapping[EndpointId, float]) -> list[Endpoint]:
+        """Return the endpoints that waited longest first. An idle read replica of a busy branch is included."""
+        busy = {each.branch_id for each in active if self._was_busy(each.id, cpu_seconds.get(each.id, 0.0))}
+        due = [each for each in active if each.branch_id in busy or self._is_old(each.id)]
         due.sort(key=lambda each: self._measured[each.id].at if each.id in self._measured else 0.0)
         return interleave_by_project(due, lambda each: each.project_id)[:BATCH_SIZE]
 
@@ -86,13 +86,13 @@ class MeasureBranches:
         if usage is None:
             return False
         self._usages[endpoint.id] = usage
-        await self._note(endpoint, usage)
+        await self._record(endpoint, usage)
         if before is not None and before.logical_bytes != usage.logical_bytes:
-            # It may have grown, or shrunk, without a client: a subscription writes, and so does autovacuum.
+            # It may have changed size without a client: a subscription writes, and so does autovacuum.
             self._activity.mark_unmeasured([endpoint.id])
         return True
 
-    async def _note(self, endpoint: Endpoint, usage: ComputeUsage) -> None:
+    async def _record(self, endpoint: Endpoint, usage: ComputeUsage) -> None:
         async with self._store.read() as rows:
             if not await usage_measurement.has_new_usage(rows, endpoint, usage):
                 return

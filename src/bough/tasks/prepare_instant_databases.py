@@ -1,4 +1,4 @@
-"""While instant databases are in demand, a few wait whole and running, so that a call has only to hand one out."""
+"""Keeps a few prepared databases while instant databases are in demand, so that creating one only assigns it."""
 
 from bough.control.instant.prepared import PreparedDatabasePool
 from bough.control.services import Services
@@ -8,7 +8,7 @@ class PrepareInstantDatabases:
     interval = 0.25
 
     def __init__(self, services: Services) -> None:
-        self._prepared = PreparedDatabasePool(services)
+        self._pool = PreparedDatabasePool(services)
 
     async def run(self) -> str:
-        return await self._prepared.reconcile()
+        return await self._pool.reconcile()

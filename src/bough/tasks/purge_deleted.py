@@ -1,4 +1,4 @@
-"""Projects and branches whose window of recovery is over are removed for good, a few at a time."""
+"""Purges projects and branches whose recovery window has ended, a few at a time."""
 
 from bough import clock
 from bough.control.audit import write_platform_record
@@ -33,34 +33,34 @@ class PurgeDeleted:
         for project in due:
             await self._purge(project.id)
         count = sum([await self._purge_branch(branch) for branch in branches])
-        told = [f"{len(due)} deleted projects"] * bool(due) + [f"{count} deleted branches"] * bool(count)
-        return f"removing {' and '.join(told)} for good" if told else ""
+        parts = [f"{len(due)} deleted projects"] * bool(due) + [f"{count} deleted branches"] * bool(count)
+        return f"purging {' and '.join(parts)}" if parts else ""
 
     async def _purge(self, project_id: ProjectId) -> None:
-        """Children first: a volume cannot go while another's history stands on it."""
+        """Enqueue the deletion of all branches, children first: their history depends on their parents' volumes."""
         try:
             async with self._queue.locked_transaction(
                 LockScope(level=LockLevel.PROJECT, project_id=project_id)
             ) as rows:
                 project = await rows.projects.get(project_id)
                 if project is None or project.deleted_at is None or project.is_recoverable(clock.now()):
-                    return  # someone recovered it meanwhile
+                    return  # it was recovered in the meantime
                 for branch in _leaves_first(await rows.branches.list_with_deleted(project_id)):
                     await self._queue.enqueue(
                         rows, [plan_data_deletion(branch, with_project=True)], request_id=REQUEST_ID
                     )
                 await _write_project_audit(rows, project)
         except Busy:
-            return  # the next beat tries again
+            return  # the next run tries again
 
     async def _purge_branch(self, branch: Branch) -> bool:
-        """From now on it cannot be recovered."""
-        touch = LockScope(level=LockLevel.BRANCH, project_id=branch.project_id, branch_id=branch.id)
+        """End the recovery window and enqueue the deletion of the data."""
+        lock = LockScope(level=LockLevel.BRANCH, project_id=branch.project_id, branch_id=branch.id)
         try:
-            async with self._queue.locked_transaction(touch, can_wait=False) as rows:
+            async with self._queue.locked_transaction(lock, can_wait=False) as rows:
                 fresh = await rows.branches.get(branch.project_id, branch.id)
                 if fresh is None or fresh.recoverable_until is None or fresh.recoverable_until > clock.now():
-                    return False  # somebody recovered it meanwhile
+                    return False  # it was recovered in the meantime
                 await rows.branches.end_recovery(fresh.id)
                 await self._queue.enqueue(rows, [plan_data_deletion(fresh)], request_id=REQUEST_ID)
                 await write_platform_record(
@@ -72,7 +72,7 @@ class PurgeDeleted:
                     name=fresh.name,
                 )
         except Busy:
-            return False  # the next beat tries again
+            return False  # the next run tries again
         return True
 
 
@@ -80,7 +80,7 @@ def _leaves_first(branches: list[Branch]) -> list[Branch]:
     parents = {branch.id: branch.parent_id for branch in branches}
 
     def depth(branch_id: BranchId | None) -> int:
-        """Of a circle, which there is none of, not without end."""
+        """Return the depth; terminates even for a cycle, which should not exist."""
         count = 0
         while branch_id is not None and count <= len(parents):
             branch_id, count = parents.get(branch_id), count + 1
@@ -90,7 +90,7 @@ def _leaves_first(branches: list[Branch]) -> list[Branch]:
 
 
 async def _write_project_audit(rows: Rows, project: Project) -> None:
-    """Once, however often its work is tried."""
+    """Write the audit record once, even if the purge is repeated."""
     if await rows.audit.page(AuditQuery(project_id=project.id, action=PROJECT_ACTION), 1, None):
         return
     await write_platform_record(rows, PROJECT_ACTION, request_id=REQUEST_ID, project_id=project.id, name=project.name)

@@ -1,6 +1,6 @@
-"""What was changed in roles and databases with SQL is read from the computes that were in use, a moment later.
+"""Reads the roles and databases of used computes shortly after use, to find changes made with SQL.
 
-One that was not seen running before is read too: it may have crashed before it could be read.
+Also reads a compute that was not running before: it may have crashed before its changes were read.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from bough.tasks.inspections import InspectionPool
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 4
-BATCH_SIZE = 50  # in one go: each is a session of its own
+BATCH_SIZE = 50  # per run; each needs a session
 
 logger = log.get_logger(component="tasks")
 
@@ -49,7 +49,7 @@ class ReadContents:
         self._queue = queue
         self._activity = activity
         self._plans = plans
-        self._beyond: dict[EndpointId, tuple[int, int]] = {}  # roles and databases beyond the limit, as was told
+        self._beyond: dict[EndpointId, tuple[int, int]] = {}  # roles and databases above the limit, as last logged
         self._known: frozenset[EndpointId] = frozenset()
         self._read: dict[EndpointId, float] = {}
         self._inspections: InspectionPool[_UnreadEndpoint] = InspectionPool(
@@ -58,7 +58,7 @@ class ReadContents:
 
     async def run(self) -> str:
         changed = await self._inspections.run_while_due(self._due, self.interval)
-        return f"roles or databases of {changed} endpoints changed" if changed else ""
+        return f"the roles or databases of {changed} endpoints changed" if changed else ""
 
     async def _due(self) -> list[_UnreadEndpoint]:
         async with self._store.read() as rows:
@@ -73,7 +73,7 @@ class ReadContents:
         return [_UnreadEndpoint(endpoint_id, active[endpoint_id]) for endpoint_id in due]
 
     def _read_at(self, endpoint_id: EndpointId) -> float:
-        """When it was read last: those that wait longest come first."""
+        """Return when it was read last; endpoints that waited longest come first."""
         return self._read.get(endpoint_id, 0.0)
 
     async def _read_one(self, due: _UnreadEndpoint) -> bool:
@@ -83,15 +83,15 @@ class ReadContents:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return False
-        seen = await contents_sync.inspect_contents(self._store, self._engine, endpoint, self._plans)
-        if seen is None:
-            self._activity.mark_unread([endpoint_id])  # until it can be asked, or sleeps
+        inspection = await contents_sync.inspect_contents(self._store, self._engine, endpoint, self._plans)
+        if inspection is None:
+            self._activity.mark_unread([endpoint_id])  # until it can be read or is suspended
             return False
-        self._warn_beyond_limit(endpoint_id, seen)
-        if not seen.has_changes:
+        self._warn_beyond_limit(endpoint_id, inspection)
+        if not inspection.has_changes:
             return False
         async with self._store.transaction() as rows:
-            is_written = await contents_sync.sync_rows(rows, seen)
+            is_written = await contents_sync.sync_rows(rows, inspection)
             replicas = [
                 each for each in await rows.endpoints.list_in_branch(endpoint.branch_id) if each.is_running_replica
             ]
@@ -100,24 +100,24 @@ class ReadContents:
             return False
         for each in (endpoint, *replicas):
             self._activity.invalidate(each.id)
-            await self._rewrite_hba(each, seen)
+            await self._rewrite_hba(each, inspection)
         return True
 
-    def _warn_beyond_limit(self, endpoint_id: EndpointId, seen: ContentsInspection) -> None:
-        beyond = (seen.actual.unlisted_roles, seen.actual.unlisted_databases)
+    def _warn_beyond_limit(self, endpoint_id: EndpointId, inspection: ContentsInspection) -> None:
+        beyond = (inspection.actual.unlisted_roles, inspection.actual.unlisted_databases)
         if beyond != self._beyond.get(endpoint_id, (0, 0)):
             logger.warning("contents_beyond_limit", endpoint_id=endpoint_id, roles=beyond[0], databases=beyond[1])
         self._beyond[endpoint_id] = beyond
 
-    async def _rewrite_hba(self, endpoint: Endpoint, seen: ContentsInspection) -> None:
-        """Where the server's files name every role, new ones cannot enter before they are written anew."""
+    async def _rewrite_hba(self, endpoint: Endpoint, inspection: ContentsInspection) -> None:
+        """Before Postgres 16 pg_hba.conf lists every role, so new roles cannot connect until it is rewritten."""
         async with self._store.read() as rows:
             project = await rows.projects.get(endpoint.project_id)
-        if project is None or project.pg_version >= ROLE_PATTERNS_SINCE or not seen.has_role_name_changes:
+        if project is None or project.pg_version >= ROLE_PATTERNS_SINCE or not inspection.has_role_name_changes:
             return
-        wish = NewOperation(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
-            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
-                await self._queue.enqueue(rows, [wish], request_id="read-contents")
+            async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
+                await self._queue.enqueue(rows, [operation], request_id="read-contents")
         except Busy:
-            return  # whatever is under way writes the files, or the next start does
+            return  # the running operation or the next start writes the files

@@ -1,7 +1,6 @@
-"""Active endpoints have a running compute: one that crashed, or that a reboot took, is started again.
+"""Restarts the computes of active endpoints after a crash or a reboot, and stops computes that no row wants.
 
-A compute that no row wants is stopped. Both look at the machine first and at the rows after it,
-so work that is under way is always seen.
+Observes the machine before it reads the rows, so that running operations are always seen.
 """
 
 from bough.control.gateway.activity import EndpointActivity
@@ -27,38 +26,38 @@ class ReconcileComputes:
     async def run(self) -> str:
         running = (await self._engine.observe()).running_endpoints
         async with self._store.read(slow=True) as rows:
-            # In this order: work that ends between the two is still seen as work.
+            # In this order, so that an operation that ends between the two queries is still seen.
             busy = await rows.operations.list_busy_endpoint_ids()
             active = await rows.endpoints.list_active_ids()
         crashed = active - running - busy
         strays = running - active - busy
-        for gone in sorted(crashed):
-            await self._restart(gone)
-        for stray in strays:
-            await self._stop_if_unwanted(stray)
+        for endpoint_id in sorted(crashed):
+            await self._restart(endpoint_id)
+        for endpoint_id in strays:
+            await self._stop_if_unwanted(endpoint_id)
         if not crashed and not strays:
             return ""
-        return f"starting {len(crashed)} computes that were gone, stopped {len(strays)} that nobody wants"
+        return f"starting {len(crashed)} missing computes, stopped {len(strays)} unwanted ones"
 
     async def _restart(self, endpoint_id: EndpointId) -> None:
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return
-        wish = NewOperation(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
-            async with self._queue.locked_transaction(wish.lock) as rows:
-                await self._queue.enqueue(rows, [wish], request_id="keep-computes")
-            self._activity.mark_unread([endpoint.id])  # what was changed with SQL before the crash may not be read yet
+            async with self._queue.locked_transaction(operation.lock) as rows:
+                await self._queue.enqueue(rows, [operation], request_id="keep-computes")
+            self._activity.mark_unread([endpoint.id])  # changes made with SQL before the crash may not be read yet
         except Busy:
-            return  # someone works on it already; the next beat looks again
+            return  # another operation is running; the next run tries again
 
     async def _stop_if_unwanted(self, endpoint_id: EndpointId) -> None:
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.get(endpoint_id)
-            work = await rows.operations.list_open(endpoint.project_id) if endpoint else []
-            living = await rows.endpoints.get_live(endpoint_id)
-        if living is not None and living.state is EndpointState.ACTIVE:
+            operations = await rows.operations.list_open(endpoint.project_id) if endpoint else []
+            live = await rows.endpoints.get_live(endpoint_id)
+        if live is not None and live.state is EndpointState.ACTIVE:
             return
-        if not any(lock_of(operation).endpoint_id == endpoint_id for operation in work):
+        if not any(lock_of(operation).endpoint_id == endpoint_id for operation in operations):
             await self._engine.ensure_suspended(endpoint_id)

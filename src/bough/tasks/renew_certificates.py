@@ -1,4 +1,4 @@
-"""The gateway's certificate is renewed before it ends, and follows the names and the operator's files."""
+"""Renews the gateway's certificate before it expires and when its names or the operator's files change."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from bough.control.platform.tls_files import TlsFiles
 
 
 class RenewCertificates:
-    interval = 5.0  # whoever replaced the files of their certificate waits for it
+    interval = 5.0  # an operator who replaced the files waits for them to be used
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files

@@ -1,6 +1,6 @@
-"""Running read replicas follow: one that cannot is started again, with another copy when its own is of no use.
+"""Restarts read replicas that do not follow their primary, with a new copy if their own is unusable.
 
-A connection that was lost comes back by itself, so one that only waits is left alone for a few looks.
+A lost connection is restored by Postgres itself, so a replica that only waits is left alone for a few inspections.
 """
 
 from bough import clock, log
@@ -19,8 +19,8 @@ from bough.tasks.inspections import InspectionPool
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 4
-MAX_INTERVAL = 60.0  # seconds between two looks at a replica that has followed for long and that nobody uses
-MAX_WAITING = 3  # looks in a row; then what it needs is made again where it reads from, and ever more rarely after that
+MAX_INTERVAL = 60.0  # seconds between inspections of a stable, unused replica
+MAX_WAITING = 3  # waiting inspections in a row before a repair; repeated less and less often
 
 logger = log.get_logger(component="tasks")
 
@@ -42,46 +42,46 @@ class RepairReplicas:
         self._schedule.retain({each.id for each in active})
         replicas = [each for each in active if self._inspections.can_inspect(each.id)]
         due = [each for each in replicas if self._schedule.is_due(each.id)]
-        nudged = await self._inspections.run(interleave_by_project(due, lambda each: each.project_id))
+        repaired = await self._inspections.run(interleave_by_project(due, lambda each: each.project_id))
         self._waits = {each.id: self._waits[each.id] for each in replicas if each.id in self._waits}
-        return f"nudged {nudged} read replicas that did not follow" if nudged else ""
+        return f"repairing {repaired} read replicas that did not follow" if repaired else ""
 
     async def _repair(self, endpoint: Endpoint) -> bool:
-        following = await self._engine.read_replica_state(endpoint.id)
-        self._schedule.record(endpoint.id, is_idle=following is ReplicaState.FOLLOWING)
-        if following is None or not self._is_due(endpoint.id, following):
+        state = await self._engine.read_replica_state(endpoint.id)
+        self._schedule.record(endpoint.id, is_idle=state is ReplicaState.FOLLOWING)
+        if state is None or not self._is_due(endpoint.id, state):
             return False
-        logger.info("replica_nudged", endpoint_id=endpoint.id, following=following)
-        if following is not ReplicaState.WAITING:
-            self._inspections.back_off(endpoint.id)  # until it shows what came of it
-        return await self._enqueue(endpoint, following)
+        logger.info("replica_repair_started", endpoint_id=endpoint.id, state=state)
+        if state is not ReplicaState.WAITING:
+            self._inspections.back_off(endpoint.id)  # until the repair takes effect
+        return await self._enqueue(endpoint, state)
 
-    def _is_due(self, endpoint: EndpointId, following: ReplicaState) -> bool:
+    def _is_due(self, endpoint: EndpointId, state: ReplicaState) -> bool:
         waits = self._waits.pop(endpoint, 0) + 1
-        if following is not ReplicaState.WAITING:
-            return following is not ReplicaState.FOLLOWING
+        if state is not ReplicaState.WAITING:
+            return state is not ReplicaState.FOLLOWING
         self._waits[endpoint] = waits
-        rounds, rest = divmod(waits, MAX_WAITING)
-        return rest == 0 and rounds.bit_count() == 1  # after 3, 6, 12, 24 … looks
+        rounds, remainder = divmod(waits, MAX_WAITING)
+        return remainder == 0 and rounds.bit_count() == 1  # after 3, 6, 12, 24 … inspections
 
-    async def _enqueue(self, endpoint: Endpoint, following: ReplicaState) -> bool:
+    async def _enqueue(self, endpoint: Endpoint, state: ReplicaState) -> bool:
         start = _new_operation(OperationAction.START_COMPUTE, endpoint)
-        stop = _new_operation(OperationAction.SUSPEND_COMPUTE, endpoint, afresh=following is ReplicaState.LOST)
+        stop = _new_operation(OperationAction.SUSPEND_COMPUTE, endpoint, discards_copy=state is ReplicaState.LOST)
         try:
             async with self._queue.locked_transaction(start.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint.id)
                 if fresh is None or fresh.state is not EndpointState.ACTIVE:
                     return False
-                if following is ReplicaState.WAITING:
+                if state is ReplicaState.WAITING:
                     await self._queue.enqueue(rows, [start], request_id="keep-replicas")
                     return True
                 await rows.endpoints.save(request_state(fresh, EndpointState.IDLE, clock.now()))
                 await self._queue.enqueue(rows, [stop, start], request_id="keep-replicas")
         except Busy:
-            return False  # somebody works on it; it is looked at again
+            return False  # another operation is running; the next inspection tries again
         return True
 
 
-def _new_operation(action: OperationAction, endpoint: Endpoint, *, afresh: bool = False) -> NewOperation:
-    parameters = {DISCARD_COPY_KEY: True} if afresh else {}
+def _new_operation(action: OperationAction, endpoint: Endpoint, *, discards_copy: bool = False) -> NewOperation:
+    parameters = {DISCARD_COPY_KEY: True} if discards_copy else {}
     return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id, parameters)

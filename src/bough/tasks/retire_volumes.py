@@ -1,6 +1,6 @@
-"""Volumes that no branch has any more: their data goes at once, and their history when nobody can go back to it.
+"""Removes volumes that no branch uses: their data at once, their history when it is no longer retained.
 
-What open work was told to go back to stays until it is over, and so does what another volume's history stands on.
+A volume stays while an open operation restores from it or another volume's history depends on it.
 """
 
 from bough import log
@@ -27,11 +27,11 @@ class RetireVolumes:
             retired = await rows.lineages.list_retired_volumes()
         for known in (self._retired, self._logged):
             known &= {volume.id for volume in retired}
-        gone = sum([await self._settle(volume) for volume in retired])
-        return f"removed the history of {gone} volumes that nobody can go back to" if gone else ""
+        count = sum([await self._retire(volume) for volume in retired])
+        return f"removed the history of {count} unused volumes" if count else ""
 
-    async def _settle(self, volume: Volume) -> bool:
-        """Whether nothing is left of it."""
+    async def _retire(self, volume: Volume) -> bool:
+        """Retire the volume; return whether it was removed completely."""
         async with self._store.read() as rows:
             if not await _may_be_removed(rows, volume):
                 return False
@@ -40,16 +40,16 @@ class RetireVolumes:
                 await self._engine.retire_volume(volume.project_id, volume.id)
                 self._retired.add(volume.id)
             return await self._remove(volume)
-        except EngineError as error:  # the next beat tries again
+        except EngineError as error:  # the next run tries again
             if volume.id not in self._logged:
                 logger.info(
-                    "volume_stays", volume_id=volume.id, project_id=volume.project_id, reason=error.public_message
+                    "volume_not_retired", volume_id=volume.id, project_id=volume.project_id, reason=error.public_message
                 )
                 self._logged.add(volume.id)
             return False
 
     async def _remove(self, volume: Volume) -> bool:
-        """The rows go last: while they are there it is tried again."""
+        """Remove the volume. Its rows are deleted last, so that a failed attempt is repeated."""
         async with self._store.read() as rows:
             lineage = await rows.lineages.get_by_volume(volume.id)
             if lineage is not None and await retention.is_retained(rows, lineage.id):
@@ -63,7 +63,7 @@ class RetireVolumes:
 
 
 async def _may_be_removed(rows: Rows, volume: Volume) -> bool:
-    """A project that is deleted is kept as it is, until it is recovered or goes as a whole."""
+    """Return False for a deleted project: it stays unchanged until it is recovered or purged."""
     project = await rows.projects.get(volume.project_id)
     if project is None or project.deleted_at is not None:
         return False

@@ -1,4 +1,4 @@
-"""Logs that grew too long are cut, a few at a time: the platform's own and those of computes."""
+"""Rotates logs that grew too large, a few at a time: those of the platform and those of computes."""
 
 import asyncio
 import heapq
@@ -9,38 +9,38 @@ from pathlib import Path
 from bough import log, log_rotation
 from bough.config import Settings
 
-BATCH_SIZE = 8  # other tasks wait for this one, and packing a piece takes a tenth of a second
+BATCH_SIZE = 8  # other tasks wait for this one, and compressing a file takes a tenth of a second
 
 logger = log.get_logger(component="tasks")
 
 
 class RotateLogs:
-    interval = 15.0  # a compute that fails at every statement writes a great deal in a minute
+    interval = 15.0  # a compute that fails at every statement writes a lot within a minute
 
     def __init__(self, settings: Settings) -> None:
         self._folders = (settings.logs, settings.compute_logs)
-        self._longest = settings.log_file_bytes
-        self._kept = settings.log_files_kept
+        self._max_bytes = settings.log_file_bytes
+        self._max_files = settings.log_files_kept
 
     async def run(self) -> str:
         count = await asyncio.to_thread(self._rotate)
-        return f"cut {count} long logs" if count else ""
+        return f"rotated {count} logs" if count else ""
 
     def _rotate(self) -> int:
-        return sum(self._cut(path) for _, path in heapq.nlargest(BATCH_SIZE, self._too_long()))
+        return sum(self._rotate_one(path) for _, path in heapq.nlargest(BATCH_SIZE, self._find_large()))
 
-    def _too_long(self) -> Iterator[tuple[int, Path]]:
+    def _find_large(self) -> Iterator[tuple[int, Path]]:
         for folder in self._folders:
             for path in folder.glob("*.log"):
                 with suppress(FileNotFoundError):
                     size = path.lstat().st_size
-                    if size > self._longest:
+                    if size > self._max_bytes:
                         yield size, path
 
-    def _cut(self, path: Path) -> bool:
-        """One that cannot be cut does not keep the others from it."""
+    def _rotate_one(self, path: Path) -> bool:
+        """Rotate one log. A failure does not affect the others."""
         try:
-            return log_rotation.rotate(path, self._longest, self._kept)
+            return log_rotation.rotate(path, self._max_bytes, self._max_files)
         except OSError as error:
-            logger.error("log_not_cut", path=str(path), reason=str(error))
+            logger.error("log_not_rotated", path=str(path), reason=str(error))
             return False

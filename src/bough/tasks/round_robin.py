@@ -1,4 +1,4 @@
-"""The order in which a task works for many projects: one of each in turn, so that none waits for all of another's."""
+"""Round robin over projects, so that no project waits for all work of another."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def interleave_by_project(items: Iterable[T], project_of: Callable[[T], Hashable]) -> list[T]:
-    """Round robin over projects. Within a project, and among the first of each, the given order stays."""
+    """Interleave the items by project. The order within a project, and among the first items, is kept."""
     by_project: dict[Hashable, deque[T]] = {}
     for item in items:
         by_project.setdefault(project_of(item), deque()).append(item)

@@ -1,6 +1,6 @@
-"""Computes between two limits are resized by what they take: larger at the first busy look, smaller after a while.
+"""Resizes computes within their limits by their load: up at the first busy sample, down after a while.
 
-What was seen of them is only in memory: after a restart of control each begins with the size it has.
+The samples are in memory only: after a restart of control, each compute starts with its current size.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from bough.tasks.inspections import Backoff
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 8
-MAX_INTERVAL = 60.0  # seconds between two looks at a compute that stays at its smallest size and that nobody uses
-_TIMEOUT_SECONDS = 5.0  # seconds that one compute is waited for
+MAX_INTERVAL = 60.0  # seconds between samples of an unused compute at its minimum size
+_TIMEOUT_SECONDS = 5.0  # per compute
 
 logger = log.get_logger(component="tasks")
 
@@ -46,10 +46,10 @@ class ScaleComputes:
             active = await rows.endpoints.list_active()
         elastic = [each for each in active if each.min_cu < each.max_cu and each.pending_state is None]
         self._samples = {each.id: self._samples[each.id] for each in elastic if each.id in self._samples}
-        gate = asyncio.Semaphore(CONCURRENCY)
+        semaphore = asyncio.Semaphore(CONCURRENCY)
 
         async def scale(endpoint: Endpoint) -> bool:
-            async with gate:
+            async with semaphore:
                 return await self._scale(endpoint)
 
         self._schedule.retain(self._samples.keys())
@@ -59,33 +59,35 @@ class ScaleComputes:
         return f"resized {count} computes" if count else ""
 
     async def _scale(self, endpoint: Endpoint) -> bool:
-        """One that cannot be asked does not keep the others from their size."""
+        """Resize one compute. A failure does not affect the others."""
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
-                reading = await self._engine.read_load(endpoint.id)
-                return await self._fit(endpoint, reading) if reading else False
+                sample = await self._engine.read_load(endpoint.id)
+                return await self._fit(endpoint, sample) if sample else False
         except (EngineError, TimeoutError) as error:
-            logger.warning("compute_not_scaled", endpoint_id=endpoint.id, reason=str(error) or "it does not answer")
+            logger.warning(
+                "compute_not_scaled", endpoint_id=endpoint.id, reason=str(error) or "The compute does not answer."
+            )
             self._backoff.back_off(endpoint.id)
             return False
 
-    async def _fit(self, endpoint: Endpoint, reading: LoadSample) -> bool:
-        cu = endpoint.max_cu if reading.cu is None else reading.cu
-        sizing = self._target_sizing(endpoint, reading, cu)
+    async def _fit(self, endpoint: Endpoint, sample: LoadSample) -> bool:
+        cu = endpoint.max_cu if sample.cu is None else sample.cu
+        sizing = self._target_sizing(endpoint, sample, cu)
         self._schedule.record(endpoint.id, is_idle=sizing.cu == cu == endpoint.min_cu)
         if sizing.cu == cu:
             return False
         await self._engine.resize(endpoint.id, sizing.cu)
-        logger.info("compute_resized", endpoint_id=endpoint.id, before=cu, now=sizing.cu)
+        logger.info("compute_resized", endpoint_id=endpoint.id, before=cu, after=sizing.cu)
         return True
 
-    def _target_sizing(self, endpoint: Endpoint, reading: LoadSample, cu: float) -> ScalingState:
-        """After a first look, or a restart, there is nothing to compare with."""
+    def _target_sizing(self, endpoint: Endpoint, sample: LoadSample, cu: float) -> ScalingState:
+        """Return the next size. The first sample after a start has nothing to compare with."""
         now, before = clock.monotonic(), self._samples.get(endpoint.id)
         sizing = before.sizing if before and before.sizing.cu == cu else ScalingState(cu=cu)
-        if before and now > before.at and reading.cpu_seconds >= before.cpu_seconds:
-            cores = (reading.cpu_seconds - before.cpu_seconds) / (now - before.at)
-            load = Load(cores=cores, memory_bytes=reading.memory_bytes)
+        if before and now > before.at and sample.cpu_seconds >= before.cpu_seconds:
+            cores = (sample.cpu_seconds - before.cpu_seconds) / (now - before.at)
+            load = Load(cores=cores, memory_bytes=sample.memory_bytes)
             sizing = next_scaling_state(sizing, load, endpoint.min_cu, endpoint.max_cu)
-        self._samples[endpoint.id] = _LoadSample(at=now, cpu_seconds=reading.cpu_seconds, sizing=sizing)
+        self._samples[endpoint.id] = _LoadSample(at=now, cpu_seconds=sample.cpu_seconds, sizing=sizing)
         return sizing

@@ -1,4 +1,4 @@
-"""Mails that wait are sent; what the server does not take is tried again, less and less often, for three days."""
+"""Sends stored mails. A mail that the server rejects is retried less and less often for three days."""
 
 import asyncio
 from datetime import timedelta
@@ -30,32 +30,32 @@ class SendMail:
     async def run(self) -> str:
         async with self._store.read() as rows:
             due = await rows.mail_messages.list_due(clock.now(), BATCH_SIZE)
-        sent = sum([await self._send(letter) for letter in due])
+        sent = sum([await self._send(message) for message in due])
         return f"sent {sent} mails" if sent else ""
 
-    async def _send(self, letter: MailMessage) -> bool:
-        """A crash between sending and forgetting sends it twice, which is better than never."""
+    async def _send(self, message: MailMessage) -> bool:
+        """Send the mail and delete it. A crash in between sends it twice, which is better than never."""
         try:
-            if letter.recipient is not None:
-                text = mail.open_text(self._vault, letter)
-                await asyncio.to_thread(mail.deliver, self._settings, letter.recipient, letter.subject, text)
+            if message.recipient is not None:
+                text = mail.open_text(self._vault, message)
+                await asyncio.to_thread(mail.deliver, self._settings, message.recipient, message.subject, text)
         except Unavailable as error:
-            return await self._postpone(letter, error.public_message)
-        except PreconditionFailed as error:  # sealed with keys that are gone
-            logger.error("mail_given_up", letter=letter.id, reason=error.public_message)
+            return await self._postpone(message, error.public_message)
+        except PreconditionFailed as error:  # sealed with keys that no longer exist
+            logger.error("mail_given_up", message_id=message.id, reason=error.public_message)
         async with self._store.transaction() as rows:
-            await rows.mail_messages.remove(letter.id)
-        return letter.recipient is not None
+            await rows.mail_messages.remove(message.id)
+        return message.recipient is not None
 
-    async def _postpone(self, letter: MailMessage, reason: str) -> bool:
+    async def _postpone(self, message: MailMessage, reason: str) -> bool:
         now = clock.now()
-        gives_up = now - letter.created_at > GIVE_UP_AFTER
-        logger.error("mail_given_up" if gives_up else "mail_postponed", letter=letter.id, reason=reason)
+        gives_up = now - message.created_at > GIVE_UP_AFTER
+        logger.error("mail_given_up" if gives_up else "mail_postponed", message_id=message.id, reason=reason)
         async with self._store.transaction() as rows:
             if gives_up:
-                await rows.mail_messages.remove(letter.id)
+                await rows.mail_messages.remove(message.id)
             else:
                 await rows.mail_messages.postpone(
-                    letter, now + min(MIN_RETRY_DELAY * 2 ** min(letter.tries, 12), MAX_RETRY_DELAY)
+                    message, now + min(MIN_RETRY_DELAY * 2 ** min(message.tries, 12), MAX_RETRY_DELAY)
                 )
         return False

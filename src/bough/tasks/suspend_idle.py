@@ -1,7 +1,7 @@
-"""Computes without a client's activity for their timeout are put to sleep.
+"""Suspends computes without client activity for their timeout.
 
-Reports of the gateways say when an endpoint was in use last. Before it is stopped the compute itself is
-asked: a statement that runs long, an open transaction and a replication connection move no bytes.
+The gateways report when an endpoint was used last. The compute itself is asked before it is suspended, because a
+long statement, an open transaction or a replication connection transfers no bytes.
 """
 
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ from bough.tasks.inspections import InspectionPool
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 8
-BATCH_SIZE = 64  # in one go; the rest waits a second
+BATCH_SIZE = 64  # per run; the rest waits for a second
 
 
 class SuspendIdle:
@@ -31,7 +31,7 @@ class SuspendIdle:
     def __init__(
         self, settings: Settings, store: Store, engine: Engine, queue: OperationQueue, activity: EndpointActivity
     ) -> None:
-        self._default = settings.suspend_timeout_default
+        self._default_seconds = settings.suspend_timeout_default
         self._store = store
         self._engine = engine
         self._queue = queue
@@ -44,18 +44,18 @@ class SuspendIdle:
 
     async def _due(self) -> list[Endpoint]:
         now = clock.now()
-        default, shortest = timedelta(seconds=self._default), timedelta(seconds=MIN_SUSPEND_SECONDS)
-        self._activity.prune_requested(now - timedelta(days=8))  # no timeout is longer
+        default, shortest = timedelta(seconds=self._default_seconds), timedelta(seconds=MIN_SUSPEND_SECONDS)
+        self._activity.prune_requested(now - timedelta(days=8))  # longer than any timeout
         async with self._store.read() as rows:
-            quiet = await rows.endpoints.list_idle_since(now - default, now - shortest)
-        due = [each for each in quiet if self._is_due(each, now) and self._inspections.can_inspect(each.id)]
+            idle = await rows.endpoints.list_idle_since(now - default, now - shortest)
+        due = [each for each in idle if self._is_due(each, now) and self._inspections.can_inspect(each.id)]
         return interleave_by_project(due, lambda each: each.project_id)[:BATCH_SIZE]
 
     def _is_due(self, endpoint: Endpoint, now: datetime) -> bool:
         seconds = endpoint.suspend_timeout_seconds
-        timeout = timedelta(seconds=self._default if seconds == SUSPEND_DEFAULT else seconds)
-        wanted = self._activity.last_requested_at(endpoint.id)
-        return now - max(endpoint.last_active or endpoint.created_at, wanted) >= timeout
+        timeout = timedelta(seconds=self._default_seconds if seconds == SUSPEND_DEFAULT else seconds)
+        requested_at = self._activity.last_requested_at(endpoint.id)
+        return now - max(endpoint.last_active or endpoint.created_at, requested_at) >= timeout
 
     async def _suspend(self, endpoint: Endpoint) -> bool:
         busy = await self._engine.is_busy(endpoint.id)
@@ -66,7 +66,7 @@ class SuspendIdle:
         return await self._enqueue(endpoint)
 
     async def _enqueue(self, endpoint: Endpoint) -> bool:
-        wish = NewOperation(
+        operation = NewOperation(
             OperationAction.SUSPEND_COMPUTE,
             endpoint.project_id,
             endpoint.branch_id,
@@ -74,13 +74,13 @@ class SuspendIdle:
             parameters={ONLY_IF_IDLE_KEY: True},
         )
         try:
-            async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
+            async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 now = clock.now()
                 fresh = await rows.endpoints.get_live(endpoint.id)
                 if fresh is None or fresh.state is not EndpointState.ACTIVE or not self._is_due(fresh, now):
                     return False
                 await rows.endpoints.save(request_state(fresh, EndpointState.IDLE, now))
-                await self._queue.enqueue(rows, [wish], request_id="suspend-idle")
+                await self._queue.enqueue(rows, [operation], request_id="suspend-idle")
         except Busy:
-            return False  # somebody works on it; the next beat looks again
+            return False  # another operation is running; the next run tries again
         return True

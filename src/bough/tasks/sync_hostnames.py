@@ -1,4 +1,4 @@
-"""The file of hosts names every live endpoint, and none that is gone."""
+"""Keeps the hosts file in step with the live endpoints."""
 
 from bough.control.platform.hostnames import Hostnames, LiveEndpoints
 from bough.store.store import Store
@@ -12,8 +12,8 @@ class SyncHostnames:
         self._hostnames = hostnames
 
     async def run(self) -> str:
-        return "brought the file of hosts up to date" if await self._hostnames.sync(self._live) else ""
+        return "updated the hosts file" if await self._hostnames.sync(self._list_live) else ""
 
-    async def _live(self) -> LiveEndpoints:
+    async def _list_live(self) -> LiveEndpoints:
         async with self._store.read() as rows:
             return await rows.endpoints.list_regions()

@@ -1,8 +1,8 @@
-"""Snapshots are taken when their schedules say so.
+"""Takes scheduled snapshots.
 
-A moment that passed while nobody was there is made up for: once for each item of a schedule, for the newest of its
-moments, with what the branch held then if its history still has that, else with what it holds now. The schedule moves
-on in the transaction that writes the wish, so nothing is taken twice.
+Runs that were missed while control was down are made up for: once per schedule item, for its latest run, with the
+branch's data of that time if its history still has it, else with its current data. The schedule advances in the
+transaction that enqueues the operation, so no snapshot is taken twice.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
 BATCH_SIZE = 50
-MAX_DELAY = timedelta(minutes=5)  # up to which what a branch holds now is as good as what it held then
+MAX_DELAY = timedelta(minutes=5)  # up to which the branch's current data is good enough
 REQUEST_ID = "take-snapshots"
 
 logger = log.get_logger(component="tasks")
@@ -44,34 +44,34 @@ class TakeSnapshots:
     async def run(self) -> str:
         async with self._store.read() as rows:
             due = await rows.snapshot_schedules.list_due(clock.now(), BATCH_SIZE)
-        if due and (refusal := self._engine.capabilities().creation_blocked_reason):
-            logger.warning("snapshots_wait", schedules=len(due), reason=refusal)
-            return ""  # they are made up for when there is room
+        if due and (blocked_reason := self._engine.capabilities().creation_blocked_reason):
+            logger.warning("snapshots_postponed", schedules=len(due), reason=blocked_reason)
+            return ""  # they are taken when there is space again
         count = sum([await self._run_schedule(schedule) for schedule in due])
         return f"taking {count} scheduled snapshots" if count else ""
 
     async def _run_schedule(self, schedule: SnapshotSchedule) -> int:
-        """How many are taken."""
-        touch = snapshots.build_create_operation(schedule.project_id, SnapshotId.new(), schedule.branch_id).lock
+        """Run the schedule; return how many snapshots are taken."""
+        lock = snapshots.build_create_operation(schedule.project_id, SnapshotId.new(), schedule.branch_id).lock
         try:
-            async with self._queue.locked_transaction(touch, can_wait=False) as rows:
+            async with self._queue.locked_transaction(lock, can_wait=False) as rows:
                 fresh = await rows.snapshot_schedules.get(schedule.branch_id)
                 now = clock.now()
                 if fresh is None or fresh.next_at > now:
-                    return 0  # it was changed, or another control was here
+                    return 0  # it was changed, or another control process has run it
                 next_at = snapshot_schedule.next_run_of_all(fresh.items, now)
                 assert next_at is not None, "a schedule without items has no row"
                 await rows.snapshot_schedules.replace(replace(fresh, next_at=next_at))
                 return await self._take(rows, fresh, now)
         except Busy:
-            return 0  # the next beat tries again
+            return 0  # the next run tries again
 
     async def _take(self, rows: Rows, schedule: SnapshotSchedule, now: datetime) -> int:
         branch = await rows.branches.get(schedule.project_id, schedule.branch_id)
         project = await rows.projects.get(schedule.project_id)
         if branch is None or project is None or branch.deleted_at or project.deleted_at:
             return 0
-        if branch.state is BranchState.ARCHIVED:  # nothing has changed since it was put away
+        if branch.state is BranchState.ARCHIVED:  # unchanged since it was archived
             return 0
         slots = snapshot_schedule.list_due(schedule.items, schedule.next_at, now)
         taken = 0
@@ -95,19 +95,23 @@ class TakeSnapshots:
         if organization is not None:
             await snapshots.check_snapshot_quota(rows, project.id, self._settings.plan(organization.plan))
         target = await _target(rows, project, branch, slot, now)
-        making = snapshots.build_create_operation(project.id, SnapshotId.new(), branch.id)
+        operation = snapshots.build_create_operation(project.id, SnapshotId.new(), branch.id)
         name = snapshot.make_unique_name(name, await rows.snapshots.list_names(project.id))
-        ends = now + slot.retention if slot.retention else None
-        made = snapshots.plan_snapshot(making, branch, target.point, name, now, expires_at=ends, is_manual=False)
-        await snapshots.add_snapshot(rows, made)
-        behind = await find_creating_operation(rows, branch)
-        await self._queue.enqueue(rows, [snapshots.set_target(making, target)], REQUEST_ID, predecessor_id=behind)
+        expires_at = now + slot.retention if slot.retention else None
+        created = snapshots.plan_snapshot(
+            operation, branch, target.point, name, now, expires_at=expires_at, is_manual=False
+        )
+        await snapshots.add_snapshot(rows, created)
+        predecessor_id = await find_creating_operation(rows, branch)
+        await self._queue.enqueue(
+            rows, [snapshots.set_target(operation, target)], REQUEST_ID, predecessor_id=predecessor_id
+        )
         await write_platform_record(
             rows,
             "take_snapshot",
             request_id=REQUEST_ID,
             project_id=project.id,
-            thing=made.id,
+            thing=created.id,
             name=name,
             branch=branch.id,
         )
@@ -117,12 +121,12 @@ class TakeSnapshots:
 async def _target(
     rows: Rows, project: Project, branch: Branch, slot: ScheduledSnapshot, now: datetime
 ) -> RecoveryTarget:
-    """What the branch held at the moment, if that was long ago and can still be gone back to."""
+    """Return the point of a missed run if it is long ago and still in the history, else HEAD."""
     head = RecoveryTarget(volume_id=branch.volume_id, point=HEAD)
     if now - slot.at <= MAX_DELAY or project.history_retention_seconds == 0:
         return head
-    past = await points.load_history(rows, project, branch)
+    history = await points.load_history(rows, project, branch)
     try:
-        return past.resolve_point(Point(at=slot.at), parameter_name=slot.name(branch.name), end_lsn=None)
+        return history.resolve_point(Point(at=slot.at), parameter_name=slot.name(branch.name), end_lsn=None)
     except Invalid:
         return head
