@@ -22,8 +22,8 @@ from support.stores import NOON, ORGANIZATION
 
 def test_tokens_carry_256_random_bits_and_are_kept_as_hmacs() -> None:
     keys = Keys(b"secret")
-    made = {keys.generate().token for _ in range(100)}
-    assert len(made) == 100
+    tokens = {keys.generate().token for _ in range(100)}
+    assert len(tokens) == 100
     new = keys.generate()
     assert new.token.startswith(TOKEN_PREFIX)
     assert 62 ** (len(new.token) - len(new.prefix)) > 2**256
@@ -53,8 +53,8 @@ def _organization(org_id: OrganizationId, personal_for: UserId | None = None) ->
     )
 
 
-def _principal(kind: KeyKind, *reached: tuple[Organization, MemberRole | None]) -> Principal:
-    return Principal(kind=kind, key_id=1, name="ada", user_id=OPERATOR, memberships=build_memberships(reached))
+def _principal(kind: KeyKind, *memberships: tuple[Organization, MemberRole | None]) -> Principal:
+    return Principal(kind=kind, key_id=1, name="ada", user_id=OPERATOR, memberships=build_memberships(memberships))
 
 
 def test_a_caller_acts_in_its_own_organization_unless_it_names_another() -> None:
@@ -98,8 +98,8 @@ def test_a_secret_file_is_made_once_and_is_ours_alone(tmp_path: Path) -> None:
 async def test_no_token_is_in_the_store(platform: Platform) -> None:
     answer = await platform.client.post("/api/v2/api_keys", json={"key_name": "ci"})
     token = answer.json()["key"]
-    made = await platform.create_project()
-    password = made["roles"][0]["password"]
+    created = await platform.create_project()
+    password = created["roles"][0]["password"]
     assert isinstance(platform.store, SqliteStore)
     for file in platform.settings.home.glob("store.db*"):
         content = file.read_bytes()

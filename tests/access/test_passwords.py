@@ -1,4 +1,4 @@
-"""Passwords of people: the same work for everybody, from the first who comes on."""
+"""Account passwords: every check does the same work, including the first one."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Literal
@@ -13,27 +13,27 @@ from bough.errors import Invalid
 CHEAP: dict[str, Any] = {"time_cost": 1, "memory_cost": 8, "parallelism": 1}
 
 
-class Counting(PasswordHasher):
-    """Notes what it is asked to do."""
+class CountingHasher(PasswordHasher):
+    """Records its calls."""
 
     def __init__(self) -> None:
         super().__init__(**CHEAP)
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def hash(self, password: str | bytes, *, salt: bytes | None = None) -> str:
-        self.asked.append("hash")
+        self.calls.append("hash")
         return super().hash(password, salt=salt)
 
     def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 - named so by the library
-        self.asked.append("verify")
+        self.calls.append("verify")
         return super().verify(hash, password)
 
 
 @pytest.fixture
 async def known() -> AsyncIterator[str]:
-    made = Passwords(PasswordHasher(**CHEAP))
-    yield await made.digest("the right password")
-    made.close()
+    hashing = Passwords(PasswordHasher(**CHEAP))
+    yield await hashing.digest("the right password")
+    hashing.close()
 
 
 async def test_only_the_right_password_matches(known: str) -> None:
@@ -46,15 +46,15 @@ async def test_only_the_right_password_matches(known: str) -> None:
 
 
 async def test_the_first_to_come_learns_nothing_from_the_work_either(known: str) -> None:
-    """What stands in for an account that is not there is made for whoever comes first, known or not."""
+    """The first check computes the dummy digest, whether the account exists or not."""
     work = []
     for digest in (known, None):
-        hasher = Counting()
+        hasher = CountingHasher()
         checking = Passwords(hasher)
         for _ in range(2):
             await checking.matches(digest, "another password")
         checking.close()
-        work.append(hasher.asked)
+        work.append(hasher.calls)
     assert work[0] == work[1] == ["hash", "verify", "verify"]
 
 

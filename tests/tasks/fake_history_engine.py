@@ -1,4 +1,4 @@
-"""An engine that only keeps history, and remembers what it was asked: for the order of things, not for the data."""
+"""An engine that only maintains history and records its calls, for tests of the order of events."""
 
 import asyncio
 from dataclasses import replace
@@ -27,7 +27,7 @@ class FakeHistoryEngine:
         self.results[volume] = replace(EMPTY_HISTORY, **fields)
 
     async def apply_retention(self, volume: VolumeId, since: datetime, *, take_bases: bool = True) -> HistoryStatus:
-        """Bases are what takes long; they are due where one can be waited for."""
+        """Blocks where a test can wait: only bases take long."""
         if not take_bases:
             self.prune_calls.append((volume, since))
             self._raise_error(volume)
@@ -38,8 +38,8 @@ class FakeHistoryEngine:
         return self.results.get(volume, EMPTY_HISTORY)
 
     async def wait_until_called(self, volume: VolumeId, times: int) -> None:
-        """It was asked that often about the volume."""
-        while [each for each, _ in self.prune_calls].count(volume) < times:  # noqa: ASYNC110 - each look is a beat
+        """Wait until retention was applied to the volume that often."""
+        while [each for each, _ in self.prune_calls].count(volume) < times:  # noqa: ASYNC110 - polls at each run
             await asyncio.sleep(0.001)
 
     async def retire_volume(self, _project: ProjectId, volume: VolumeId) -> None:

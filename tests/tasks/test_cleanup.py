@@ -1,4 +1,4 @@
-"""What is forgotten with time, and what the platform writes into the audit when it acts by itself."""
+"""Deletion of expired rows, and the audit records of what the platform does by itself."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -37,10 +37,10 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    made = SqliteStore(tmp_path / "store.db")
-    await made.open()
-    yield made
-    await made.close()
+    created = SqliteStore(tmp_path / "store.db")
+    await created.open()
+    yield created
+    await created.close()
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +48,8 @@ def freeze_clock_at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOON)
 
 
-async def give(store: Store, name: str, until: datetime) -> None:
-    """One of everything that people are given for a while."""
+async def add_expiring_rows(store: Store, name: str, until: datetime) -> None:
+    """Add one of everything that expires."""
     session = Session(digest=name, user_id=OPERATOR, address="", agent="", created_at=NOON - HOUR, expires_at=until)
     link = OneTimeLink(
         digest=name,
@@ -81,27 +81,27 @@ async def give(store: Store, name: str, until: datetime) -> None:
         await rows.transfer_requests.add(offer)
 
 
-async def found(store: Store, name: str) -> list[bool]:
-    """Whether each of them is there, at a moment when none had expired."""
+async def list_existing(store: Store, name: str) -> list[bool]:
+    """Return for each of them whether it exists, at a time when none has expired."""
     then = NOON - HOUR
     async with store.read() as rows:
-        kept = [
+        rows_found = [
             await rows.sessions.get(name, then),
             await rows.links.get(name, LinkPurpose.RESET, then),
             await rows.invitations.get_by_digest(name, then),
             await rows.transfer_requests.get(name, then),
         ]
-    return [each is not None for each in kept]
+    return [each is not None for each in rows_found]
 
 
 async def test_what_expired_is_forgotten_and_the_rest_is_kept(store: Store) -> None:
-    await give(store, "old", NOON)
-    await give(store, "new", NOON + timedelta(seconds=1))
-    assert await found(store, "old") == [True] * 4
-    said = await DeleteExpiredLinks(store).run()
-    assert said == "deleted 1 sessions, 1 links, 1 invitations, 1 transfer requests that had expired"
-    assert await found(store, "old") == [False] * 4
-    assert await found(store, "new") == [True] * 4
+    await add_expiring_rows(store, "old", NOON)
+    await add_expiring_rows(store, "new", NOON + timedelta(seconds=1))
+    assert await list_existing(store, "old") == [True] * 4
+    result = await DeleteExpiredLinks(store).run()
+    assert result == "deleted 1 sessions, 1 links, 1 invitations, 1 transfer requests that had expired"
+    assert await list_existing(store, "old") == [False] * 4
+    assert await list_existing(store, "new") == [True] * 4
     assert await DeleteExpiredLinks(store).run() == ""
 
 

@@ -1,4 +1,4 @@
-"""History on real data: bases and archived WAL come and go with the window, and archiving that fails is heard of."""
+"""History on real data: bases and archived WAL follow the retention, and failing archiving is reported."""
 
 import json
 import os
@@ -30,27 +30,27 @@ WRITE = "create table {} as select repeat(md5(n::text), 32) as x from generate_s
 
 @pytest.fixture
 async def platform() -> AsyncIterator[Platform]:
-    require_cow()  # where every base is a copy they are rare
+    require_cow()  # bases are rare where each one is a full copy
     with mount_loop_image("xfs") as folder:
-        async with open_platform_in(folder, history_base_bytes=16 * MB, history_alarm_bytes=16 * MB) as made:
-            yield made
+        async with open_platform_in(folder, history_base_bytes=16 * MB, history_alarm_bytes=16 * MB) as opened:
+            yield opened
 
 
-def task_of(platform: Platform) -> MaintainHistory:
+def create_task(platform: Platform) -> MaintainHistory:
     parts = platform.services
     return MaintainHistory(platform.store, platform.engine, HistoryAlarm(parts.settings, parts.history_measurements))
 
 
-async def measured_and_kept(platform: Platform, task: MaintainHistory) -> None:
+async def measure_and_maintain(platform: Platform, task: MaintainHistory) -> None:
     await MeasureBranches(
         platform.store, platform.engine, platform.services.compute_measurements, platform.services.activity
     ).run()
     await task.run()
 
 
-async def lineage_of(platform: Platform, made: dict[str, Any]) -> Lineage:
+async def lineage_of(platform: Platform, created: dict[str, Any]) -> Lineage:
     async with platform.store.read() as rows:
-        [past] = await rows.lineages.list_ranges(BranchId(made["branch"]["id"]))
+        [past] = await rows.lineages.list_ranges(BranchId(created["branch"]["id"]))
     return past.lineage
 
 
@@ -63,57 +63,57 @@ def archive(platform: Platform, volume: VolumeId) -> Path:
 
 
 async def test_bases_are_taken_as_wal_is_written_and_go_with_the_window(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    task = task_of(platform)
-    await measured_and_kept(platform, task)
-    first = await lineage_of(platform, made)
+    created = await platform.create_ready_project()
+    task = create_task(platform)
+    await measure_and_maintain(platform, task)
+    first = await lineage_of(platform, created)
     assert first.began_at is not None
     assert bases(platform, first.volume_id) == []
 
     for table in ("a", "b"):
-        await platform.query(made, WRITE.format(table))
-        await measured_and_kept(platform, task)
+        await platform.query(created, WRITE.format(table))
+        await measure_and_maintain(platform, task)
     assert len(bases(platform, first.volume_id)) == 2
-    kept = await lineage_of(platform, made)
-    assert kept.began_at == first.began_at
-    assert kept.history_bytes > 40 * MB
-    path = f"{API}/projects/{made['project']['id']}"
-    shown = (await platform.client.get(path)).json()["project"]
-    assert shown["synthetic_storage_size"] > kept.history_bytes + 40 * MB
-    assert shown["written_data_bytes"] > 40 * MB
+    lineage = await lineage_of(platform, created)
+    assert lineage.began_at == first.began_at
+    assert lineage.history_bytes > 40 * MB
+    path = f"{API}/projects/{created['project']['id']}"
+    project = (await platform.client.get(path)).json()["project"]
+    assert project["synthetic_storage_size"] > lineage.history_bytes + 40 * MB
+    assert project["written_data_bytes"] > 40 * MB
 
     answer = await platform.client.patch(path, json={"project": {"history_retention_seconds": 0}})
     (operation,) = answer.json()["operations"]
     assert operation["action"] == "apply_storage_config"
     await platform.run_operations()
     assert bases(platform, first.volume_id) == []
-    gone = await lineage_of(platform, made)
-    assert (gone.began_at, gone.history_bytes < 8 * MB) == (None, True)
+    trimmed = await lineage_of(platform, created)
+    assert (trimmed.began_at, trimmed.history_bytes < 8 * MB) == (None, True)
 
     await platform.client.patch(path, json={"project": {"history_retention_seconds": 3600}})
     await platform.run_operations()
-    await task_of(platform).run()
-    again = await lineage_of(platform, made)
+    await create_task(platform).run()
+    again = await lineage_of(platform, created)
     assert again.began_at is not None
     assert again.began_at > first.began_at
     assert len(bases(platform, first.volume_id)) == 1
 
 
 async def test_archiving_that_fails_is_heard_of(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    task = task_of(platform)
-    await measured_and_kept(platform, task)
-    volume = (await lineage_of(platform, made)).volume_id
+    created = await platform.create_ready_project()
+    task = create_task(platform)
+    await measure_and_maintain(platform, task)
+    volume = (await lineage_of(platform, created)).volume_id
     place = archive(platform, volume)
     shutil.rmtree(place)
-    place.touch()  # a file where its folder was
-    await platform.query(made, WRITE.format("a"))
+    place.touch()  # a file in place of the folder
+    await platform.query(created, WRITE.format("a"))
     marks = platform.services.settings.home / "volumes" / volume / "data/pg_wal/archive_status"
     for mark in marks.glob("*.ready"):
-        os.utime(mark, (0, 0))  # it waits for long
-    await measured_and_kept(platform, task)
+        os.utime(mark, (0, 0))  # as if it had waited for long
+    await measure_and_maintain(platform, task)
     [(found, figure)] = platform.services.history_measurements.with_problems().items()
-    assert (found, figure.branch_id, figure.project_id) == (volume, made["branch"]["id"], made["project"]["id"])
+    assert (found, figure.branch_id, figure.project_id) == (volume, created["branch"]["id"], created["project"]["id"])
     assert figure.waiting_bytes >= 16 * MB
     assert "wait to be archived" in (figure.problem or "")
     [note] = history_problems.read(platform.services.settings)
@@ -125,42 +125,42 @@ async def test_a_compute_from_before_there_was_history_has_one_from_its_next_sta
 ) -> None:
     with monkeypatch.context() as before:
         before.delitem(postgresql_conf.COMPUTE_DEFAULTS, "archive_mode")
-        made = await platform.create_ready_project()
-    volume = (await lineage_of(platform, made)).volume_id
+        created = await platform.create_ready_project()
+    volume = (await lineage_of(platform, created)).volume_id
     record = platform.services.settings.home / "volumes" / volume / "volume.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "first_segment": None}))
-    await measured_and_kept(platform, task_of(platform))
-    assert (await lineage_of(platform, made)).began_at is None
+    await measure_and_maintain(platform, create_task(platform))
+    assert (await lineage_of(platform, created)).began_at is None
     assert bases(platform, volume) == []
 
-    path = f"{API}/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}/restart"
+    path = f"{API}/projects/{created['project']['id']}/endpoints/{created['endpoints'][0]['id']}/restart"
     await platform.client.post(path)
     await platform.run_operations()
-    await measured_and_kept(platform, task_of(platform))
-    assert (await lineage_of(platform, made)).began_at is not None
+    await measure_and_maintain(platform, create_task(platform))
+    assert (await lineage_of(platform, created)).began_at is not None
     assert len(bases(platform, volume)) == 1
 
 
 async def test_the_history_of_an_archived_branch_goes_with_its_window(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = await platform.create_ready_project(history_retention_seconds=3600)
+    created = await platform.create_ready_project(history_retention_seconds=3600)
     for table in ("a", "b"):
-        await platform.query(made, WRITE.format(table))
-        await measured_and_kept(platform, task_of(platform))
-    before = await lineage_of(platform, made)
+        await platform.query(created, WRITE.format(table))
+        await measure_and_maintain(platform, create_task(platform))
+    before = await lineage_of(platform, created)
     assert len(bases(platform, before.volume_id)) == 2
-    project_id, branch_id = ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"])
-    await platform.client.post(f"{API}/projects/{project_id}/endpoints/{made['endpoints'][0]['id']}/suspend")
+    project_id, branch_id = ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"])
+    await platform.client.post(f"{API}/projects/{project_id}/endpoints/{created['endpoints'][0]['id']}/suspend")
     await platform.run_operations()
     async with platform.store.transaction() as rows:
-        wish = NewOperation(OperationAction.TIMELINE_ARCHIVE, project_id, branch_id)
-        await platform.services.queue.enqueue(rows, [wish], "test")
+        operation = NewOperation(OperationAction.TIMELINE_ARCHIVE, project_id, branch_id)
+        await platform.services.queue.enqueue(rows, [operation], "test")
     await platform.run_operations()
     later = clock.now() + timedelta(hours=2)
     monkeypatch.setattr(clock, "now", lambda: later)
-    await task_of(platform).run()
-    after = await lineage_of(platform, made)
+    await create_task(platform).run()
+    after = await lineage_of(platform, created)
     assert len(bases(platform, before.volume_id)) == 1
     assert after.history_bytes < before.history_bytes
     assert not platform.services.history_measurements.with_problems()

@@ -1,4 +1,4 @@
-"""What computes used: processor time and WAL, measured as they run, over restarts, and before they stop."""
+"""Usage of computes: CPU time and WAL, measured while they run, across restarts, and before they stop."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from support.platform import API, Platform
 
 BURN = "select count(*) from generate_series(1, 3000000)"
 WRITE = "create table {} as select repeat('x', 1000) from generate_series(1, 3000)"
-WRITTEN = 3_000_000  # bytes at least
+WRITTEN = 3_000_000  # minimum in bytes
 
 
 async def measure(platform: Platform) -> None:
@@ -29,35 +29,35 @@ async def measure(platform: Platform) -> None:
     ).run()
 
 
-async def use(platform: Platform, made: dict[str, Any], table: str) -> None:
-    await platform.query(made, BURN)
-    await platform.query(made, WRITE.format(table))
+async def use(platform: Platform, created: dict[str, Any], table: str) -> None:
+    await platform.query(created, BURN)
+    await platform.query(created, WRITE.format(table))
 
 
-async def used(platform: Platform, made: dict[str, Any]) -> tuple[EndpointUsage, Branch]:
+async def used(platform: Platform, created: dict[str, Any]) -> tuple[EndpointUsage, Branch]:
     async with platform.store.read() as rows:
-        usage = await rows.usage.get(EndpointId(made["endpoints"][0]["id"]))
-        branch = await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
+        usage = await rows.usage.get(EndpointId(created["endpoints"][0]["id"]))
+        branch = await rows.branches.get(ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"]))
     assert usage is not None
     assert branch is not None
     return usage, branch
 
 
-async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
-    endpoint = made["endpoints"][0]
+async def call(platform: Platform, created: dict[str, Any], verb: str) -> None:
+    endpoint = created["endpoints"][0]
     path = f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{verb}"
     assert (await platform.client.post(path)).status_code == 200
     await platform.run_operations()
 
 
 async def test_what_a_branch_used_is_measured_while_it_runs(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, made)
+    first, before = await used(platform, created)
     assert before.logical_size is not None
-    await use(platform, made, "one")
+    await use(platform, created, "one")
     await measure(platform)
-    second, after = await used(platform, made)
+    second, after = await used(platform, created)
     assert second.cpu_seconds > first.cpu_seconds
     assert second.cpu_seconds == pytest.approx(second.cpu_run_seconds)
     assert after.written_bytes > before.written_bytes + WRITTEN
@@ -66,13 +66,13 @@ async def test_what_a_branch_used_is_measured_while_it_runs(platform: Platform) 
 
 
 async def test_another_measure_adds_only_the_difference(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await measure(platform)
-    _, before = await used(platform, made)
-    await use(platform, made, "one")
+    _, before = await used(platform, created)
+    await use(platform, created, "one")
     for _ in range(3):
         await measure(platform)
-    usage, after = await used(platform, made)
+    usage, after = await used(platform, created)
     assert usage.cpu_seconds == pytest.approx(usage.cpu_run_seconds)
     assert before.wal_position is not None
     assert after.wal_position is not None
@@ -80,8 +80,8 @@ async def test_another_measure_adds_only_the_difference(platform: Platform) -> N
 
 
 async def test_what_is_known_already_is_no_news(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    endpoint = await platform.get_endpoint(made)
+    created = await platform.create_ready_project()
+    endpoint = await platform.get_endpoint(created)
     usage = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert usage is not None
     assert usage.wal_position is not None
@@ -99,41 +99,41 @@ async def test_what_is_known_already_is_no_news(platform: Platform) -> None:
 
 
 async def test_a_measure_that_comes_late_changes_nothing(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    endpoint = await platform.get_endpoint(made)
+    created = await platform.create_ready_project()
+    endpoint = await platform.get_endpoint(created)
     early = await usage_measurement.measure_usage(platform.engine, endpoint)
-    await use(platform, made, "one")
+    await use(platform, created, "one")
     await measure(platform)
-    before = await used(platform, made)
+    before = await used(platform, created)
     assert early is not None
     async with platform.store.transaction() as rows:
         await usage_measurement.record_usage(rows, endpoint, early)
-    assert await used(platform, made) == before
+    assert await used(platform, created) == before
 
 
 async def test_a_measure_of_what_a_branch_was_before_a_restore_tells_nothing_of_it(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    endpoint = await platform.get_endpoint(made)
-    await use(platform, made, "one")
+    created = await platform.create_ready_project()
+    endpoint = await platform.get_endpoint(created)
+    await use(platform, created, "one")
     late = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert late is not None
     async with platform.store.transaction() as rows:
         [past] = await rows.lineages.list_ranges(endpoint.branch_id)
         restored = replace(past.branch_lineage, from_at=clock.now())
         await rows.lineages.replace_stretches(endpoint.branch_id, [past.branch_lineage, restored])
-    _, before = await used(platform, made)
+    _, before = await used(platform, created)
     async with platform.store.transaction() as rows:
         await usage_measurement.record_usage(rows, endpoint, late)
-    usage, after = await used(platform, made)
+    usage, after = await used(platform, created)
     assert after == before
     assert usage.cpu_seconds == pytest.approx(late.cpu_seconds)
 
 
 async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, made)
-    endpoint = await platform.get_endpoint(made)
+    first, before = await used(platform, created)
+    endpoint = await platform.get_endpoint(created)
     usage = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert usage is not None
     behind = replace(usage, cpu_seconds=usage.cpu_seconds + 5, wal_position=None, logical_bytes=1)
@@ -141,27 +141,27 @@ async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) ->
         assert await usage_measurement.has_new_usage(rows, endpoint, behind)
         await usage_measurement.record_usage(rows, endpoint, behind)
         assert not await usage_measurement.has_new_usage(rows, endpoint, behind)
-    second, after = await used(platform, made)
+    second, after = await used(platform, created)
     assert second.cpu_seconds >= first.cpu_seconds + 5
     assert after == before
 
 
 async def test_the_last_of_a_run_is_measured_before_it_stops_and_another_run_adds_to_it(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, made)
-    await use(platform, made, "one")
-    await call(platform, made, "suspend")
-    asleep, written = await used(platform, made)
+    first, before = await used(platform, created)
+    await use(platform, created, "one")
+    await call(platform, created, "suspend")
+    asleep, written = await used(platform, created)
     assert asleep.cpu_seconds > first.cpu_seconds
     assert written.written_bytes > before.written_bytes + WRITTEN
 
     await measure(platform)
-    assert await used(platform, made) == (asleep, written)
-    await call(platform, made, "start")
-    await use(platform, made, "two")
+    assert await used(platform, created) == (asleep, written)
+    await call(platform, created, "start")
+    await use(platform, created, "two")
     await measure(platform)
-    again, more = await used(platform, made)
+    again, more = await used(platform, created)
     assert again.cpu_run != asleep.cpu_run
     assert again.cpu_run_seconds > 0
     assert again.cpu_seconds == pytest.approx(asleep.cpu_seconds + again.cpu_run_seconds)
@@ -169,32 +169,32 @@ async def test_the_last_of_a_run_is_measured_before_it_stops_and_another_run_add
 
 
 async def test_all_that_rest_are_measured_before(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, made)
-    await use(platform, made, "one")
+    first, before = await used(platform, created)
+    await use(platform, created, "one")
     await stop_all_computes(platform.store, platform.engine)
-    asleep, after = await used(platform, made)
+    asleep, after = await used(platform, created)
     assert asleep.cpu_seconds > first.cpu_seconds
     assert after.written_bytes > before.written_bytes + WRITTEN
 
 
 async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, made)
-    await use(platform, made, "one")
-    project_id, branch_id = ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"])
-    wish = NewOperation(OperationAction.DELETE_TIMELINE, project_id, branch_id)
-    async with platform.services.queue.locked_transaction(wish.lock) as rows:
-        await platform.services.queue.enqueue(rows, [wish], "test")
+    first, before = await used(platform, created)
+    await use(platform, created, "one")
+    project_id, branch_id = ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"])
+    operation = NewOperation(OperationAction.DELETE_TIMELINE, project_id, branch_id)
+    async with platform.services.queue.locked_transaction(operation.lock) as rows:
+        await platform.services.queue.enqueue(rows, [operation], "test")
     await platform.run_operations()
-    gone, after = await used(platform, made)
+    deleted, after = await used(platform, created)
     assert not (await platform.engine.observe()).running_endpoints
-    assert gone.cpu_seconds > first.cpu_seconds
+    assert deleted.cpu_seconds > first.cpu_seconds
     assert after.written_bytes > before.written_bytes + WRITTEN
-    shown = (await platform.client.get(f"{API}/projects/{project_id}")).json()["project"]
-    assert (shown["cpu_used_sec"], shown["written_data_bytes"]) == (int(gone.cpu_seconds), after.written_bytes)
+    project = (await platform.client.get(f"{API}/projects/{project_id}")).json()["project"]
+    assert (project["cpu_used_sec"], project["written_data_bytes"]) == (int(deleted.cpu_seconds), after.written_bytes)
 
 
 async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(

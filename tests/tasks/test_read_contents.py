@@ -1,4 +1,4 @@
-"""Which computes are asked for what is in them, how many at a time, and what one that does not answer costs."""
+"""Which computes are read, how many at a time, and how one that does not answer is handled."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,21 +21,21 @@ from support.stores import add_project, make_endpoint, make_project
 
 
 class Computes:
-    """An engine that only tells contents, and remembers who was asked."""
+    """An engine that only returns contents and records its calls."""
 
     def __init__(self) -> None:
-        self.asked: list[EndpointId] = []
+        self.calls: list[EndpointId] = []
         self.mute: set[EndpointId] = set()
 
     async def read_compute_contents(self, endpoint: EndpointId, _listing: ContentsQuery) -> BranchContents:
-        self.asked.append(endpoint)
+        self.calls.append(endpoint)
         if endpoint in self.mute:
             raise EngineError("The compute did not take our statements.")
         return BranchContents(roles=(), databases=())
 
     def take(self) -> list[EndpointId]:
-        asked, self.asked = self.asked, []
-        return sorted(asked)
+        calls, self.calls = self.calls, []
+        return sorted(calls)
 
 
 class World:
@@ -49,12 +49,12 @@ class World:
     async def endpoints(self, count: int) -> list[EndpointId]:
         project = make_project()
         branch, first = await add_project(self.store, project)
-        made = [make_endpoint(branch, state=EndpointState.ACTIVE, pending_state=None) for _ in range(count)]
+        endpoints = [make_endpoint(branch, state=EndpointState.ACTIVE, pending_state=None) for _ in range(count)]
         async with self.store.transaction() as rows:
-            for endpoint in made:
+            for endpoint in endpoints:
                 await rows.endpoints.add(endpoint)
         assert first.state is EndpointState.INIT
-        return sorted(endpoint.id for endpoint in made)
+        return sorted(endpoint.id for endpoint in endpoints)
 
 
 @pytest.fixture
@@ -87,14 +87,14 @@ async def test_many_are_read_a_few_at_a_time_and_none_is_forgotten(
 ) -> None:
     monkeypatch.setattr(read_contents, "BATCH_SIZE", 2)
     everyone = await contents_setup.endpoints(5)
-    asked: list[EndpointId] = []
+    read: list[EndpointId] = []
     for _ in range(3):
         contents_setup.activity.mark_unread(everyone)
         await contents_setup.task.run()
-        taken = contents_setup.computes.take()
-        assert len(taken) == 2
-        asked += taken
-    assert set(asked) == set(everyone), "who waits longest comes first"
+        batch = contents_setup.computes.take()
+        assert len(batch) == 2
+        read += batch
+    assert set(read) == set(everyone), "endpoints that waited longest come first"
 
 
 async def test_one_that_does_not_answer_is_asked_again_later(

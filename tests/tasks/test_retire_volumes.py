@@ -1,4 +1,4 @@
-"""Volumes that no branch has any more: what becomes of them, and when nothing is left."""
+"""Volumes that no branch uses any more, and when they are removed completely."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -36,8 +36,8 @@ HOUR = timedelta(hours=1)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Store]:
-    async with open_store(request.param, tmp_path, postgres_server) as made:
-        yield made
+    async with open_store(request.param, tmp_path, postgres_server) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def freeze_clock_at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def reset(store: Store, *, ago: timedelta, retention: timedelta = HOUR) -> tuple[Branch, VolumeId]:
-    """A branch that was given other data so long ago; nobody has what it was before."""
+    """A branch that was reset so long ago; no branch has its former volume."""
     project = make_project(history_retention_seconds=round(retention.total_seconds()))
     branch, _ = await add_project(store, project, state=BranchState.READY)
     old = VolumeId.new()

@@ -1,4 +1,4 @@
-"""Logs are cut in place, under writers that keep their descriptor."""
+"""Logs are rotated in place, while writers keep their descriptor."""
 
 import gzip
 import os
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A file system of its own that holds 512 kB."""
+    """A separate file system of 512 kB."""
     require_root()
     with temporary_folder() as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], check=True)
@@ -43,7 +43,7 @@ def small_disk() -> Iterator[Path]:
 
 
 def whole(log: Path) -> bytes:
-    """Everything that is kept, oldest first."""
+    """Return everything that is kept, oldest first."""
     return b"".join(reversed(list(log_rotation.read_backwards([log, *log_rotation.list_rotated(log)]))))
 
 

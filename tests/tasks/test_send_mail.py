@@ -1,4 +1,4 @@
-"""Mails reach a real SMTP server, in one piece and without surprises; without a server they are in the log."""
+"""Mail reaches a real SMTP server unchanged; without a server it is written to the log."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,17 +22,17 @@ VAULT = Vault(b"k" * 32)
 
 
 class Server:
-    """The few words of SMTP that it takes to receive a mail."""
+    """The minimum of SMTP that is needed to receive a mail."""
 
     def __init__(self, refuses: int = 0) -> None:
         self.received: list[str] = []
-        self.said: list[str] = []
-        self.refuses = refuses  # how many mails it will not have first
+        self.received_lines: list[str] = []
+        self.refuses = refuses  # how many mails to reject first
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 here\r\n")
         while line := (await reader.readline()).decode().strip():
-            self.said.append(line)
+            self.received_lines.append(line)
             match line.split()[0].upper():
                 case "EHLO":
                     writer.write(b"250-here\r\n250 AUTH PLAIN\r\n")
@@ -44,7 +44,7 @@ class Server:
                     self.refuses -= 1
                     if self.refuses < 0:
                         self.received.append(text[: -len(".\r\n")])
-                    writer.write(b"250 taken\r\n" if self.refuses < 0 else b"451 not now\r\n")
+                    writer.write(b"250 accepted\r\n" if self.refuses < 0 else b"451 not now\r\n")
                 case "QUIT":
                     writer.write(b"221 bye\r\n")
                     break
@@ -62,10 +62,10 @@ async def listening(server: Server) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "store.db")
-    await made.open()
-    yield made
-    await made.close()
+    created = SqliteStore(tmp_path / "store.db")
+    await created.open()
+    yield created
+    await created.close()
 
 
 async def _post(store: SqliteStore, recipient: str | None, subject: str = "Hello", text: str = "A line.\n") -> None:
@@ -90,7 +90,7 @@ async def test_a_mail_arrives_whole_and_only_once(store: SqliteStore) -> None:
     assert (got["To"], got["From"]) == ("ada@example.com", "Bough <bough@example.org>")
     assert got["Subject"] == "Grüße aus dem Wald"
     assert got.get_content().replace("\r\n", "\n") == "Erste Zeile.\n.\nhttp://x/?token=" + "t" * 90 + "\n"
-    assert any(line.startswith("AUTH PLAIN") for line in server.said)
+    assert any(line.startswith("AUTH PLAIN") for line in server.received_lines)
 
 
 async def test_what_the_server_refuses_is_tried_again_later(
@@ -114,7 +114,7 @@ async def test_a_server_that_is_away_for_days_ends_the_trying(
 ) -> None:
     await _post(store, "ada@example.com")
     async with listening(Server()) as address:
-        pass  # nobody listens there any more
+        pass  # the port is closed now
     task = SendMail(Settings(smtp_url=f"smtp://{address}"), store, VAULT)
     with capture_logs() as lines:
         await task.run()
@@ -152,8 +152,8 @@ async def test_the_store_holds_no_readable_text(store: SqliteStore, tmp_path: Pa
 
 
 async def test_names_add_no_lines_to_the_head_of_a_mail() -> None:
-    made = mail.build_message(Settings(), "ada@example.com", "Join evil\r\nBcc: all@example.com\nX: y", "text")
-    head = made.as_string().partition("\n\n")[0]
+    created = mail.build_message(Settings(), "ada@example.com", "Join evil\r\nBcc: all@example.com\nX: y", "text")
+    head = created.as_string().partition("\n\n")[0]
     assert "\nBcc" not in head
     assert "\nX:" not in head
     with pytest.raises(ValueError, match=r"newline|linefeed"):
@@ -167,4 +167,4 @@ async def test_a_password_is_not_told_to_a_server_elsewhere_without_tls(monkeypa
         with pytest.raises(Exception, match="no TLS"):
             settings = Settings(smtp_url=f"smtp://me:secret@{address}")
             await asyncio.to_thread(mail.deliver, settings, "ada@example.com", "Hello", "text")
-    assert not any("AUTH" in line for line in server.said)
+    assert not any("AUTH" in line for line in server.received_lines)

@@ -1,4 +1,4 @@
-"""Snapshots that are taken by schedules and that expire: which wishes are written, and when."""
+"""Scheduled and expiring snapshots: which operations are enqueued, and when."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ HOURLY = ScheduleItem(frequency=Frequency.HOURLY, retention_seconds=3600)
 
 @dataclass
 class Watch:
-    """The hour, and whether there is room on the disk."""
+    """The time, and whether the disk has space."""
 
     now: datetime = FIVE
     refusal: str | None = None
@@ -54,7 +54,7 @@ class Watch:
 
 @dataclass
 class Scheduled:
-    """A project on whose root branch something is scheduled."""
+    """A project with a snapshot schedule on its root branch."""
 
     store: Store
     watch: Watch
@@ -66,7 +66,7 @@ class Scheduled:
         return TakeSnapshots(Settings(**settings), self.store, cast(Engine, self.watch), queue)
 
     async def run_at(self, now: datetime, **settings: Any) -> list[Snapshot]:
-        """All snapshots that are there after the task came by, the oldest first."""
+        """Run the task and return all snapshots, the oldest first."""
         self.watch.now = now
         await self.task(**settings).run()
         return await self.snapshots()
@@ -119,9 +119,9 @@ async def scheduled(
 async def test_when_its_moment_has_come_one_is_taken_once(scheduled: Scheduled) -> None:
     await scheduled.schedules(DAILY, next_at=FIVE)
     assert await scheduled.run_at(FIVE - MINUTE) == []
-    (made,) = await scheduled.run_at(FIVE + MINUTE)
-    assert (made.name, made.is_manual) == ("main daily 2026-11-17 05:00", False)
-    assert (made.created_at, made.expires_at) == (FIVE + MINUTE, FIVE + MINUTE + DAY)
+    (created,) = await scheduled.run_at(FIVE + MINUTE)
+    assert (created.name, created.is_manual) == ("main daily 2026-11-17 05:00", False)
+    assert (created.created_at, created.expires_at) == (FIVE + MINUTE, FIVE + MINUTE + DAY)
     assert await scheduled.targets() == [RecoveryTarget(volume_id=scheduled.branch.volume_id, point=HEAD)]
     assert await scheduled.next_at() == FIVE + DAY
     await scheduled.work_ends()
@@ -134,8 +134,8 @@ async def test_when_its_moment_has_come_one_is_taken_once(scheduled: Scheduled) 
 
 async def test_one_without_an_end_is_kept(scheduled: Scheduled) -> None:
     await scheduled.schedules(ScheduleItem(frequency=Frequency.HOURLY), next_at=FIVE)
-    (made,) = await scheduled.run_at(FIVE)
-    assert made.expires_at is None
+    (created,) = await scheduled.run_at(FIVE)
+    assert created.expires_at is None
 
 
 async def test_two_controls_take_it_once(scheduled: Scheduled) -> None:
@@ -148,13 +148,13 @@ async def test_two_controls_take_it_once(scheduled: Scheduled) -> None:
 
 
 async def test_after_downtime_the_newest_moment_of_each_is_made_up_for(scheduled: Scheduled) -> None:
-    """As it was then, as far as its history goes back."""
+    """With the data of that time, as far as the history reaches."""
     weekly = ScheduleItem(frequency=Frequency.WEEKLY, hour=5, day=1)
     await scheduled.schedules(HOURLY, DAILY, weekly, next_at=FIVE - 7 * DAY)
     async with scheduled.store.transaction() as rows:
         await rows.lineages.set_history_start(scheduled.branch.volume_id, FIVE - HOUR, "0/100")
-    made = await scheduled.run_at(FIVE + 30 * MINUTE)
-    assert {(each.name, each.at) for each in made} == {
+    created = await scheduled.run_at(FIVE + 30 * MINUTE)
+    assert {(each.name, each.at) for each in created} == {
         ("main weekly 2026-11-16 05:00", None),
         ("main hourly 2026-11-17 05:00", FIVE),
         ("main daily 2026-11-17 05:00", FIVE),
@@ -173,7 +173,7 @@ async def test_without_history_what_is_there_now_is_taken(scheduled: Scheduled) 
 
 
 async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Scheduled) -> None:
-    """The disk is full, or the branch is being changed."""
+    """The disk is full, or the branch has a running operation."""
     await scheduled.schedules(DAILY, next_at=FIVE)
     scheduled.watch.refusal = "The disk is full."
     assert await scheduled.run_at(FIVE) == []
@@ -191,18 +191,18 @@ async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Schedule
 async def test_a_full_plan_leaves_a_moment_out(scheduled: Scheduled) -> None:
     plans = {name: plan.model_copy(update={"snapshots": 1}) for name, plan in DEFAULT_PLANS.items()}
     await scheduled.schedules(DAILY, HOURLY, next_at=FIVE)
-    (made,) = await scheduled.run_at(FIVE, plans=plans)
-    assert made.name == "main daily 2026-11-17 05:00"
+    (created,) = await scheduled.run_at(FIVE, plans=plans)
+    assert created.name == "main daily 2026-11-17 05:00"
     assert await scheduled.next_at() == FIVE + HOUR
 
 
 async def test_names_that_somebody_took_are_left_to_them(scheduled: Scheduled) -> None:
     await scheduled.schedules(DAILY, next_at=FIVE)
-    (made,) = await scheduled.run_at(FIVE)
+    (created,) = await scheduled.run_at(FIVE)
     await scheduled.schedules(DAILY, next_at=FIVE)
-    assert await scheduled.run_at(FIVE + MINUTE) == [made], "the moment was looked after"
+    assert await scheduled.run_at(FIVE + MINUTE) == [created], "this run was done already"
     async with scheduled.store.transaction() as rows:
-        await rows.snapshots.save(replace(made, is_manual=True))
+        await rows.snapshots.save(replace(created, is_manual=True))
     await scheduled.schedules(DAILY, next_at=FIVE)
     assert [each.name for each in await scheduled.run_at(FIVE + MINUTE)][-1] == "main daily 2026-11-17 05:00 (2)"
 
@@ -222,18 +222,18 @@ async def test_nothing_is_taken_of_what_is_away(scheduled: Scheduled, state: str
 
 async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
     await scheduled.schedules(DAILY, next_at=FIVE)
-    (made,) = await scheduled.run_at(FIVE)
+    (created,) = await scheduled.run_at(FIVE)
     task = ExpireSnapshots(scheduled.store, OperationQueue(scheduled.store, Events(), ALL_ACTIONS, 0.1))
     scheduled.watch.now = FIVE + DAY - MINUTE
     assert await task.run() == ""
     scheduled.watch.now = FIVE + DAY
-    assert await task.run() == "", "it is still being made"
+    assert await task.run() == "", "it is still being created"
     await scheduled.work_ends()
     assert await task.run() == "deleting 1 expired snapshots"
     assert await scheduled.snapshots() == []
     async with scheduled.store.read() as rows:
         (work,) = await rows.operations.list_open(scheduled.project.id)
         (line,) = await rows.audit.page(AuditQuery(action="expire_snapshot"), 10, None)
-    assert (work.action, work.parameters[SNAPSHOT_KEY]) == (OperationAction.DELETE_TIMELINE, made.id)
-    assert (line.thing, line.project_id, line.org_id) == (made.id, scheduled.project.id, scheduled.project.org_id)
+    assert (work.action, work.parameters[SNAPSHOT_KEY]) == (OperationAction.DELETE_TIMELINE, created.id)
+    assert (line.thing, line.project_id, line.org_id) == (created.id, scheduled.project.id, scheduled.project.org_id)
     assert await task.run() == ""

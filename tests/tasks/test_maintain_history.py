@@ -1,4 +1,4 @@
-"""Who is looked at, when, and since when their history is wanted; what rows and the alarm say of it afterwards."""
+"""Which lineages are inspected and when, how far back their history is kept, and what rows and alarms say."""
 
 import asyncio
 import itertools
@@ -65,7 +65,7 @@ class Bench:
             await rows.branches.record_wal_position(branch.id, position)
 
     async def after(self, seconds: float) -> list[VolumeId]:
-        """Whom a run so much later looks at."""
+        """Run the task that much later and return the inspected volumes."""
         self.clock.seconds += seconds
         self.hands.prune_calls.clear()
         await self.task.run()
@@ -152,7 +152,7 @@ async def test_rows_say_how_it_stands_and_never_move_back(history_setup: Bench) 
     history_setup.hands.set_result(volume, began_at=NOON - HOUR, began_lsn="0/50", history_bytes=7)
     await history_setup.task.run()
     first = await history_setup.lineage(volume)
-    assert (first.began_at, first.began_lsn, first.history_bytes) == (NOON, "0/50", 7)  # not before it was made
+    assert (first.began_at, first.began_lsn, first.history_bytes) == (NOON, "0/50", 7)  # not before its creation
     history_setup.hands.set_result(volume, began_at=NOON + HOUR, began_lsn="0/100", history_bytes=9)
     await history_setup.after(3600)
     second = await history_setup.lineage(volume)
@@ -167,7 +167,7 @@ async def test_rows_say_how_it_stands_and_never_move_back(history_setup: Bench) 
 
 
 async def restored(bench: Bench) -> tuple[Branch, VolumeId]:
-    """Restored half an hour ago to what it was an hour before. What it was till then another branch has."""
+    """A branch restored half an hour ago to an hour before; its former state belongs to another branch."""
     branch = await bench.branch()
     project = make_project(id=branch.project_id)
     kept = await add_branch(bench.store, make_branch(project, name="kept", is_default=False, state=BranchState.READY))
@@ -262,7 +262,7 @@ async def test_the_alarm_is_heard_in_the_log_the_figures_and_by_the_doctor(
 
     await history_setup.wrote(fails, 1)
     assert await history_setup.after(5) == [fails.volume_id]
-    assert len(lines) == 3  # at most one line a minute
+    assert len(lines) == 3  # at most one line per minute
     assert len(await history_setup.after(maintain_history.PROBLEM_INTERVAL)) == 3
     assert len(lines) == 6
     history_setup.hands.results.clear()

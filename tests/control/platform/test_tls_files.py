@@ -144,17 +144,17 @@ def test_what_is_lost_is_made_again(
 
 def test_a_lost_certificate_of_the_authority_is_made_again_with_its_key(settings: Settings, paths: TlsPaths) -> None:
     ensure(settings)
-    kept = settings.home / "kept-by-a-client.crt"
-    shutil.copy(paths.ca, kept)
+    client_copy = settings.home / "kept-by-a-client.crt"
+    shutil.copy(paths.ca, client_copy)
     paths.gateway.unlink()
     ensure(settings)
-    assert shake_hands(paths.gateway, kept, HOST), "clients that hold the file go on"
+    assert shake_hands(paths.gateway, client_copy, HOST), "clients with the old file still connect"
 
 
 def test_a_kill_at_any_write_leaves_usable_files(
     settings: Settings, paths: TlsPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every rename is a place to die at: before it and after it."""
+    """Fails before each rename in turn."""
     rename = Path.rename
     for count in range(5):
         for renewing in (False, True):
@@ -162,28 +162,28 @@ def test_a_kill_at_any_write_leaves_usable_files(
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
             if renewing:
                 ensure(settings, NOW - timedelta(days=300))
-            done = [0]
+            renamed = [0]
 
-            def dying(path: Path, target: Path, done: list[int] = done, last: int = count) -> Path:
-                if done[0] == last:
+            def fail_at(path: Path, target: Path, renamed: list[int] = renamed, last: int = count) -> Path:
+                if renamed[0] == last:
                     raise KeyboardInterrupt
-                done[0] += 1
+                renamed[0] += 1
                 return rename(path, target)
 
             with monkeypatch.context() as patched:
-                patched.setattr(Path, "rename", dying)
+                patched.setattr(Path, "rename", fail_at)
                 try:
                     ensure(settings)
                 except KeyboardInterrupt:
                     pass
             if renewing:
-                assert shake_hands(paths.gateway, settings.ca_file, HOST), "as it was"
+                assert shake_hands(paths.gateway, settings.ca_file, HOST), "unchanged"
             ensure(settings)
             assert shake_hands(paths.gateway, settings.ca_file, HOST)
 
 
-class Own:
-    """A certificate of the operator's, in files outside the home."""
+class OperatorFiles:
+    """The operator's own certificate, in files outside the home."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -198,18 +198,20 @@ class Own:
 
 
 @pytest.fixture
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
-    made = Own(tmp_path_factory.mktemp("own") / "files")
-    made.issue()
-    yield made
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorFiles]:
+    files = OperatorFiles(tmp_path_factory.mktemp("own") / "files")
+    files.issue()
+    yield files
 
 
 @pytest.fixture
-def with_own(settings: Settings, own: Own) -> Settings:
+def with_own(settings: Settings, own: OperatorFiles) -> Settings:
     return settings.model_copy(update={"tls_certificate": own.certificate, "tls_key": own.key})
 
 
-def test_the_operators_own_is_taken_over_with_its_chain(with_own: Settings, own: Own, paths: TlsPaths) -> None:
+def test_the_operators_own_is_taken_over_with_its_chain(
+    with_own: Settings, own: OperatorFiles, paths: TlsPaths
+) -> None:
     files = TlsFiles(with_own, None)
     files.prepare(NOW)
     assert shake_hands(paths.gateway, own.ca, HOST)
@@ -221,21 +223,23 @@ def test_the_operators_own_is_taken_over_with_its_chain(with_own: Settings, own:
     assert files.ensure(NOW) == f"installed the certificate from {own.certificate}"
 
 
-def test_a_bad_new_file_is_named_once_and_leaves_the_old_one(with_own: Settings, own: Own, paths: TlsPaths) -> None:
+def test_a_bad_new_file_is_named_once_and_leaves_the_old_one(
+    with_own: Settings, own: OperatorFiles, paths: TlsPaths
+) -> None:
     files = TlsFiles(with_own, None)
     files.ensure(NOW)
     before = paths.gateway.read_bytes()
     own.certificate.write_text("half a file")
     with pytest.raises(PreconditionFailed, match="contains no PEM certificate"):
         files.ensure(NOW)
-    assert files.ensure(NOW) == "", "it was said"
+    assert files.ensure(NOW) == "", "it is reported once"
     assert paths.gateway.read_bytes() == before
-    TlsFiles(with_own, None).prepare(NOW)  # a restart goes on with the old one
+    TlsFiles(with_own, None).prepare(NOW)  # a restart continues with the old one
     own.issue()
     assert files.ensure(NOW)
 
 
-def test_the_first_start_needs_a_good_one(with_own: Settings, own: Own) -> None:
+def test_the_first_start_needs_a_good_one(with_own: Settings, own: OperatorFiles) -> None:
     own.certificate.unlink()
     with pytest.raises(PreconditionFailed, match=r"\(setting 'tls_certificate'\) cannot be read: No such file"):
         TlsFiles(with_own, None).prepare(NOW)
@@ -247,16 +251,16 @@ def test_back_to_one_of_ours(settings: Settings, with_own: Settings, paths: TlsP
     assert shake_hands(paths.gateway, settings.ca_file, HOST)
 
 
-def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own: Own) -> None:
-    def refused(words: str) -> None:
+def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own: OperatorFiles) -> None:
+    def expect_error(words: str) -> None:
         with pytest.raises(PreconditionFailed, match=words):
             TlsFiles(with_own, None).ensure(NOW)
 
     key = own.key.read_bytes()
     own.key.write_bytes(certificates.encode_key(certificates.generate_key()))
-    refused("does not match the first certificate")
+    expect_error("does not match the first certificate")
     own.key.write_text("none")
-    refused("'tls_key' contains no PEM private key")
+    expect_error("'tls_key' contains no PEM private key")
     private = serialization.load_pem_private_key(key, None)
     own.key.write_bytes(
         private.private_bytes(
@@ -265,14 +269,14 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(with_own: Settings, own:
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    refused("has a passphrase")
+    expect_error("has a passphrase")
     own.issue(now=NOW - timedelta(days=400))
-    refused(r"expired on 20\d\d-")
+    expect_error(r"expired on 20\d\d-")
     own.certificate.write_bytes(_signed_with_ed25519(own))
-    refused("Ed25519.*not support channel binding")
+    expect_error("Ed25519.*not support channel binding")
 
 
-def _signed_with_ed25519(own: Own) -> bytes:
+def _signed_with_ed25519(own: OperatorFiles) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     own.key.write_bytes(certificates.encode_key(key))
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])

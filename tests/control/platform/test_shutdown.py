@@ -1,4 +1,4 @@
-"""`bough down`: computes stop, endpoints sleep, and those that shall not sleep come back by themselves."""
+"""`bough down` stops computes; endpoints become idle, and those that never suspend start again by themselves."""
 
 from typing import Any
 
@@ -10,54 +10,54 @@ from bough.engine.port import EngineError
 from support.platform import Platform
 
 
-async def state(platform: Platform, made: dict[str, Any]) -> EndpointState:
-    return (await platform.get_endpoint(made)).state
+async def state(platform: Platform, created: dict[str, Any]) -> EndpointState:
+    return (await platform.get_endpoint(created)).state
 
 
 async def test_they_sleep_and_wake_when_somebody_connects(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     await stop_all_computes(platform.store, platform.engine)
-    asleep = await platform.get_endpoint(made)
+    asleep = await platform.get_endpoint(created)
     assert (asleep.state, asleep.pending_state) == (EndpointState.IDLE, None)
     assert asleep.suspended_at is not None
     assert not (await platform.engine.observe()).running_endpoints
     await platform.run_tasks()
     await platform.run_operations()
-    assert not (await platform.engine.observe()).running_endpoints, "nobody asked for it"
+    assert not (await platform.engine.observe()).running_endpoints, "no client has connected"
     async with platform.background_runner():
         await platform.inner.gateway_api.wakes.wake(asleep.id)
-    assert await platform.query(made, "select 1") == 1
+    assert await platform.query(created, "select 1") == 1
 
 
 async def test_one_that_never_sleeps_is_started_at_the_next_up(platform: Platform) -> None:
-    made = await platform.create_ready_project(default_endpoint_settings={"suspend_timeout_seconds": -1})
+    created = await platform.create_ready_project(default_endpoint_settings={"suspend_timeout_seconds": -1})
     await stop_all_computes(platform.store, platform.engine)
     assert not (await platform.engine.observe()).running_endpoints
-    assert await state(platform, made) is EndpointState.ACTIVE
+    assert await state(platform, created) is EndpointState.ACTIVE
     await platform.run_tasks()
     await platform.run_operations()
-    assert await platform.query(made, "select 1") == 1
+    assert await platform.query(created, "select 1") == 1
 
 
 async def test_one_that_could_not_be_read_is_started_at_the_next_up(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody may have changed a password in it, and could not wake it with that."""
-    made = await platform.create_ready_project()
+    """A password may have been changed in it with SQL, and would not work for waking it."""
+    created = await platform.create_ready_project()
 
     async def refuse(*_: Any) -> None:
-        raise EngineError("The compute did not take our statements.")
+        raise EngineError("The compute does not answer.")
 
-    with monkeypatch.context() as during:
-        during.setattr(platform.engine, "read_compute_contents", refuse)
+    with monkeypatch.context() as patched:
+        patched.setattr(platform.engine, "read_compute_contents", refuse)
         await stop_all_computes(platform.store, platform.engine)
     assert not (await platform.engine.observe()).running_endpoints
-    assert await state(platform, made) is EndpointState.ACTIVE
+    assert await state(platform, created) is EndpointState.ACTIVE
 
 
 async def test_work_that_is_under_way_is_resumed_at_the_next_up(platform: Platform) -> None:
-    made = await platform.create_project()
+    created = await platform.create_project()
     await stop_all_computes(platform.store, platform.engine)
     await platform.run_operations()
-    assert await state(platform, made) is EndpointState.ACTIVE
-    assert await platform.query(made, "select 1") == 1
+    assert await state(platform, created) is EndpointState.ACTIVE
+    assert await platform.query(created, "select 1") == 1

@@ -1,4 +1,4 @@
-"""What certificates say, and when they are replaced; time is a parameter."""
+"""The contents of certificates and their renewal; the time is a parameter."""
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -68,14 +68,14 @@ def test_a_leaf_is_what_clients_accept(ca: SignedCertificate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "why"),
+    ("later", "reason"),
     [(days(0), None), (days(264), None), (days(266), "it expires soon"), (days(500), "it expires soon")],
 )
 def test_a_leaf_is_replaced_when_a_third_of_its_life_is_left(
-    ca: SignedCertificate, later: timedelta, why: str | None
+    ca: SignedCertificate, later: timedelta, reason: str | None
 ) -> None:
     leaf = certificates.issue_leaf(ca, NAMES, NOW).certificate
-    assert certificates.find_renewal_reason(leaf, ca.certificate, NAMES, NOW + later) == why
+    assert certificates.find_renewal_reason(leaf, ca.certificate, NAMES, NOW + later) == reason
 
 
 def test_a_leaf_is_replaced_when_names_or_the_authority_change_or_the_clock_was_wrong(ca: SignedCertificate) -> None:

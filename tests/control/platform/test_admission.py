@@ -1,4 +1,4 @@
-"""So many at once, so many a second, in the order they came."""
+"""Limits of concurrency and rate, and the order of callers."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from bough.control.platform.admission import Admission
 
 
 async def test_no_more_than_that_are_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    door, inside, most, order = Admission(concurrency=3, per_second=10_000), 0, 0, []
+    admission, inside, most, order = Admission(concurrency=3, per_second=10_000), 0, 0, []
 
     async def enter(number: int) -> None:
         nonlocal inside, most
-        async with door.admit():
+        async with admission.admit():
             order.append(number)
             inside += 1
             most = max(most, inside)
@@ -35,17 +35,17 @@ async def test_after_a_seconds_worth_they_enter_evenly(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(clock, "monotonic", lambda: now)
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    door = Admission(concurrency=100, per_second=10)
+    admission = Admission(concurrency=100, per_second=10)
     for _ in range(15):
-        async with door.admit():
+        async with admission.admit():
             pass
     assert sum(slept) == pytest.approx(0.5)
 
 
 async def test_who_leaves_while_waiting_leaves_no_gap() -> None:
-    door = Admission(concurrency=1, per_second=10_000)
-    async with door.admit():
-        waiting = [asyncio.create_task(door.admit().__aenter__()) for _ in range(2)]
+    admission = Admission(concurrency=1, per_second=10_000)
+    async with admission.admit():
+        waiting = [asyncio.create_task(admission.admit().__aenter__()) for _ in range(2)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Where is it: endpoints that sleep are woken, once however many ask, and nothing elsewhere delays it."""
+"""Finding a compute: suspended endpoints are woken once for any number of callers, without delays by other work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,102 +23,104 @@ from support.stores import EVERYDAY_BACKENDS
 @pytest.fixture(params=EVERYDAY_BACKENDS)
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
     url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
-    async with open_platform(store_url=url) as made:
-        yield made
+    async with open_platform(store_url=url) as opened:
+        yield opened
 
 
-async def wake(platform: Platform, made: dict[str, Any]) -> ComputeAddress:
+async def wake(platform: Platform, created: dict[str, Any]) -> ComputeAddress:
     async with asyncio.timeout(30):
-        return await platform.inner.gateway_api.wakes.wake(EndpointId(made["endpoints"][0]["id"]))
+        return await platform.inner.gateway_api.wakes.wake(EndpointId(created["endpoints"][0]["id"]))
 
 
 async def asleep(platform: Platform, **fields: Any) -> dict[str, Any]:
-    """A project whose compute was suspended."""
-    made = await platform.create_ready_project(**fields)
-    await call(platform, made, "suspend")
+    """Return a project with a suspended compute."""
+    created = await platform.create_ready_project(**fields)
+    await call(platform, created, "suspend")
     await platform.run_operations()
-    assert (await platform.get_endpoint(made)).state is EndpointState.IDLE
-    return made
+    assert (await platform.get_endpoint(created)).state is EndpointState.IDLE
+    return created
 
 
-async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
-    endpoint = made["endpoints"][0]
+async def call(platform: Platform, created: dict[str, Any], verb: str) -> None:
+    endpoint = created["endpoints"][0]
     answer = await platform.client.post(f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{verb}")
     assert answer.status_code == 200, answer.text
 
 
-async def starts(platform: Platform, made: dict[str, Any]) -> list[OperationStatus]:
-    """How the operations ended that started its compute, without the first."""
-    found = await platform.list_operations(made["project"]["id"])
+async def starts(platform: Platform, created: dict[str, Any]) -> list[OperationStatus]:
+    """Return the statuses of the operations that started its compute, without the first."""
+    found = await platform.list_operations(created["project"]["id"])
     return [each.status for each in found if each.action is OperationAction.START_COMPUTE][1:]
 
 
 async def test_one_that_runs_answers_without_an_operation(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    assert await wake(platform, made) == await platform.engine.find_address((await platform.get_endpoint(made)).id)
-    assert await starts(platform, made) == []
+    created = await platform.create_ready_project()
+    assert await wake(platform, created) == await platform.engine.find_address(
+        (await platform.get_endpoint(created)).id
+    )
+    assert await starts(platform, created) == []
 
 
 async def test_one_operation_however_many_ask(platform: Platform) -> None:
-    made = await asleep(platform)
+    created = await asleep(platform)
     async with platform.background_runner():
-        found = await asyncio.gather(*(wake(platform, made) for _ in range(20)))
+        found = await asyncio.gather(*(wake(platform, created) for _ in range(20)))
     assert len(set(map(str, found))) == 1
-    assert await starts(platform, made) == [OperationStatus.FINISHED]
-    endpoint = await platform.get_endpoint(made)
+    assert await starts(platform, created) == [OperationStatus.FINISHED]
+    endpoint = await platform.get_endpoint(created)
     assert (endpoint.state, endpoint.pending_state, endpoint.suspended_at) == (EndpointState.ACTIVE, None, None)
-    assert await platform.query(made, "select 1") == 1
+    assert await platform.query(created, "select 1") == 1
 
 
 async def test_one_that_asks_and_leaves_does_not_take_the_wake_along(platform: Platform) -> None:
-    made = await asleep(platform)
+    created = await asleep(platform)
     async with platform.background_runner():
-        first = asyncio.create_task(wake(platform, made))
-        second = asyncio.create_task(wake(platform, made))
+        first = asyncio.create_task(wake(platform, created))
+        second = asyncio.create_task(wake(platform, created))
         await asyncio.sleep(0.01)
         first.cancel()
         assert (await second).port == 5432
-    assert await starts(platform, made) == [OperationStatus.FINISHED]
+    assert await starts(platform, created) == [OperationStatus.FINISHED]
 
 
 async def test_a_new_project_is_waited_for(platform: Platform) -> None:
-    made = await platform.create_project()
+    created = await platform.create_project()
     async with platform.background_runner():
-        await wake(platform, made)
-    assert await platform.query(made, "select 1") == 1
-    assert await starts(platform, made) == []
+        await wake(platform, created)
+    assert await platform.query(created, "select 1") == 1
+    assert await starts(platform, created) == []
 
 
 async def test_one_whose_compute_crashed_is_started_again(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    await kill_compute(platform, made)
+    created = await platform.create_ready_project()
+    await kill_compute(platform, created)
     async with platform.background_runner():
-        await wake(platform, made)
-    assert await platform.query(made, "select 1") == 1
-    assert await starts(platform, made) == [OperationStatus.FINISHED]
+        await wake(platform, created)
+    assert await platform.query(created, "select 1") == 1
+    assert await starts(platform, created) == [OperationStatus.FINISHED]
 
 
 async def test_work_on_it_is_waited_for(platform: Platform) -> None:
-    """A stop that is under way ends first; the wake does not fail because of it."""
-    made = await platform.create_ready_project()
-    await call(platform, made, "suspend")
+    """A running suspend operation ends first; it does not make the wake fail."""
+    created = await platform.create_ready_project()
+    await call(platform, created, "suspend")
     async with platform.background_runner():
-        await wake(platform, made)
-    assert await platform.query(made, "select 1") == 1
-    actions = [operation.action for operation in await platform.list_operations(made["project"]["id"])]
+        await wake(platform, created)
+    assert await platform.query(created, "select 1") == 1
+    actions = [operation.action for operation in await platform.list_operations(created["project"]["id"])]
     assert actions[2:] == [OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE]
 
 
 async def test_a_restart_is_joined(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    await call(platform, made, "restart")
+    created = await platform.create_ready_project()
+    await call(platform, created, "restart")
     async with platform.background_runner():
-        await wake(platform, made)
-    assert await starts(platform, made) == [OperationStatus.FINISHED]
+        await wake(platform, created)
+    assert await starts(platform, created) == [OperationStatus.FINISHED]
 
 
 async def test_it_does_not_wait_behind_slow_work_elsewhere(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = await asleep(platform)
+    created = await asleep(platform)
     stuck = asyncio.Event()
 
     async def slow(*_: Any) -> None:
@@ -130,46 +132,46 @@ async def test_it_does_not_wait_behind_slow_work_elsewhere(platform: Platform, m
         async with asyncio.timeout(30):
             while not await all_taken(platform, others):  # noqa: ASYNC110  the store has no event for it
                 await asyncio.sleep(0.01)
-        await wake(platform, made)
+        await wake(platform, created)
         assert await all_taken(platform, others)
         stuck.set()
-    assert await platform.query(made, "select 1") == 1
+    assert await platform.query(created, "select 1") == 1
 
 
 async def test_a_start_that_waits_behind_slow_work_is_hurried(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a start of the machine, when many computes are to be started and one of them is asked for."""
-    made = await asleep(platform)
-    await call(platform, made, "start")
+    """As after a boot of the machine, when many computes must start and a client needs one of them."""
+    created = await asleep(platform)
+    await call(platform, created, "start")
     monkeypatch.setattr(platform.inner.runner, "_workers", {True: 1, False: 0})
     async with platform.background_runner():
-        await wake(platform, made)
-    assert await starts(platform, made) == [OperationStatus.FINISHED]
+        await wake(platform, created)
+    assert await starts(platform, created) == [OperationStatus.FINISHED]
 
 
 async def test_unknown_and_deleted_ones_are_not_found(platform: Platform) -> None:
     with pytest.raises(NotFound):
         await platform.inner.gateway_api.wakes.wake(EndpointId.new())
-    made = await platform.create_ready_project()
-    assert (await platform.client.delete(f"{API}/projects/{made['project']['id']}")).status_code == 200
+    created = await platform.create_ready_project()
+    assert (await platform.client.delete(f"{API}/projects/{created['project']['id']}")).status_code == 200
     with pytest.raises(NotFound):
-        await wake(platform, made)
+        await wake(platform, created)
 
 
 async def test_a_disabled_one_says_how_to_enable_it(platform: Platform) -> None:
-    made = await asleep(platform)
-    endpoint = await platform.get_endpoint(made)
+    created = await asleep(platform)
+    endpoint = await platform.get_endpoint(created)
     async with platform.store.transaction() as rows:
         await rows.endpoints.save(replace(endpoint, disabled=True))
     with pytest.raises(PreconditionFailed, match=r"disabled.*PATCH /projects/.*disabled") as refused:
-        await wake(platform, made)
+        await wake(platform, created)
     assert endpoint.id in refused.value.public_message
-    assert await starts(platform, made) == []
+    assert await starts(platform, created) == []
 
 
 async def test_a_start_that_fails_says_why(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = await asleep(platform)
+    created = await asleep(platform)
 
     async def refuse(_: Any) -> None:
         raise EngineError("The disk is full: free some space and try again.", transient=False)
@@ -178,24 +180,24 @@ async def test_a_start_that_fails_says_why(platform: Platform, monkeypatch: pyte
         during.setattr(platform.engine, "ensure_running", refuse)
         async with platform.background_runner():
             with pytest.raises(Unavailable, match="The disk is full"):
-                await wake(platform, made)
-    endpoint = await platform.get_endpoint(made)
+                await wake(platform, created)
+    endpoint = await platform.get_endpoint(created)
     assert (endpoint.state, endpoint.pending_state) == (EndpointState.IDLE, None)
     async with platform.background_runner():
-        await wake(platform, made)
-    assert await starts(platform, made) == [OperationStatus.FAILED, OperationStatus.FINISHED]
+        await wake(platform, created)
+    assert await starts(platform, created) == [OperationStatus.FAILED, OperationStatus.FINISHED]
 
 
 async def test_work_that_does_not_end_is_busy_after_a_while(postgres_server: PostgresServer) -> None:
     async with open_platform(wake_seconds=0.3) as platform:
-        made = await platform.create_ready_project()
-        endpoint = await platform.get_endpoint(made)
-        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        async with platform.services.queue.locked_transaction(wish.lock) as rows:
+        created = await platform.create_ready_project()
+        endpoint = await platform.get_endpoint(created)
+        operation = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        async with platform.services.queue.locked_transaction(operation.lock) as rows:
             await rows.endpoints.save(replace(endpoint, pending_state=EndpointState.IDLE))
-            await platform.services.queue.enqueue(rows, [wish], "test")
+            await platform.services.queue.enqueue(rows, [operation], "test")
         with pytest.raises(Busy, match=r"did not wake within 0\.3 seconds"):
-            await wake(platform, made)
+            await wake(platform, created)
 
 
 async def test_wakes_are_admitted_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,19 +217,19 @@ async def test_wakes_are_admitted_at_a_bounded_rate(monkeypatch: pytest.MonkeyPa
 
         monkeypatch.setattr(platform.engine, "ensure_running", counted)
         async with platform.background_runner():
-            await asyncio.gather(*(wake(platform, made) for made in several))
+            await asyncio.gather(*(wake(platform, created) for created in several))
         assert most <= 2
 
 
 async def test_a_slow_search_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On SQLite statements run where everybody waits, but for those that may take long."""
+    """On SQLite, quick statements run on the event loop and slow ones do not."""
     async with open_platform() as platform:
-        made = await asleep(platform)
+        created = await asleep(platform)
         async with platform.store.read(slow=True) as rows:
             endless = asyncio.create_task(rows.endpoints._value(endless_statement()))
             await asyncio.sleep(0.05)
             async with platform.background_runner():
-                await wake(platform, made)
+                await wake(platform, created)
             assert not endless.done()
             driver = platform.store._searcher  # type: ignore[attr-defined]
             with driver.connect() as connection:
@@ -243,24 +245,24 @@ def endless_statement() -> Any:
 
 
 async def test_when_it_was_wanted_is_remembered(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     before = clock.now()
-    await wake(platform, made)
-    endpoint = await platform.get_endpoint(made)
+    await wake(platform, created)
+    endpoint = await platform.get_endpoint(created)
     assert platform.services.activity.last_requested_at(endpoint.id) >= before
 
 
 async def all_taken(platform: Platform, projects: list[dict[str, Any]]) -> bool:
-    """Whether every one has an operation that is under way."""
-    for made in projects:
-        first = (await platform.list_operations(made["project"]["id"]))[0]
+    """Return whether every project has a running operation."""
+    for created in projects:
+        first = (await platform.list_operations(created["project"]["id"]))[0]
         if first.lease_until is None or first.has_ended:
             return False
     return True
 
 
-async def kill_compute(platform: Platform, made: dict[str, Any]) -> None:
-    endpoint = await platform.get_endpoint(made)
+async def kill_compute(platform: Platform, created: dict[str, Any]) -> None:
+    endpoint = await platform.get_endpoint(created)
     async with platform.store.read() as rows:
         branch = await rows.branches.get(endpoint.project_id, endpoint.branch_id)
     assert branch is not None
