@@ -89,7 +89,7 @@ async def test_the_parent_is_a_branch_of_the_project(caller: Caller) -> None:
 
 async def test_a_name_belongs_to_one_living_branch_of_a_project(caller: Caller) -> None:
     tree, other = await create_project_client(caller), await create_project_client(caller)
-    assert "a branch named 'main' already. Choose another name." in await _refused(tree, 409, name="main")
+    assert "already has a branch named 'main'. Choose another name." in await _refused(tree, 409, name="main")
     dev = (await tree.create_branch("dev"))["branch"]["id"]
     await other.create_branch("dev")
     assert "'dev' already" in await _refused(tree, 409, name="dev")

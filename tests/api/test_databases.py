@@ -137,7 +137,7 @@ async def test_a_role_of_another_branch_is_no_owner(caller: Caller) -> None:
 async def test_a_name_is_given_once_on_a_branch(caller: Caller) -> None:
     tree = await create_project_client(caller)
     await _created(tree)
-    sentence = "has a database 'shop' already. Choose another name."
+    sentence = "already has a database 'shop'. Choose another name."
     assert sentence in await tree.expect_error(409, "POST", databases_of(tree), _asked("shop"))
     renamed = {"database": {"name": "shop"}}
     assert sentence in await tree.expect_error(409, "PATCH", tree.database_path("neondb"), renamed)

@@ -33,7 +33,7 @@ async def test_the_plan_limits_branches(api_app: ApiApp, stranger: Caller) -> No
     tree = await _limited(api_app, stranger, branches=2)
     gone = (await tree.create_branch())["branch"]["id"]
     sentence = await _limit_met(tree, "BRANCHES_LIMIT_EXCEEDED", tree.branches_path, {})
-    assert "has 2 branches, all that its plan allows. Delete one, or change the plan." in sentence
+    assert "has 2 branches, the limit of its plan. Delete one, or change the plan." in sentence
     await tree.request("DELETE", tree.branch_path(gone))
     await tree.create_branch()
 
@@ -78,6 +78,6 @@ async def test_the_plan_limits_roles_and_databases_of_each_branch(
     sentence = await _limit_met(
         tree, f"{kind.upper()}_LIMIT_EXCEEDED", f"{tree.branch_path(tree.main_branch_id)}/{kind}", body
     )
-    assert f"The branch has 2 {kind}, all that its plan allows" in sentence
+    assert f"The branch has 2 {kind}, the limit of its plan" in sentence
     other = await tree.create_branch()
     assert len(other[kind]) == 2

@@ -216,7 +216,7 @@ async def test_a_name_that_is_taken_is_refused(caller: Caller) -> None:
     await tree.create_branch("dev")
     for name in ("dev", "main"):
         asked = body(tree.main_branch_id, name, source_timestamp=a_while_ago())
-        assert f"a branch named {name!r} already. Choose another name." in await refused(
+        assert f"already has a branch named {name!r}. Choose another name." in await refused(
             tree, 409, tree.main_branch_id, asked
         )
 

@@ -193,7 +193,7 @@ async def test_a_name_is_given_once_on_a_branch(caller: Caller) -> None:
     tree = await create_project_client(caller)
     asked = {"role": {"name": "neondb_owner"}}
     sentence = await tree.expect_error(409, "POST", roles_of(tree), asked)
-    assert "has a role 'neondb_owner' already. Choose another name, or reset its password." in sentence
+    assert "already has a role 'neondb_owner'. Choose another name, or reset its password." in sentence
     await _created(tree, "app")
     await _created(tree, "App")
 

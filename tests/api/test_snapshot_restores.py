@@ -156,7 +156,7 @@ async def test_what_cannot_be_finalized(caller: Caller) -> None:
     branch = await tree.get_branch_row(branch_id)
     async with caller.api_app.services.store.transaction() as rows:
         await rows.branches.save(replace(branch, finalized_at=clock.now()))
-    assert "was finalized already" in await finalize_refused(tree, 422, branch_id)
+    assert "is already finalized" in await finalize_refused(tree, 422, branch_id)
 
 
 async def test_a_branch_without_a_place_to_take(caller: Caller) -> None:

@@ -112,7 +112,7 @@ async def test_names_are_unique_in_a_project(caller: Caller) -> None:
     tree = await create_project_client(caller)
     first = await create_snapshot(tree, name="same")
     answer = await expect_error(tree, 409, "POST", branch_snapshot_path(tree), name="same")
-    assert answer["message"] == "The project has a snapshot named 'same' already. Choose another name."
+    assert answer["message"] == "The project already has a snapshot named 'same'. Choose another name."
     other = await create_snapshot(tree, name="other")
     renamed = {"snapshot": {"name": "same"}}
     await expect_error(tree, 409, "PATCH", snapshot_path(tree, other["snapshot"]["id"]), renamed)
@@ -218,7 +218,7 @@ async def test_the_plan_limits_snapshots(api_app: ApiApp, stranger: Caller) -> N
     made = [await create_snapshot(tree) for _ in range(2)]
     answer = await expect_error(tree, 422, "POST", branch_snapshot_path(tree))
     assert answer["code"] == "SNAPSHOTS_LIMIT_EXCEEDED"
-    assert "has 2 snapshots, all that its plan allows. Delete one, or change the plan." in answer["message"]
+    assert "has 2 snapshots, the limit of its plan. Delete one, or change the plan." in answer["message"]
     await tree.request("DELETE", snapshot_path(tree, made[0]["snapshot"]["id"]), status=202)
     await tree.finish_operations()
     await create_snapshot(tree)

@@ -157,7 +157,7 @@ def test_snapshots(node_modules: Path, platform_server: ServerThread) -> None:
     assert (finalized["actions"], set(finalized["statuses"])) == (["create_timeline", "start_compute"], {"finished"})
     assert (seen["new"]["name"], seen["new"]["restore_status"], seen["old"]["name"]) == ("main", "finalized", "before")
     assert seen["new"]["restored_as"] == seen["old"]["id"]
-    assert (seen["twice"]["status"], "finalized already" in seen["twice"]["message"]) == (422, True)
+    assert (seen["twice"]["status"], "already finalized" in seen["twice"]["message"]) == (422, True)
     assert seen["oneStep"]["actions"] == ["create_branch", "create_timeline", "start_compute"]
     assert set(seen["oneStep"]["statuses"]) == {"finished"}
     assert seen["names"] == ["before", "main", "main (old)"]

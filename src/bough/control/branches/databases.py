@@ -29,7 +29,7 @@ async def create_database(
         limit = min((await context.project_plan(rows, project)).databases, MAX_LISTED)
         if len(known) >= limit:
             raise RuleViolation(
-                f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",
+                f"The branch has {limit} databases, the limit of its plan. Delete one, or change the plan.",
                 code="DATABASES_LIMIT_EXCEEDED",
             )
         database = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
@@ -81,7 +81,7 @@ async def delete_database(
 
 def _check_free(name: str, known: list[Database]) -> None:
     if name in {each.name for each in known}:
-        raise Conflict(f"The branch has a database {name!r} already. Choose another name.")
+        raise Conflict(f"The branch already has a database {name!r}. Choose another name.")
 
 
 async def _check_owner(rows: Rows, branch_id: BranchId, owner: str) -> None:

@@ -44,7 +44,7 @@ async def check_branch_quota(rows: Rows, project_id: ProjectId, plan: Plan) -> N
     """Check that the project may have one more branch."""
     if await rows.branches.count_in_project(project_id) >= plan.branches:
         raise RuleViolation(
-            f"The project has {plan.branches} branches, all that its plan allows. Delete one, or change the plan.",
+            f"The project has {plan.branches} branches, the limit of its plan. Delete one, or change the plan.",
             code="BRANCHES_LIMIT_EXCEEDED",
         )
 
@@ -63,7 +63,7 @@ async def check_name_is_free(rows: Rows, project: Project, name: str) -> None:
 
 
 def name_conflict(name: str) -> Conflict:
-    return Conflict(f"The project has a branch named {name!r} already. Choose another name.")
+    return Conflict(f"The project already has a branch named {name!r}. Choose another name.")
 
 
 async def find_creating_operation(rows: Rows, parent: Branch) -> OperationId | None:

@@ -27,11 +27,11 @@ async def create_role(
     async with locked_branch(context, project, branch_id) as (rows, branch):
         known = await rows.roles.list_in_branch(branch.id)
         if name in {role.name for role in known}:
-            raise Conflict(f"The branch has a role {name!r} already. Choose another name, or reset its password.")
+            raise Conflict(f"The branch already has a role {name!r}. Choose another name, or reset its password.")
         limit = min((await context.project_plan(rows, project)).roles, MAX_LISTED)
         if len(known) >= limit:
             raise RuleViolation(
-                f"The branch has {limit} roles, all that its plan allows. Delete one, or change the plan.",
+                f"The branch has {limit} roles, the limit of its plan. Delete one, or change the plan.",
                 code="ROLES_LIMIT_EXCEEDED",
             )
         vault = context.services.vault if project.store_passwords else None

@@ -57,12 +57,12 @@ def _password(context: Context, project: Project, role: Role) -> str:
     if role.sealed_password is None and project.store_passwords:
         raise PreconditionFailed(
             f"The password of the role {role.name!r} was set with SQL, so it is not stored here. "
-            "Insert it into the URI yourself, or reset it."
+            "Build the URI from the endpoint's host and your password, or reset the password."
         )
     if role.sealed_password is None:
         raise PreconditionFailed(
             "This project does not store passwords, so the URI cannot be shown. "
-            "Insert the password into the URI yourself, or reset it."
+            "Build it from the endpoint's host and your password, or reset the password."
         )
     return context.services.vault.open(role.sealed_password, password_sealing_purpose(role.branch_id, role.name))
 

@@ -160,7 +160,7 @@ async def _run_actions(
 async def check_endpoint_quota(rows: Rows, project_id: ProjectId, plan: Plan, *, more: int) -> None:
     if await rows.endpoints.count_in_project(project_id) + more > plan.endpoints:
         raise RuleViolation(
-            f"The project has {plan.endpoints} endpoints, all that its plan allows. Delete one, or change the plan.",
+            f"The project has {plan.endpoints} endpoints, the limit of its plan. Delete one, or change the plan.",
             code="ENDPOINTS_LIMIT_EXCEEDED",
         )
 

@@ -36,7 +36,7 @@ async def check_project_quota(rows: Rows, organization: Organization, plan: Plan
     else:
         who = f"The {len(org_ids)} organizations on this plan that one person created have together"
     raise RuleViolation(
-        f"{who} {plan.projects} projects, all that the plan allows. Delete one, or change the plan.",
+        f"{who} {plan.projects} projects, the limit of the plan. Delete one, or change the plan.",
         code="PROJECTS_LIMIT_EXCEEDED",
     )
 

@@ -103,7 +103,7 @@ async def _find_replaced_branch(rows: Rows, branch: Branch) -> Branch:
             f"The branch {branch.name!r} was not restored from a snapshot, so there is nothing to finalize."
         )
     if branch.finalized_at is not None:
-        raise RuleViolation(f"The restore of the branch {branch.name!r} was finalized already.")
+        raise RuleViolation(f"The restore of the branch {branch.name!r} is already finalized.")
     target = branch.restored_for
     found = await find_current_branch(rows, branch.project_id, target, since=branch.created_at) if target else None
     if found is None:

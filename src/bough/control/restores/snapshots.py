@@ -184,10 +184,10 @@ async def check_snapshot_quota(rows: Rows, project_id: ProjectId, plan: Plan) ->
     """Check that the project may have one more snapshot."""
     if await rows.snapshots.count_in_project(project_id) >= plan.snapshots:
         raise RuleViolation(
-            f"The project has {plan.snapshots} snapshots, all that its plan allows. Delete one, or change the plan.",
+            f"The project has {plan.snapshots} snapshots, the limit of its plan. Delete one, or change the plan.",
             code="SNAPSHOTS_LIMIT_EXCEEDED",
         )
 
 
 def _name_conflict(name: str) -> Conflict:
-    return Conflict(f"The project has a snapshot named {name!r} already. Choose another name.")
+    return Conflict(f"The project already has a snapshot named {name!r}. Choose another name.")
