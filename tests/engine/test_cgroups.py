@@ -253,7 +253,7 @@ def test_what_the_machine_refuses_is_said_and_no_trouble(tmp_path: Path) -> None
     for name in ("one", "two"):
         groups.add_process(name, os.getpid(), SMALL)
         groups.remove(name)
-    assert groups.summary == "cgroup v1: memory; control groups refused: No such file or directory"
+    assert groups.summary == "cgroup v1: memory; control groups failed: No such file or directory"
     assert groups.read_memory_bytes("one") is None
 
 
@@ -283,7 +283,7 @@ def test_an_ordinary_user_is_told_what_is_missing(settings_here: Settings) -> No
     done = subprocess.run(
         [sys.executable, "-c", program, str(settings_here.home)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "none: control groups cannot be made, that needs root or a delegated group\n"
+    assert done.stdout == "none: control groups cannot be created: this needs root or a delegated group\n"
 
 
 # Version 2: for real where it is mounted, with whatever controllers it has there.
