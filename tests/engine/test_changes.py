@@ -15,7 +15,7 @@ from bough.domain.catalog_change import (
     ReplacePasswords,
     SetPassword,
 )
-from bough.engine.local.computes import session
+from bough.engine.local.computes import compute_connection
 from bough.engine.port import EngineError
 from bough.engine.spec import RoleSpec
 from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
@@ -244,7 +244,7 @@ async def test_a_name_that_is_taken_is_refused(home: EngineHome) -> None:
     compute = await home.create_compute()
     await change(compute, CreateDatabase(name="shop", owner=ROLE))
     async with compute.connect() as db:
-        with pytest.raises(EngineError, match="has a database shop already") as refused:
+        with pytest.raises(EngineError, match="already has a database shop") as refused:
             await change(compute, AlterDatabase(name=DATABASE, new_name="shop", owner=ROLE))
         assert not refused.value.transient
         assert await db.fetchval("select 1") == 1
@@ -345,7 +345,7 @@ async def test_changes_on_an_older_version(home: EngineHome) -> None:
 async def test_a_lock_that_is_held_for_long_is_worth_another_try(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(session._SETTINGS, "lock_timeout", "200ms")
+    monkeypatch.setitem(compute_connection._SETTINGS, "lock_timeout", "200ms")
     compute = await home.create_compute()
     await change(compute, CreateRole(name="writer", verifier=VERIFIER))
     await compute.fetch_value("grant create on schema public to writer")

@@ -13,6 +13,7 @@ import pytest
 
 from bough.engine.local.computes import computes, postmaster, process, session
 from bough.engine.local.computes.compute_log import START_MARKER
+from bough.engine.local.computes.launch_options import LaunchOptions
 from bough.engine.local.computes.postmaster import READY, PidFile
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
@@ -244,7 +245,7 @@ async def test_a_slow_start_is_told_and_asked_again(home: EngineHome, monkeypatc
     compute = await home.create_branch()
     started: list[int] = []
 
-    def start_and_stop(launch: process.LaunchOptions, within: AbstractContextManager[None]) -> int:
+    def start_and_stop(launch: LaunchOptions, within: AbstractContextManager[None]) -> int:
         started.append(process_start(launch, within))
         while not postmaster.is_postmaster(started[0], launch.data):  # first it is a program that becomes the user
             pass

@@ -64,7 +64,7 @@ async def left_by_a_crash(compute: Compute) -> int:
     """The pid of one whose maker does not come to stop it."""
     engine = compute.home.engine
     spec = private_computes._spec(make_branch_spec(compute.spec), {})
-    await engine._temporary._started(spec, engine._install_catalog._installs[compute.spec.install])
+    await engine._temporary._start(spec, engine._install_catalog._installs[compute.spec.install])
     return compute.pid
 
 
