@@ -314,7 +314,7 @@ async def test_two_endpoints_do_not_share_a_volume(home: EngineHome, monkeypatch
 async def test_another_build_does_not_open_the_data(home: EngineHome) -> None:
     require_system_15()
     compute = await home.create_branch()
-    with pytest.raises(EngineError, match="not opened by system-15"):
+    with pytest.raises(EngineError, match="cannot be opened with system-15"):
         await compute.start(install="system-15")
 
 
