@@ -1,4 +1,4 @@
-"""What every engine promises, told with its port alone, on every driver of volumes."""
+"""The contract of every engine, tested through the port only, on every volume driver."""
 
 import asyncio
 from contextlib import suppress
@@ -18,10 +18,10 @@ from support.engine_home import DATABASE, ROLE, VERIFIER, kill_postmaster_of, ma
 
 
 async def test_it_tells_what_it_can_do(engine: Engine) -> None:
-    able = engine.capabilities()
-    assert able.installs[17]
-    assert able.storage_driver
-    assert able == engine.capabilities()
+    capabilities = engine.capabilities()
+    assert capabilities.installs[17]
+    assert capabilities.storage_driver
+    assert capabilities == engine.capabilities()
 
 
 async def test_the_life_of_a_branch_with_every_verb_twice(engine: Engine, spec: ComputeSpec) -> None:
@@ -49,9 +49,9 @@ async def test_the_life_of_a_branch_with_every_verb_twice(engine: Engine, spec: 
 
 async def test_it_observes_what_is_there(engine: Engine, spec: ComputeSpec) -> None:
     await engine.ensure_branch(make_branch_spec(spec))
-    seen = await engine.observe()
-    assert spec.volume_id in seen.volumes
-    assert spec.endpoint_id not in seen.running_endpoints
+    observation = await engine.observe()
+    assert spec.volume_id in observation.volumes
+    assert spec.endpoint_id not in observation.running_endpoints
 
     await engine.ensure_running(spec)
     assert spec.endpoint_id in (await engine.observe()).running_endpoints
@@ -188,7 +188,7 @@ async def test_a_child_of_a_child_that_never_ran_has_it_all(engine: Engine, spec
 
 async def test_a_child_of_a_killed_parent_has_what_was_committed(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # closing the connection fails
         async with await connect(engine, spec) as db:
             await db.execute("create table kept as select 'here' as word")
             await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
@@ -206,7 +206,7 @@ async def test_a_parent_that_is_written_to_is_branched_without_a_loss(engine: En
         writing = asyncio.create_task(count_up(db, stop))
         children = []
         for _ in range(3):
-            before = await committed(engine, spec)
+            before = await count_committed(engine, spec)
             children.append((await create_child(engine, spec), before))
         stop.set()
         await writing
@@ -214,7 +214,7 @@ async def test_a_parent_that_is_written_to_is_branched_without_a_loss(engine: En
         assert await engine.ensure_running(child) is Readiness.READY
         async with await connect(engine, child) as db:
             highest, rows = await db.fetchrow("select coalesce(max(n), 0), count(*) from counted")
-            assert highest == rows, "a hole in what was committed one after the other"
+            assert highest == rows, "commits that were made in sequence have a gap"
             assert rows >= before
 
 
@@ -272,10 +272,10 @@ async def test_a_parent_goes_before_its_child_only_when_that_has_a_history_of_it
 async def test_contents_are_told_as_sql_has_made_them(engine: Engine, spec: ComputeSpec) -> None:
     assert await engine.read_compute_contents(spec.endpoint_id) is None
     await start_compute(engine, spec)
-    told = await engine.read_compute_contents(spec.endpoint_id)
-    assert told is not None
-    assert told.roles == (ObservedRole(name=ROLE, can_login=True, verifier=VERIFIER, valid_until=None),)
-    assert told.databases == (ObservedDatabase(name=DATABASE, owner=ROLE),)
+    contents = await engine.read_compute_contents(spec.endpoint_id)
+    assert contents is not None
+    assert contents.roles == (ObservedRole(name=ROLE, can_login=True, verifier=VERIFIER, valid_until=None),)
+    assert contents.databases == (ObservedDatabase(name=DATABASE, owner=ROLE),)
     async with await connect(engine, spec) as db:
         await db.execute("""
             create role made login valid until '2031-01-01 00:00:00+00';
@@ -285,7 +285,7 @@ async def test_contents_are_told_as_sql_has_made_them(engine: Engine, spec: Comp
             create role later login valid until '200000-01-01';
         """)
         await db.execute('create database "it\'s"')
-    found = await roles_of(engine, spec)
+    found = await read_roles(engine, spec)
     assert found.keys() == {ROLE, "made", "sleeper", 'Ödd "name', "over", "later"}
     made = ObservedRole(name="made", can_login=True, verifier=None, valid_until=datetime(2031, 1, 1, tzinfo=UTC))
     assert found["made"] == made
@@ -293,16 +293,16 @@ async def test_contents_are_told_as_sql_has_made_them(engine: Engine, spec: Comp
     assert (found['Ödd "name'].verifier or "").startswith("SCRAM-SHA-256$")
     assert found['Ödd "name'].valid_until is found["later"].valid_until is None
     assert found["over"].valid_until == datetime(1970, 1, 1, tzinfo=UTC)
-    assert await owners_of(engine, spec) == {DATABASE: ROLE, "it's": ROLE}
+    assert await read_owners(engine, spec) == {DATABASE: ROLE, "it's": ROLE}
     async with await connect(engine, spec) as db:
         await db.execute("drop role made; alter role over nologin; alter role later rename to renamed")
         await db.execute(f"create role heir; grant heir to {ROLE} with set true")
         await db.execute('alter database "it\'s" owner to heir')
         await db.execute('alter database "it\'s" rename to its')
-    found = await roles_of(engine, spec)
+    found = await read_roles(engine, spec)
     assert found.keys() == {ROLE, "sleeper", 'Ödd "name', "over", "renamed", "heir"}
     assert not found["over"].can_login
-    assert await owners_of(engine, spec) == {DATABASE: ROLE, "its": "heir"}
+    assert await read_owners(engine, spec) == {DATABASE: ROLE, "its": "heir"}
 
 
 async def test_a_name_that_is_no_text_keeps_nobody_from_being_read(engine: Engine, spec: ComputeSpec) -> None:
@@ -312,10 +312,10 @@ async def test_a_name_that_is_no_text_keeps_nobody_from_being_read(engine: Engin
     async with await connect(engine, spec, ROLE, "latin") as db:
         await db.execute('create role "été" login')
         await db.execute('create database "dépôt"')
-    assert await roles_of(engine, spec) == {
+    assert await read_roles(engine, spec) == {
         ROLE: ObservedRole(name=ROLE, can_login=True, verifier=VERIFIER, valid_until=None)
     }
-    assert await owners_of(engine, spec) == {DATABASE: ROLE, "latin": ROLE}
+    assert await read_owners(engine, spec) == {DATABASE: ROLE, "latin": ROLE}
     more = replace(spec, roles=(*spec.roles, RoleSpec(name="writer", verifier=VERIFIER)))
     assert await engine.ensure_running(more) is Readiness.READY
 
@@ -337,17 +337,17 @@ async def test_it_is_busy_while_a_client_is_at_work(engine: Engine, spec: Comput
     assert not await engine.is_busy(spec.endpoint_id)
     async with await connect(engine, spec) as db:
         await db.execute("create table t (n int); listen news")
-        assert not await engine.is_busy(spec.endpoint_id), "a connection alone is no work"
+        assert not await engine.is_busy(spec.endpoint_id), "an idle connection is not busy"
         await db.execute("begin")
         assert await engine.is_busy(spec.endpoint_id), "an open transaction"
         with pytest.raises(asyncpg.PostgresError):
             await db.execute("select 1/0")
-        assert await engine.is_busy(spec.endpoint_id), "a transaction that failed and was not ended"
+        assert await engine.is_busy(spec.endpoint_id), "a failed transaction that is still open"
         await db.execute("rollback")
         assert not await engine.is_busy(spec.endpoint_id)
         pid = await db.fetchval("select pg_backend_pid()")
         sleeping = asyncio.create_task(db.execute("select pg_sleep(60)"))
-        await until_busy(engine, spec, True)
+        await wait_until_busy(engine, spec, True)
         async with await connect(engine, spec) as other:
             await other.execute("select pg_cancel_backend($1)", pid)
         with pytest.raises(asyncpg.QueryCanceledError):
@@ -372,10 +372,10 @@ async def test_a_replication_connection_keeps_it_busy(engine: Engine, spec: Comp
         assert await engine.is_busy(spec.endpoint_id)
     finally:
         client.terminate()
-    await until_busy(engine, spec, False)
+    await wait_until_busy(engine, spec, False)
 
 
-async def until_busy(engine: Engine, spec: ComputeSpec, expected: bool) -> None:
+async def wait_until_busy(engine: Engine, spec: ComputeSpec, expected: bool) -> None:
     async with asyncio.timeout(10):
         while await engine.is_busy(spec.endpoint_id) is not expected:  # noqa: ASYNC110  only Postgres knows
             await asyncio.sleep(0.01)
@@ -388,16 +388,16 @@ async def count_up(db: Any, stop: asyncio.Event) -> None:
         await db.execute("insert into counted values ($1, repeat('x', 500))", number)
 
 
-async def committed(engine: Engine, spec: ComputeSpec) -> int:
+async def count_committed(engine: Engine, spec: ComputeSpec) -> int:
     async with await connect(engine, spec) as db:
         return int(await db.fetchval("select count(*) from counted"))
 
 
-async def roles_of(engine: Engine, spec: ComputeSpec) -> dict[str, ObservedRole]:
-    told = await engine.read_compute_contents(spec.endpoint_id)
-    return {role.name: role for role in told.roles} if told else {}
+async def read_roles(engine: Engine, spec: ComputeSpec) -> dict[str, ObservedRole]:
+    contents = await engine.read_compute_contents(spec.endpoint_id)
+    return {role.name: role for role in contents.roles} if contents else {}
 
 
-async def owners_of(engine: Engine, spec: ComputeSpec) -> dict[str, str]:
-    told = await engine.read_compute_contents(spec.endpoint_id)
-    return {database.name: database.owner for database in told.databases} if told else {}
+async def read_owners(engine: Engine, spec: ComputeSpec) -> dict[str, str]:
+    contents = await engine.read_compute_contents(spec.endpoint_id)
+    return {database.name: database.owner for database in contents.databases} if contents else {}

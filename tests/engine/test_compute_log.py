@@ -1,4 +1,4 @@
-"""What a compute's log says about a failed start, as one sentence."""
+"""The reason of a failed start in one sentence, as read from a compute's log."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fetching Postgres: what is refused, what is unpacked, and the policy on extensions."""
+"""Downloading Postgres: what is rejected, what is unpacked, and the extension policy."""
 
 import base64
 import hashlib
@@ -31,8 +31,8 @@ def file(name: str, content: bytes = b"x") -> tuple[tarfile.TarInfo, bytes]:
     return tarfile.TarInfo(name), content
 
 
-def npm_that_says(folder: Path, words: str, *, code: int) -> str:
-    """A real program of that name, which fails the way npm does; returns a PATH with only it."""
+def fake_failing_npm(folder: Path, words: str, *, code: int) -> str:
+    """Create a program named npm that fails like npm. Return a PATH that contains only it."""
     program = folder / "npm"
     program.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit {code}\n")
     program.chmod(0o755)
@@ -81,7 +81,7 @@ def test_a_forged_package_leaves_no_install(tmp_path: Path, monkeypatch: pytest.
 def test_a_failure_of_npm_becomes_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, sentence: str
 ) -> None:
-    monkeypatch.setenv("PATH", npm_that_says(tmp_path, words, code=1))
+    monkeypatch.setenv("PATH", fake_failing_npm(tmp_path, words, code=1))
     with pytest.raises(EngineError, match=sentence):
         download.fetch_install(17, tmp_path / "cache")
 
