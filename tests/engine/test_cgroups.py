@@ -413,7 +413,7 @@ async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home:
     assert f"/{compute.spec.endpoint_id}\n" in read_group(pid)
     groups = {member: read_group(member) for member in processes.list_pids_of_user(compute.data_folder.stat().st_uid)}
     assert {group for member, group in groups.items() if not is_exiting(member)} == {read_group(pid)}
-    await compute.start(cu=2)
+    await compute.start(max_cu=2)
     assert compute.pid == pid
     assert read_limits(pid) != before
     await compute.suspend()
@@ -438,7 +438,7 @@ async def test_a_new_control_knows_the_groups_of_running_computes(home: EngineHo
     before = read_group(compute.pid)
     async with EngineHome.open(home.settings) as later:
         compute.home = later
-        await compute.start(cu=1)
+        await compute.start(max_cu=1)
         assert read_group(compute.pid) == before
         compute.home = home
     assert read_limits(compute.pid).get("pids.max") == "312"

@@ -11,7 +11,7 @@ from bough.engine.local.isolation.resource_limits import ResourceLimits, build_c
 from bough.engine.port import Readiness
 from bough.engine.spec import build_compute_settings, build_size_settings
 from bough.ids import EndpointId
-from engine.test_cgroups import GIB, limits_of
+from engine.test_cgroups import GIB, read_limits
 from support.engine_home import Compute, EngineHome
 from support.requirements import require, require_root
 
@@ -52,7 +52,7 @@ async def read_size(compute: Compute) -> float | None:
 
 
 def read_weight(compute: Compute) -> str:
-    found = limits_of(compute.pid)
+    found = read_limits(compute.pid)
     return found.get("cpu.weight") or found["cpu.shares"]
 
 
@@ -87,14 +87,14 @@ async def test_its_control_groups_follow(home: EngineHome) -> None:
     require_root()
     require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
     compute = await autoscaling_compute(home)
-    small = limits_of(compute.pid)
+    small = read_limits(compute.pid)
     assert is_weight(compute, 0.25)
     await home.engine.resize(compute.spec.endpoint_id, 1)
     assert is_weight(compute, 1)
-    middle = limits_of(compute.pid)
+    middle = read_limits(compute.pid)
     await home.engine.resize(compute.spec.endpoint_id, LARGEST)
     assert is_weight(compute, LARGEST)
-    large = limits_of(compute.pid)
+    large = read_limits(compute.pid)
     for hard in {"memory.max", "memory.limit_in_bytes"} & small.keys():
         assert {each[hard] for each in (small, middle, large)} == {str(8 * GIB)}
     for soft in {"memory.high", "memory.soft_limit_in_bytes"} & small.keys():
@@ -156,7 +156,7 @@ async def test_limits_that_move_take_the_size_with_them(home: EngineHome) -> Non
     async with compute.connect() as client:
         assert (await read_settings(client))["effective_cache_size"] == "3GB"
     assert (compute.pid, await read_size(compute)) == (pid, 1)
-    await compute.start(cu=0.5, min_cu=0.25, settings=build_compute_settings(0.5, logical_replication=False))
+    await compute.start(max_cu=0.5, min_cu=0.25, settings=build_compute_settings(0.5, logical_replication=False))
     assert await compute.fetch_value("show effective_cache_size") == "1536MB"
     assert (await read_size(compute), await compute.fetch_value("show max_connections")) == (0.5, "225")
 
@@ -197,7 +197,7 @@ async def test_the_load_of_a_busy_compute_grows(home: EngineHome) -> None:
 
 async def test_without_control_groups_its_settings_follow(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await autoscaling_compute(home)
-    monkeypatch.setattr(home.engine._sizes, "_groups", Cgroups("x", (), "this machine has none"))
+    monkeypatch.setattr(home.engine._sizes, "_cgroups", Cgroups("x", (), "this machine has none"))
     async with compute.connect() as client:
         await client.execute(BURN)
         reading = await home.engine.read_load(compute.spec.endpoint_id)
@@ -208,7 +208,7 @@ async def test_without_control_groups_its_settings_follow(home: EngineHome, monk
 
 
 async def test_one_that_does_not_run_is_left_alone(home: EngineHome) -> None:
-    compute = await home.create_branch(cu=LARGEST, min_cu=0.25, settings=SETTINGS)
+    compute = await home.create_branch(max_cu=LARGEST, min_cu=0.25, settings=SETTINGS)
     unknown = EndpointId.new()
     for endpoint in (compute.spec.endpoint_id, unknown):
         await home.engine.resize(endpoint, 1)
