@@ -188,7 +188,7 @@ def test_a_gateways_user_that_cannot_be_added_is_a_sentence(tmp_path: Path, monk
     require_root()
     with pytest.raises(EngineError, match=r"cannot be added \(.*\): run `useradd --system .* a:b`"):
         system_users.ensure_user("a:b", tmp_path / "lock")
-    monkeypatch.setattr(system_users, "_SEARCHED", str(tmp_path))
+    monkeypatch.setattr(system_users, "_PATH", str(tmp_path))
     with pytest.raises(EngineError, match=r"\(useradd is missing\)"):
         system_users.ensure_user("bough-test-nobody", tmp_path / "lock")
 

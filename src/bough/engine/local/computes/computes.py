@@ -18,7 +18,7 @@ from bough.engine.local.computes.compute_log import InsufficientStandbySettings
 from bough.engine.local.computes.launch_options import LaunchOptions, build_launch_options, read_checked_record
 from bough.engine.local.computes.metrics import StartKind
 from bough.engine.local.computes.postmaster import STOPPING, PidFile, Postmaster
-from bough.engine.local.computes.roles_and_databases import apply_target
+from bough.engine.local.computes.roles_and_databases import ensure_roles_and_databases
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.runs import ComputeRun, is_temporary
 from bough.engine.local.computes.session import open_session
@@ -94,7 +94,7 @@ class Computes:
         """Create roles and databases through another compute on its volume, which listens in `sockets`."""
         launch, _ = await run_shielded(lambda: self._prepare_launch(spec, install))
         target = build_target(spec, major=install.major, socket_users=self._socket_users)
-        await apply_target(spec, launch, target, self._volumes.folder(spec.volume_id), sockets)
+        await ensure_roles_and_databases(spec, launch, target, self._volumes.folder(spec.volume_id), sockets)
 
     async def _try_ensure_running(
         self, spec: ComputeSpec, launch: LaunchOptions, target: ComputeTarget, deadline: float
@@ -111,7 +111,7 @@ class Computes:
                 await process.stop(server)
                 return None
         if not is_temporary(spec.endpoint_id):
-            await apply_target(spec, launch, target, self._volumes.folder(spec.volume_id), launch.sockets)
+            await ensure_roles_and_databases(spec, launch, target, self._volumes.folder(spec.volume_id), launch.sockets)
         return Readiness.READY
 
     async def _find_live(self, spec: ComputeSpec, launch: LaunchOptions) -> Postmaster | None:

@@ -43,7 +43,7 @@ class _ExistingObjects:
 _TEMPLATE = _ExistingObjects(roles={SPARE_ROLE: None}, databases=[SPARE_DATABASE], has_replication_role=False)
 
 
-async def apply_target(
+async def ensure_roles_and_databases(
     spec: ComputeSpec, launch: LaunchOptions, target: ComputeTarget, folder: VolumeFolder, sockets: Path
 ) -> None:
     """Create roles and databases, only if they changed: a wake executes no statement."""

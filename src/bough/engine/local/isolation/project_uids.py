@@ -96,7 +96,7 @@ class ProjectUids:
                 raise
             return uid
         raise EngineError(
-            "All user ids for projects are in use: widen the range in the setting project_uids and restart.",
+            "All user ids for projects are in use: widen the setting project_uids and restart.",
             transient=False,
         )
 
