@@ -278,7 +278,7 @@ def test_an_ordinary_user_is_told_what_is_missing(settings_here: Settings) -> No
     program = (
         "import os, sys; from pathlib import Path; from bough.config import Settings; "
         "from bough.engine.local.isolation import cgroups; os.setgroups([]); os.setresgid(*[65534] * 3); "
-        "os.setresuid(*[65534] * 3); print(cgroups.found(Settings(home=Path(sys.argv[1]))).sentence)"
+        "os.setresuid(*[65534] * 3); print(cgroups.detect_cgroups(Settings(home=Path(sys.argv[1]))).summary)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(settings_here.home)], capture_output=True, text=True, check=True

@@ -30,7 +30,7 @@ BURN = "select sum(sqrt(n)) from generate_series(1, 3000000) n"
 
 
 async def autoscaling_compute(home: EngineHome, **changes: Any) -> Compute:
-    return await home.create_compute(**{"cu": LARGEST, "min_cu": 0.25, "settings": SETTINGS, **changes})
+    return await home.create_compute(**{"max_cu": LARGEST, "min_cu": 0.25, "settings": SETTINGS, **changes})
 
 
 async def read_settings(connection: Any) -> dict[str, str]:

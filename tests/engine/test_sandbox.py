@@ -72,9 +72,9 @@ ALLOCATE = """
 import sys
 from pathlib import Path
 from bough.config import Settings
-from bough.engine.local.isolation.uids import Uids
+from bough.engine.local.isolation.project_uids import ProjectUids
 from bough.ids import ProjectId
-uids = Uids(Settings(home=Path(sys.argv[1]), project_uids=(int(sys.argv[2]), int(sys.argv[3]))))
+uids = ProjectUids(Settings(home=Path(sys.argv[1]), project_uids=(int(sys.argv[2]), int(sys.argv[3]))))
 sys.stdin.read()
 for _ in range(40):
     uids.ensure(ProjectId.new())

@@ -23,9 +23,9 @@ from support.requirements import require_root
 WITHOUT_TRACE_PERMISSION = """
 import ctypes, os, sys
 assert ctypes.CDLL(None).prctl(24, 19, 0, 0, 0) == 0
-looks = "import sys; from bough.engine.local.computes.process_usage import vitals_of;"
-looks += " print(vitals_of(int(sys.argv[1])).memory_bytes)"
-os.execv(sys.executable, [sys.executable, "-c", looks, sys.argv[1]])
+program = "import sys; from bough.engine.local.computes.process_usage import measure_processes;"
+program += " print(measure_processes(int(sys.argv[1])).memory_bytes)"
+os.execv(sys.executable, [sys.executable, "-c", program, sys.argv[1]])
 """
 
 ENOUGH = 500_000_000  # nanoseconds: many times the kernel's rounding
