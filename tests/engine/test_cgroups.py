@@ -188,9 +188,9 @@ def test_files_that_the_kernel_keeps_are_not_needed(groups: Cgroups, tmp_path: P
         writing.stdin.write(b"\n")
         writing.stdin.flush()
         writing.stdout.readline()
-        held, needed = groups.read_memory_bytes("one") or 0, groups.read_unreclaimable_bytes("one") or 0
+        used, unreclaimable = groups.read_memory_bytes("one") or 0, groups.read_unreclaimable_bytes("one") or 0
         writing.stdin.close()
-    assert needed + (60 << 20) < held
+    assert unreclaimable + (60 << 20) < used
     groups.remove("one")
 
 
@@ -317,15 +317,15 @@ def test_in_a_container_processes_make_way_for_groups(second: Path) -> None:
     require("cgroups", bool(controllers), "version 2 has no controller here")
     (second.parent / "cgroup.subtree_control").write_text(f"+{controllers[0]}")
     groups = Cgroups("x", [CgroupHierarchy(2, second, second, controllers[:1])])
-    with process_tree() as ours, process_tree() as theirs:
-        for pid in (*members(ours.pid), *members(theirs.pid)):
+    with process_tree() as own, process_tree() as theirs:
+        for pid in (*members(own.pid), *members(theirs.pid)):
             (second / "cgroup.procs").write_text(str(pid))
         groups.ensure_ready()
-        assert f"/{second.name}/{OWN_GROUP}\n" in read_group(ours.pid)
+        assert f"/{second.name}/{OWN_GROUP}\n" in read_group(own.pid)
         groups.add_process("one", theirs.pid, SMALL)
         assert all(f"/{second.name}/bough-x/one\n" in read_group(pid) for pid in members(theirs.pid))
         assert read_controllers(second / "bough-x" / "one") == controllers[:1]
-        assert f"/{second.name}/{OWN_GROUP}\n" in read_group(ours.pid)
+        assert f"/{second.name}/{OWN_GROUP}\n" in read_group(own.pid)
         groups.remove("one")
         theirs.wait()
     assert [path.name for path in second.iterdir() if path.is_dir()] == [OWN_GROUP]

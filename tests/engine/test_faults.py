@@ -48,8 +48,8 @@ BROKEN: dict[str, tuple[str | None, Callable[[Path], object], str]] = {
     "a control file of nonsense": ("global/pg_control", overwrite, "incompatible"),
     "WAL of nonsense": (None, overwrite, "checkpoint record|magic number"),
     "no version": ("PG_VERSION", Path.unlink, "not a valid data directory"),
-    "a file of somebody else": ("global/pg_control", give_to_root, "Permission denied"),
-    "a folder of somebody else": ("", give_to_root, "root"),
+    "a file of another user": ("global/pg_control", give_to_root, "Permission denied"),
+    "a folder of another user": ("", give_to_root, "root"),
 }
 
 

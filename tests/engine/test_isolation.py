@@ -32,13 +32,13 @@ def get_server_reply(compute_sockets: str, uid: int, role: str) -> str:
 
     The process opens the socket before it changes its user, because few users can traverse the folder.
     """
-    held = os.open(f"{compute_sockets}/.s.PGSQL.5432", os.O_PATH)
+    socket_fd = os.open(f"{compute_sockets}/.s.PGSQL.5432", os.O_PATH)
     with run_as(uid), socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(10)
         try:
-            caller.connect(f"/proc/self/fd/{held}")
+            caller.connect(f"/proc/self/fd/{socket_fd}")
         finally:
-            os.close(held)
+            os.close(socket_fd)
         startup = struct.pack("!I", 196608) + b"user\0" + role.encode() + b"\0database\0postgres\0\0"
         caller.sendall(struct.pack("!I", len(startup) + 4) + startup)
         return caller.recv(4096).decode(errors="replace")
@@ -215,14 +215,16 @@ async def test_a_compute_holds_no_file_of_ours(home: EngineHome) -> None:
             stack.callback(os.close, number)
             os.set_inheritable(number, True)
         compute = await home.create_compute()
-        ours = open_files(os.getpid())
-        assert {f"socket:[{os.fstat(number).st_ino}]" for number in pair} < ours
+        own_names = open_files(os.getpid())
+        assert {f"socket:[{os.fstat(number).st_ino}]" for number in pair} < own_names
         pids = [compute.pid, *processes.list_children(compute.pid)]
         assert len(pids) > 3
         for pid in pids:
-            held = open_files(pid)
-            assert held & ours <= WORLD_WRITABLE | {name for name in held if name.startswith("anon_inode:")}
-            files = {name for name in held if name.startswith("/")} - {*WORLD_WRITABLE, str(compute.log_file)}
+            open_names = open_files(pid)
+            assert open_names & own_names <= WORLD_WRITABLE | {
+                name for name in open_names if name.startswith("anon_inode:")
+            }
+            files = {name for name in open_names if name.startswith("/")} - {*WORLD_WRITABLE, str(compute.log_file)}
             assert {name for name in files if not Path(name).is_relative_to(compute.data_folder)} == set()
 
 

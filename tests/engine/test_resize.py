@@ -162,9 +162,9 @@ async def test_limits_that_move_take_the_size_with_them(home: EngineHome) -> Non
 
 
 async def test_what_a_tenant_has_set_stands_over_the_size(home: EngineHome) -> None:
-    given = {"work_mem": "19MB", "random_page_cost": "1.5"}
+    requested = {"work_mem": "19MB", "random_page_cost": "1.5"}
     compute = await autoscaling_compute(
-        home, settings=build_compute_settings(LARGEST, logical_replication=False, requested=given)
+        home, settings=build_compute_settings(LARGEST, logical_replication=False, requested=requested)
     )
     async with compute.connect() as client:
         assert await read_settings(client) == SMALL | {"work_mem": "19MB"}
@@ -177,8 +177,8 @@ async def test_what_a_tenant_has_set_stands_over_the_size(home: EngineHome) -> N
 
 
 async def test_what_is_the_platforms_cannot_be_overruled() -> None:
-    given = {"shared_buffers": "99GB", "max_connections": "9", "wal_level": "minimal"}
-    assert build_compute_settings(LARGEST, logical_replication=True, requested=given) == build_compute_settings(
+    requested = {"shared_buffers": "99GB", "max_connections": "9", "wal_level": "minimal"}
+    assert build_compute_settings(LARGEST, logical_replication=True, requested=requested) == build_compute_settings(
         LARGEST, logical_replication=True
     )
 

@@ -187,9 +187,9 @@ async def test_a_taken_spare_waits_for_its_endpoint_over_a_restart(settings: Set
     pid = compute.pid
     await home.engine.close()
     async with WarmHome.open(settings) as again:
-        taken = again.adopt(compute)
-        assert await taken.start() is Readiness.READY
-        assert taken.pid == pid
+        adopted = again.adopt(compute)
+        assert await adopted.start() is Readiness.READY
+        assert adopted.pid == pid
 
 
 async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(settings: Settings) -> None:
@@ -204,8 +204,8 @@ async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(setti
     async with WarmHome.open(settings) as again:
         assert not (settings.home / "volumes" / spare).is_symlink()
         assert not (settings.sockets / spare).is_symlink()
-        taken = again.adopt(compute)
-        assert await taken.start() is Readiness.READY
+        adopted = again.adopt(compute)
+        assert await adopted.start() is Readiness.READY
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
