@@ -87,6 +87,7 @@ class Platform:
     """Everything that runs, for whoever drives it: the server here, a test elsewhere."""
 
     services: Services
+    engine: Engine
     runner: OperationRunner
     loops: tuple[Loop, ...]
     gateway_api: GatewayApiHandlers
@@ -125,7 +126,7 @@ async def serve(
             await stack.aclose()
             await platform.services.key_usage.flush(platform.services.store)
             if computes_too:
-                await stop_all_computes(platform.services.store, platform.services.engine, settings.plan)
+                await stop_all_computes(platform.services.store, platform.engine, settings.plan)
             logger.info("stopped", computes_too=computes_too)
 
 
@@ -221,6 +222,7 @@ def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Key
     )
     return Platform(
         services=parts,
+        engine=engine,
         runner=OperationRunner(
             store,
             engine,
