@@ -12,14 +12,14 @@ from bough.supervisor import state
 
 
 def doctor(home: options.Home = None, json: options.Json = False) -> None:
-    """Check this machine, and say what mends it.
+    """Check this machine and suggest fixes.
 
-    Every line is a check: ok, warning (the platform runs, with less than it could offer) or failed
-    (the platform cannot start). Exits with 1 when something failed.
+    Each line is a check with its result: ok, warning (the platform runs with limitations) or failed
+    (the platform cannot start). Exits with status 1 when a check failed.
     """
     settings = config.load_settings({"home": home})
-    every_check = (*checks.CHECKS, wal_archiving.check_archiving, operations.check_operations)
-    findings = [_accept_running_platform(settings, check(settings)) for check in every_check]
+    all_checks = (*checks.CHECKS, wal_archiving.check_archiving, operations.check_operations)
+    findings = [_accept_running_platform(settings, check(settings)) for check in all_checks]
     if json:
         output.print_json([dataclasses.asdict(finding) for finding in findings])
     else:
@@ -29,10 +29,10 @@ def doctor(home: options.Home = None, json: options.Json = False) -> None:
 
 
 def _accept_running_platform(settings: config.Settings, finding: Finding) -> Finding:
-    """A platform that runs in this home is what the doctor was asked about, not an intruder."""
+    """A platform that runs in this home is what the operator asks about, not a conflict."""
     running = state.read_running(settings)
     if finding.name == "instance" and running:
-        return ok("instance", f"the platform runs (pid {running.pid})")
+        return ok("instance", f"the platform is running (pid {running.pid})")
     return finding
 
 
@@ -41,5 +41,5 @@ def _show(findings: list[Finding]) -> None:
     for finding in findings:
         rows.append((finding.verdict.value, finding.name, finding.sentence))
         if finding.mend:
-            rows.append(("", "", f"this mends it: {finding.mend}"))
+            rows.append(("", "", f"Fix: {finding.mend}"))
     output.print_table(rows)
