@@ -115,7 +115,7 @@ class Settings(_Frozen):
     )
     gateway_port: Port | None = Field(None, description="port for Postgres clients [default: 5432, or a free one]")
     domain: str = Field("localhost", description="domain of the endpoints' host names", pattern=r"^[a-z0-9.-]{1,120}$")
-    storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="volume driver")
+    storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="how volumes are cloned")
     store_url: str = Field("", description="PostgreSQL URL of the platform's own database; empty: SQLite in the home")
     postgres_versions: tuple[Annotated[int, Field(ge=14, le=18)], ...] = Field(
         (17,), description="Postgres major versions to install; the first is the default", min_length=1
@@ -163,9 +163,9 @@ class Settings(_Frozen):
     log_files_kept: int = Field(4, ge=1, description="number of rotated files to keep per log")
     regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)
     plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named sets of limits; new accounts have the plan `free`")
-    rate_per_minute: int = Field(700, ge=1, description="API requests per minute and key")
-    rate_per_second_and_route: int = Field(40, ge=1, description="API requests per second, key and route")
-    rate_per_minute_and_address: int = Field(300, ge=1, description="API requests per minute and address without a key")
+    rate_per_minute: int = Field(700, ge=1, description="API requests per minute per key")
+    rate_per_second_and_route: int = Field(40, ge=1, description="API requests per second per key and route")
+    rate_per_minute_and_address: int = Field(300, ge=1, description="API requests per minute per address without a key")
     body_limit: int = Field(1024 * 1024, ge=1024, description="maximum size of a request body in bytes")
     metrics_open: bool = Field(False, description="whether /metrics is readable without the token in keys/metrics")
     hold_seconds: float = Field(
@@ -176,7 +176,9 @@ class Settings(_Frozen):
     wakes_at_once: int = Field(16, ge=1, description="maximum number of computes that start at the same time")
     wakes_per_second: float = Field(50.0, gt=0, description="maximum number of computes started per second")
     suspend_timeout_default: int = Field(
-        300, ge=1, description="seconds of inactivity after which a compute is suspended, for endpoints with 0"
+        300,
+        ge=1,
+        description="seconds of inactivity after which a compute is suspended, for endpoints whose timeout is 0",
     )
     recoverable_seconds: int = Field(
         7 * 86400, ge=0, description="seconds during which a deleted project can be recovered"
@@ -217,7 +219,7 @@ class Settings(_Frozen):
     audit_days: float = Field(400, gt=0, description="days for which the audit log is kept")
     instant_per_hour: int = Field(1000, ge=0, description="maximum number of instant databases per hour; 0: disabled")
     instant_per_hour_and_address: int = Field(
-        100, ge=1, description="maximum number of instant databases per hour and client address"
+        100, ge=1, description="maximum number of instant databases per hour per client address"
     )
     instant_pool: int = Field(
         2, ge=0, le=64, description="instant databases kept ready for an hour after the last request; 0: none"

@@ -58,7 +58,7 @@ def test_only_the_engine_starts_processes_and_talks_to_computes() -> None:
 
 def test_settings_are_read_from_the_environment_in_one_place() -> None:
     readers = {str(path.relative_to(SOURCE)) for path in _files(".") if "os.environ" in path.read_text()}
-    passing_it_on = {path for path in readers if path.startswith(("engine/local/", "cli/"))}
+    passing_it_on = {path for path in readers if path.startswith(("engine/local/", "cli/", "supervisor/"))}
     assert readers - passing_it_on == {"config.py"}
 
 

@@ -10,7 +10,7 @@ from bough.cli import options, output, timestamps
 from bough.cli.escapes import escape_line
 from bough.cli.operator_client import OperatorClient
 
-COLUMNS = ("when", "who", "from", "did", "in", "to")
+COLUMNS = ("time", "actor", "address", "action", "scope", "target")
 PAGE_SIZE = 500  # the most entries that the API returns at once
 
 

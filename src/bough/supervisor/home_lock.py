@@ -31,7 +31,10 @@ def describe_holder(settings: Settings) -> str | None:
         return None
     running = state.read_running(settings)
     where = f" at {running.api_address.base_url}" if running else ""
-    return f"Bough already runs in {settings.home}{where} (pid {pid}); stop it, or choose another home with --home DIR."
+    return (
+        f"Bough is already running in {settings.home}{where} (pid {pid}); "
+        "stop it, or choose another home with --home DIR."
+    )
 
 
 def _wait_for_old_control(settings: Settings) -> None:

@@ -41,10 +41,10 @@ def require_passing(settings: Settings) -> None:
         if finding.verdict is Verdict.FAILED:
             raise PreconditionFailed(_format_failure(finding))
         if finding.verdict is Verdict.WARNING:
-            warnings.append(finding.sentence)
+            warnings.append(finding.message)
     for warning in warnings:
         output.print_note(f"{output.colorize('warning')}: {warning}")
 
 
 def _format_failure(finding: Finding) -> str:
-    return f"{finding.sentence}\n       Fix: {finding.mend}" if finding.mend else finding.sentence
+    return f"{finding.message}\n       Fix: {finding.fix}" if finding.fix else finding.message

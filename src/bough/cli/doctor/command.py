@@ -1,7 +1,5 @@
 """`bough doctor`."""
 
-import dataclasses
-
 import typer
 
 from bough import config
@@ -21,7 +19,7 @@ def doctor(home: options.Home = None, json: options.Json = False) -> None:
     all_checks = (*checks.CHECKS, wal_archiving.check_archiving, operations.check_operations)
     findings = [_accept_running_platform(settings, check(settings)) for check in all_checks]
     if json:
-        output.print_json([dataclasses.asdict(finding) for finding in findings])
+        output.print_json([finding.to_json() for finding in findings])
     else:
         _show(findings)
     if any(finding.verdict is Verdict.FAILED for finding in findings):
@@ -39,7 +37,7 @@ def _accept_running_platform(settings: config.Settings, finding: Finding) -> Fin
 def _show(findings: list[Finding]) -> None:
     rows: list[tuple[str, str, str]] = []
     for finding in findings:
-        rows.append((finding.verdict.value, finding.name, finding.sentence))
-        if finding.mend:
-            rows.append(("", "", f"Fix: {finding.mend}"))
+        rows.append((finding.verdict.value, finding.name, finding.message))
+        if finding.fix:
+            rows.append(("", "", f"Fix: {finding.fix}"))
     output.print_table(rows)

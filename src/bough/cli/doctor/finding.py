@@ -12,12 +12,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The field names are the keys of `bough doctor --json`."""
-
     name: str
     verdict: Verdict
-    sentence: str
-    mend: str = ""  # the command that fixes the problem
+    message: str
+    fix: str = ""  # the command that fixes the problem
+
+    def to_json(self) -> dict[str, str]:
+        """The keys are part of the output format of `bough doctor --json`."""
+        return {"name": self.name, "verdict": self.verdict, "sentence": self.message, "mend": self.fix}
 
 
 def ok(name: str, message: str) -> Finding:
