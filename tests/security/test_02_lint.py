@@ -33,7 +33,7 @@ OURS = {
     "engine/local/computes/runs.py": "the home's folder run (0700)",
     "engine/local/computes/process_usage.py": "/proc: the kernel's own figures, bounded by it",
     "engine/local/warm/pool.py": "/proc/meminfo",
-    "tasks/forget_logs.py": "the home's folder of logs (0700); a tenant only writes to its log's descriptor",
+    "tasks/cleanup.py": "the home's folder of logs (0700); a tenant only writes to its log's descriptor",
     "tasks/rotate_logs.py": "the same",
     "tasks/suspend_idle.py": "a row, not a file",
     "control/": "keys, certificates, notes and sockets of the platform; control knows no volume",
