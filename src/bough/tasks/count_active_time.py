@@ -4,14 +4,14 @@ Computes keep running while control is down; that time is counted after control 
 """
 
 from bough import clock
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.store.store import Store
 
 
 class CountActiveTime:
     interval = 10.0
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: EngineInspection) -> None:
         self._store = store
         self._engine = engine
 
