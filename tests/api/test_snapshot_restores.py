@@ -70,7 +70,10 @@ async def test_the_name_may_be_given_in_the_body_or_in_the_query(caller: Caller)
     await tree.finish_operations()
     assert (await tree.request("POST", path, name="b"))["branch"]["name"] == "b"
     await tree.finish_operations()
-    assert "named 'main' already" in (await expect_error(tree, 409, "POST", path, {"name": "main"}))["message"]
+    assert (
+        "already has a branch named 'main'"
+        in (await expect_error(tree, 409, "POST", path, {"name": "main"}))["message"]
+    )
     wrongs: list[Any] = [{"name": ""}, {"target_branch_id": "X"}, {"finalize_restore": "yes"}, []]
     for wrong in wrongs:
         await expect_error(tree, 400, "POST", path, wrong)
@@ -151,7 +154,7 @@ async def test_what_cannot_be_finalized(caller: Caller) -> None:
     assert sentence == "The branch 'main' was not restored from a snapshot, so there is nothing to finalize."
     await finalize_refused(tree, 404, "br-nowhere")
     branch_id = (await restore_snapshot(tree, snapshot))["branch"]["id"]
-    assert "named 'main' already" in await finalize_refused(tree, 409, branch_id, {"name": "main"})
+    assert "already has a branch named 'main'" in await finalize_refused(tree, 409, branch_id, {"name": "main"})
     await finalize_refused(tree, 400, branch_id, {"name": ""})
     branch = await tree.get_branch_row(branch_id)
     async with caller.api_app.services.store.transaction() as rows:

@@ -64,7 +64,7 @@ async def test_at_a_moment_and_at_a_position(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ({"lsn": "0/1A0", "timestamp": "2026-01-01T00:00:00Z"}, "lsn and timestamp are both given"),
+        ({"lsn": "0/1A0", "timestamp": "2026-01-01T00:00:00Z"}, "Use lsn or timestamp, not both"),
         ({"lsn": "nowhere"}, "lsn is 'nowhere': write a position in the WAL as 0/1A2B3C4D."),
         ({"lsn": "0/10"}, "lsn (0/10) is not in the branch's history: give a position from 0/100 to"),
         ({"timestamp": "yesterday"}, "timestamp"),
