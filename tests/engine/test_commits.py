@@ -36,7 +36,7 @@ async def _one_more(committed: Committed) -> Path:
 async def _none_later(committed: Committed) -> bool:
     while not committed.empty():
         committed.get()
-    await asyncio.sleep(10 * btrfs_commits._PAUSE)
+    await asyncio.sleep(10 * btrfs_commits._PAUSE_SECONDS)
     return committed.empty()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from bough import byte_sizes
 from bough.cli import output
@@ -12,12 +11,9 @@ from bough.config import Settings
 from bough.control.platform import history_problems
 from bough.engine.local.computes.runs import ComputeRuns
 from bough.engine.local.folders import Folders
-from bough.engine.local.history.wal_archives import WalArchives
-from bough.engine.local.volumes.folder import VolumeFolder
-from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.local.history.wal_archives import measure_unarchived
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
-from bough.postgres import wal
 from bough.store.volume_uses import VolumeUse
 
 MAX_LISTED = 5  # of those in trouble, at most
@@ -52,30 +48,13 @@ def _behind(settings: Settings, folders: Folders) -> Mapping[VolumeId, _Behind]:
     noted = {VolumeId(note.volume_id): note for note in history_problems.read(settings)}
     found = {
         volume: _Behind(size, None, None, "It waits for a compute that archives it.")
-        for volume, size in _waiting(folders).items()
+        for volume, size in measure_unarchived(folders).items()
         if size >= settings.history_alarm_bytes
     }
     return found | {
         volume: _Behind(note.waiting_bytes, note.branch_id, note.project_id, note.trouble)
         for volume, note in noted.items()
     }
-
-
-def _waiting(folders: Folders) -> dict[VolumeId, int]:
-    """Bytes that each volume has to archive; the last of its WAL is not among them until it is full."""
-    if not folders.volumes.is_dir():
-        return {}
-    archives = WalArchives(Volumes(folders.volumes, folders.wal_archives))
-    found = {
-        VolumeId(path.name): len(archives.list_unarchived_names(_folder(path, folders)))
-        for path in folders.volumes.iterdir()
-        if path.is_dir() and not path.is_symlink()
-    }
-    return {volume: count * wal.SEGMENT_BYTES for volume, count in found.items() if count}
-
-
-def _folder(path: Path, folders: Folders) -> VolumeFolder:
-    return VolumeFolder(path, (folders.pg_wal or path) / path.name)
 
 
 def _sentence(behind: _Behind, use: VolumeUse | None) -> str:

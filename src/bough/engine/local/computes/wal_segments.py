@@ -26,7 +26,7 @@ _HANDED = ".handed"  # what is being copied; Postgres takes it for nothing
 
 def read_control_file(data: Path) -> ControlFile:
     """What the server of a data folder says of itself there; an OSError when it is broken."""
-    return control_files.read(data)
+    return control_files.read_control_file(data)
 
 
 def has_segment(folder: Path, segment: str) -> bool:
