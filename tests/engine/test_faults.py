@@ -170,7 +170,7 @@ def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half(
     *refusals, last = map(json.loads, lines)
     assert last == "ready", "once there are processes again"
     sentence, _, left = refusals[0]
-    assert re.search("cannot be started: Resource temporarily unavailable|starts no more threads", sentence)
+    assert re.search("cannot be started: Resource temporarily unavailable|cannot start more threads", sentence)
     # Without a thread nothing can be put away either: whoever starts it next does that.
     assert left == [] or "threads" in sentence
     assert all(transient for _, transient, _ in refusals)

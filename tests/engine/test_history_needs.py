@@ -1,4 +1,4 @@
-"""What has to be kept: whatever is thrown away, every moment that is wanted can still be gone back to."""
+"""Retention: whatever is pruned, every point within the retention can still be recovered."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -14,9 +14,9 @@ from bough.engine.local.history.retention import LineageNode, compute_retention
 from bough.ids import VolumeId
 from bough.postgres import wal
 
-_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+_START = datetime(2026, 1, 1, tzinfo=UTC)
 _SEGMENT = wal.SEGMENT_BYTES
-_PART = _SEGMENT // 4
+_QUARTER = _SEGMENT // 4
 
 
 @dataclass(frozen=True)
@@ -27,100 +27,101 @@ class Base:
 
 
 @dataclass
-class Lived:
-    """A volume that grows by a quarter of a segment a second, with all that it archived."""
+class Volume:
+    """A volume that writes a quarter of a segment per second, with the segments that it archived."""
 
-    kin: LineageNode[Base]
-    born: datetime
+    node: LineageNode[Base]
+    created_at: datetime
     end: int
     archived: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> VolumeId:
-        return self.kin.lineage.volume
+        return self.node.lineage.volume
 
 
-class Family:
-    """What a clock and many volumes do, without any files."""
+class Simulation:
+    """Simulates many volumes and a clock without any files."""
 
     def __init__(self) -> None:
-        self.now = _DAY
-        self.volumes: dict[VolumeId, Lived] = {}
+        self.now = _START
+        self.volumes: dict[VolumeId, Volume] = {}
         self.template = Base(
             lsn.to_text(_SEGMENT + 200), datetime.min.replace(tzinfo=UTC), wal.segment_name(1, _SEGMENT)
         )
         self._root()
 
     def _root(self) -> None:
-        life: VolumeLineage[Base] = VolumeLineage(volume=VolumeId("v0"), first_segment=self.template.first_segment)
-        self.volumes[life.volume] = Lived(
-            LineageNode(lineage=life), self.now, _SEGMENT + 200, {self.template.first_segment}
+        lineage: VolumeLineage[Base] = VolumeLineage(volume=VolumeId("v0"), first_segment=self.template.first_segment)
+        self.volumes[lineage.volume] = Volume(
+            LineageNode(lineage=lineage), self.now, _SEGMENT + 200, {self.template.first_segment}
         )
 
-    def one(self, number: int) -> Lived:
+    def get(self, number: int) -> Volume:
         return list(self.volumes.values())[number % len(self.volumes)]
 
-    def write(self, lived: Lived, parts: int) -> None:
-        timeline = lived.kin.lineage.timeline
-        for _ in range(parts):
+    def write(self, volume: Volume, quarters: int) -> None:
+        timeline = volume.node.lineage.timeline
+        for _ in range(quarters):
             self.now += timedelta(seconds=1)
-            lived.archived.add(wal.segment_name(timeline, lived.end))
-            lived.end += _PART
-            lived.archived.add(wal.segment_name(timeline, lived.end))
+            volume.archived.add(wal.segment_name(timeline, volume.end))
+            volume.end += _QUARTER
+            volume.archived.add(wal.segment_name(timeline, volume.end))
 
-    def take_base(self, lived: Lived) -> None:
+    def take_base(self, volume: Volume) -> None:
         self.now += timedelta(seconds=1)
         first = wal.segment_name(
-            lived.kin.lineage.timeline, max(lived.end - _PART, lived.kin.lineage.first_segment_number * _SEGMENT)
+            volume.node.lineage.timeline,
+            max(volume.end - _QUARTER, volume.node.lineage.first_segment_number * _SEGMENT),
         )
-        base = Base(lsn.to_text(lived.end), self.now, first)
-        life = replace(lived.kin.lineage, bases=[*lived.kin.lineage.bases, base])
-        lived.kin = replace(lived.kin, lineage=life)
+        base = Base(lsn.to_text(volume.end), self.now, first)
+        lineage = replace(volume.node.lineage, bases=[*volume.node.lineage.bases, base])
+        volume.node = replace(volume.node, lineage=lineage)
 
-    def branch(self, parent: Lived, *, recovers: bool, killed: bool) -> None:
-        """With the WAL from the segment on in which the copy begins; a recovery begins a timeline."""
-        timeline = parent.kin.lineage.timeline + recovers
+    def branch(self, parent: Volume, *, is_recovery: bool, is_killed: bool) -> None:
+        """The child has the WAL from the segment on that the copy starts in; a recovery starts a new timeline."""
+        timeline = parent.node.lineage.timeline + is_recovery
         name = VolumeId(f"v{len(self.volumes)}")
-        life: VolumeLineage[Base] = VolumeLineage(
+        lineage: VolumeLineage[Base] = VolumeLineage(
             volume=name,
             first_segment=wal.segment_name(timeline, parent.end),
-            fork_lsn=None if killed else lsn.to_text(parent.end),
+            fork_lsn=None if is_killed else lsn.to_text(parent.end),
         )
-        kin = LineageNode(lineage=life, parent=parent.name, forked_at=self.now)
-        self.volumes[name] = made = Lived(kin, self.now, parent.end, {wal.segment_name(timeline, parent.end)})
-        if not self.reaches(made, self.now):  # of one that was killed nobody knows where exactly it ended
-            self.take_base(made)
-            made.born = self.now
+        node = LineageNode(lineage=lineage, parent=parent.name, forked_at=self.now)
+        self.volumes[name] = child = Volume(node, self.now, parent.end, {wal.segment_name(timeline, parent.end)})
+        if not self.reaches(child, self.now):  # it is unknown where a killed parent ended
+            self.take_base(child)
+            child.created_at = self.now
 
-    def prune(self, lived: Lived, since: datetime) -> None:
-        family = {name: each.kin for name, each in self.volumes.items()}
-        kept = compute_retention(lived.name, family, since)
-        life = replace(lived.kin.lineage, bases=list(kept.bases))
-        lived.kin = replace(lived.kin, lineage=life, is_self_contained=kept.is_self_contained)
-        lived.archived = {name for name in lived.archived if kept.retains(name)}
+    def prune(self, volume: Volume, since: datetime) -> None:
+        nodes = {name: other.node for name, other in self.volumes.items()}
+        retained = compute_retention(volume.name, nodes, since)
+        lineage = replace(volume.node.lineage, bases=list(retained.bases))
+        volume.node = replace(volume.node, lineage=lineage, is_self_contained=retained.is_self_contained)
+        volume.archived = {name for name in volume.archived if retained.retains(name)}
 
-    def ancestry(self, lived: Lived) -> tuple[list[VolumeLineage[Base]], Base | None]:
-        lives = [lived.kin.lineage]
-        while not lived.kin.is_self_contained:
-            if lived.kin.parent is None:
-                return lives, self.template
-            lived = self.volumes[lived.kin.parent]
-            lives.append(lived.kin.lineage)
-        return lives, None
+    def ancestry(self, volume: Volume) -> tuple[list[VolumeLineage[Base]], Base | None]:
+        lineages = [volume.node.lineage]
+        while not volume.node.is_self_contained:
+            if volume.node.parent is None:
+                return lineages, self.template
+            volume = self.volumes[volume.node.parent]
+            lineages.append(volume.node.lineage)
+        return lineages, None
 
-    def reaches(self, lived: Lived, moment: datetime) -> bool:
-        """Whether a plan for the moment finds all that it wants."""
-        lives, template = self.ancestry(lived)
-        found = plan_recovery(lives, template, Point(at=moment))
-        return bool(found) and all(
-            wal.segment_name_from_number(stretch.timeline, number) in self.volumes[stretch.volume].archived
-            for stretch in found[0].ranges
-            for number in _numbers(stretch.first, stretch.last, self.volumes[stretch.volume])
+    def reaches(self, volume: Volume, at: datetime) -> bool:
+        """Whether the plan for that time finds all its segments."""
+        lineages, template = self.ancestry(volume)
+        plans = plan_recovery(lineages, template, Point(at=at))
+        return bool(plans) and all(
+            wal.segment_name_from_number(wal_range.timeline, number) in self.volumes[wal_range.volume].archived
+            for wal_range in plans[0].ranges
+            for number in _numbers(wal_range.first, wal_range.last, self.volumes[wal_range.volume])
         )
 
 
-def _numbers(first: int, last: int | None, lived: Lived) -> Iterable[int]:
-    end = wal.segment_number_at(lived.end)
+def _numbers(first: int, last: int | None, volume: Volume) -> Iterable[int]:
+    end = wal.segment_number_at(volume.end)
     return range(first, (end if last is None else min(last, end)) + 1)
 
 
@@ -132,74 +133,76 @@ _step = st.one_of(
 )
 
 
-def _do(family: Family, step: tuple[str, int, int], retention: timedelta) -> None:
-    what, which, number = step
-    lived = family.one(which)
-    if what == "write":
-        family.write(lived, number)
-    elif what == "base":
-        family.take_base(lived)
-    elif what == "branch":
-        family.branch(lived, recovers=number % 2 == 1, killed=number == 2)
+def _apply_step(simulation: Simulation, step: tuple[str, int, int], retention: timedelta) -> None:
+    action, index, number = step
+    volume = simulation.get(index)
+    if action == "write":
+        simulation.write(volume, number)
+    elif action == "base":
+        simulation.take_base(volume)
+    elif action == "branch":
+        simulation.branch(volume, is_recovery=number % 2 == 1, is_killed=number == 2)
     else:
-        family.prune(lived, family.now - retention)
+        simulation.prune(volume, simulation.now - retention)
 
 
 @settings(max_examples=150, deadline=None)
 @given(steps=st.lists(_step, max_size=25), retention=st.integers(0, 15))
 def test_every_moment_that_is_wanted_can_be_gone_back_to(steps: list[tuple[str, int, int]], retention: int) -> None:
-    family, kept = Family(), timedelta(seconds=retention)
+    simulation, retained = Simulation(), timedelta(seconds=retention)
     for step in steps:
-        _do(family, step, kept)
-        for lived in family.volumes.values():
-            since = max(lived.born, family.now - kept)
-            moments = [since + timedelta(seconds=n) for n in range(int((family.now - since).total_seconds()) + 1)]
-            lost = [moment for moment in moments if not family.reaches(lived, moment)]
-            assert not lost, (lived.name, lost)
+        _apply_step(simulation, step, retained)
+        for volume in simulation.volumes.values():
+            since = max(volume.created_at, simulation.now - retained)
+            times = [since + timedelta(seconds=n) for n in range(int((simulation.now - since).total_seconds()) + 1)]
+            unreachable = [at for at in times if not simulation.reaches(volume, at)]
+            assert not unreachable, (volume.name, unreachable)
 
 
 @given(steps=st.lists(_step, max_size=25))
 @settings(max_examples=100, deadline=None)
 def test_what_nobody_stands_on_and_nobody_wants_goes(steps: list[tuple[str, int, int]]) -> None:
-    family = Family()
+    simulation = Simulation()
     for step in steps:
-        _do(family, step, timedelta(days=1))
-    for lived in reversed(family.volumes.values()):
-        everybody = {name: each.kin for name, each in family.volumes.items()}
-        wanted = compute_retention(lived.name, everybody, None)
-        assert not wanted.has_dependents
-        assert list(wanted.bases) == []
-        assert not any(map(wanted.retains, lived.archived))
-        lived.kin = replace(lived.kin, is_self_contained=True)
+        _apply_step(simulation, step, timedelta(days=1))
+    for volume in reversed(simulation.volumes.values()):
+        nodes = {name: each.node for name, each in simulation.volumes.items()}
+        retained = compute_retention(volume.name, nodes, None)
+        assert not retained.has_dependents
+        assert list(retained.bases) == []
+        assert not any(map(retained.retains, volume.archived))
+        volume.node = replace(volume.node, is_self_contained=True)
 
 
 def test_a_child_needs_of_its_parent_what_is_between_its_base_and_itself() -> None:
-    family = Family()
-    root = family.one(0)
-    family.write(root, 20)
-    family.take_base(root)
-    family.write(root, 20)
-    family.branch(root, recovers=False, killed=False)
-    family.write(root, 40)
-    family.take_base(root)
-    family.write(root, 4)
-    child = family.one(1)
-    kin = {name: each.kin for name, each in family.volumes.items()}
-    wanted = compute_retention(root.name, kin, family.now)
-    old, young = root.kin.lineage.bases
-    assert list(wanted.bases) == [old, young]
-    between = range(wal.segment_number(old.first_segment), child.kin.lineage.first_segment_number)
-    assert [number for number in range(100) if wanted.retains(wal.segment_name_from_number(1, number))][
+    simulation = Simulation()
+    root = simulation.get(0)
+    simulation.write(root, 20)
+    simulation.take_base(root)
+    simulation.write(root, 20)
+    simulation.branch(root, is_recovery=False, is_killed=False)
+    simulation.write(root, 40)
+    simulation.take_base(root)
+    simulation.write(root, 4)
+    child = simulation.get(1)
+    nodes = {name: each.node for name, each in simulation.volumes.items()}
+    retained = compute_retention(root.name, nodes, simulation.now)
+    old, young = root.node.lineage.bases
+    assert list(retained.bases) == [old, young]
+    between = range(wal.segment_number(old.first_segment), child.node.lineage.first_segment_number)
+    assert [number for number in range(100) if retained.retains(wal.segment_name_from_number(1, number))][
         : len(between)
     ] == list(between)
     after = wal.segment_number(young.first_segment)
     assert not any(
-        wanted.retains(wal.segment_name_from_number(1, number))
-        for number in range(child.kin.lineage.first_segment_number, after)
+        retained.retains(wal.segment_name_from_number(1, number))
+        for number in range(child.node.lineage.first_segment_number, after)
     )
-    assert wanted.is_self_contained
+    assert retained.is_self_contained
 
-    family.volumes[child.name].kin = replace(child.kin, is_self_contained=True)
-    alone = compute_retention(root.name, {name: each.kin for name, each in family.volumes.items()}, family.now)
-    assert list(alone.bases) == [young]
-    assert not alone.has_dependents
+    simulation.volumes[child.name].node = replace(child.node, is_self_contained=True)
+    without_child = compute_retention(
+        root.name, {name: each.node for name, each in simulation.volumes.items()}, simulation.now
+    )
+    assert list(without_child.bases) == [young]
+    assert not without_child.has_dependents

@@ -72,9 +72,9 @@ ALLOWED: dict[str, dict[str, str]] = {
     "engine/local/durable_files.py": {
         "write_atomically": "for folders of ours; what is written into a tenant's goes by tenant_files.write_file",
         "publish_folder": _NAMES_OF_OURS,
-        "hold_file_lock": "lock files in folders of ours",
         "_open_folder": "folders whose own names are ours",
     },
+    "engine/local/file_lock.py": {"hold_file_lock": "lock files in folders of ours"},
     "engine/local/project_users.py": {
         "_find_users": "data folders and archives: their own names are in folders of ours"
     },

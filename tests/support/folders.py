@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bough.config import Settings
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.isolation import cgroups
 from bough.engine.local.isolation.uid_cleanup import remove_files
 

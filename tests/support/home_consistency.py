@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bough.config import Settings, is_root
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import cgroup_hierarchies, cgroups
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord

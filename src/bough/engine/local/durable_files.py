@@ -1,7 +1,6 @@
 """Writes files and folders so that they are complete or absent after any crash."""
 
 import ctypes
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,17 +82,6 @@ def is_btrfs(folder: Path) -> bool:
         error_number = ctypes.get_errno()
         raise OSError(error_number, os.strerror(error_number), str(folder))
     return buffer[0] == _BTRFS_MAGIC
-
-
-@contextmanager
-def hold_file_lock(path: Path) -> Iterator[None]:
-    """One holder at a time, over threads and processes; a holder that dies lets go."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

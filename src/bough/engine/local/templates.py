@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.sandbox import Identity, current_identity, find_initdb_identity
