@@ -44,7 +44,9 @@ class PackedHome:
         for path in (self.folders.volumes, self.wal):
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
-        self.folder.create(VolumeRecord(project_id=ProjectId("quiet-sea-12345678"), install="17", wal_apart=True))
+        self.folder.create(
+            VolumeRecord(project_id=ProjectId("quiet-sea-12345678"), install="17", has_external_wal=True)
+        )
         (self.folder.data / "base" / "5").mkdir(parents=True)
         self.folder.data.chmod(0o700)
         self.folder.external_wal.mkdir(mode=0o700)

@@ -118,7 +118,7 @@ async def test_a_spare_has_no_archive_and_the_branch_that_takes_it_does() -> Non
         assert (compute.volume_folder / "archive").resolve() == archive(compute)
         record = first.engine._volumes.folder(compute.spec.volume_id).read_record()
         assert record is not None
-        assert None not in (record.born, record.first_segment, record.made_at)
+        assert None not in (record.spare_name, record.first_segment, record.made_at)
         (compute.volume_folder / "archive").unlink()
         archive(compute).rmdir()
         (settings.home / "wal" / VolumeId.new()).mkdir()  # of a branch that was never created

@@ -111,7 +111,7 @@ async def test_a_base_of_one_that_sleeps_is_as_old_as_its_sleep(home: EngineHome
     assert record is not None
     unopened = await take_base(child)
     assert unopened is not None
-    assert unopened.lsn == record.lsn
+    assert unopened.lsn == record.origin_lsn
 
 
 async def test_what_a_killed_control_left_of_a_base_is_taken_away(home: EngineHome) -> None:

@@ -99,7 +99,7 @@ async def test_a_base_is_taken_after_so_much_wal_and_older_ones_go(any_home: Eng
     assert list_bases(compute) == [first, second]
     assert min(list_archived_segments(compute)) == first.first_segment
     assert (kept.began_at, kept.began_lsn) == (first.at, first.lsn)
-    assert read_volume_record(compute).begins_itself
+    assert read_volume_record(compute).is_self_contained
     kept = await apply_retention(compute, second.at)
     assert list_bases(compute) == [second]
     assert min(list_archived_segments(compute)) >= second.first_segment
@@ -120,7 +120,7 @@ async def test_who_wants_no_history_has_none(home: EngineHome, monkeypatch: pyte
     assert list_bases(compute) == []
     assert (kept.began_at, kept.began_lsn) == (None, None)
     assert list_archived_segments(compute) == []
-    assert read_volume_record(compute).begins_itself
+    assert read_volume_record(compute).is_self_contained
     later = await apply_retention(compute)  # history is requested again and starts now
     (base,) = list_bases(compute)
     assert later.began_at == base.at
@@ -155,7 +155,7 @@ async def test_a_child_keeps_what_it_stands_on_until_it_has_a_base_of_its_own(an
     needed = [name for name in list_archived_segments(parent) if name < str(read_volume_record(child).first_segment)]
     await apply_retention(parent, clock.now())
     assert [name for name in list_archived_segments(parent) if name in needed] == needed
-    assert not read_volume_record(parent).begins_itself
+    assert not read_volume_record(parent).is_self_contained
     assert own[0].number == before[-1].number + 1
     assert await read_numbers_at(child, own[1].points[0]) == numbers_up_to(own[1])
     assert await read_numbers_at(grandchild, HEAD) == numbers_up_to(before[-1])
@@ -170,7 +170,7 @@ async def test_a_child_keeps_what_it_stands_on_until_it_has_a_base_of_its_own(an
     for each in (grandchild, child):
         kept = await any_home.engine.ensure_history_started(each.spec.project_id, each.spec.volume_id)
         assert kept.began_at is not None
-        assert read_volume_record(each).begins_itself
+        assert read_volume_record(each).is_self_contained
     await retire(parent)
     await apply_retention(parent, clock.now())
     (base,) = list_bases(parent)
@@ -204,7 +204,7 @@ async def test_a_child_that_writes_gets_a_base_of_its_own_in_time(
     kept = await apply_retention(sleeper, origin_at)
     assert kept.began_at == origin_at
     assert [compute.at for compute in list_bases(sleeper)] == [origin_at]
-    assert read_volume_record(sleeper).begins_itself
+    assert read_volume_record(sleeper).is_self_contained
 
 
 async def test_no_base_is_taken_where_there_is_no_room(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:

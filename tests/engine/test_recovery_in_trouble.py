@@ -125,7 +125,7 @@ async def test_a_base_that_a_wrong_clock_made_look_earlier_is_passed_over(
         base = await take_base_backup(compute)
     record = base.folder.read_record()
     assert record is not None
-    base.folder.write_record(replace(record, at=marks[0].at.isoformat()))
+    base.folder.write_record(replace(record, origin_at=marks[0].at.isoformat()))
     assert isinstance(get_recovery_start(compute, marks[1].points[1]), Base)
     assert await read_numbers_at(compute, marks[1].points[1]) == [1, 2]
 
@@ -160,7 +160,7 @@ async def test_nobody_opens_it_before_it_is_whole(home: EngineHome, recovery_gat
     await wait_for_recovery(branch)
     folder = VolumeFolder(branch.volume_folder, branch.volume_folder)
     record = folder.read_record()
-    assert record is not None and record.pending
+    assert record is not None and record.is_pending
     assert await home.engine.read_wal_end(branch.spec.volume_id) is None
     with pytest.raises(EngineError, match="still being") as refused:
         await home.engine._branch_volumes.create(

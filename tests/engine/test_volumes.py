@@ -13,6 +13,7 @@ from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes import reflink
 from bough.engine.local.volumes.atomic_folders import create_atomically, remove_atomically
 from bough.engine.local.volumes.driver_choice import choose_driver
+from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.reflink import ReflinkDriver
 from bough.engine.local.volumes.volumes import Volumes
@@ -109,6 +110,29 @@ async def test_a_project_cannot_write_what_is_ours(home: EngineHome) -> None:
         assert path.stat().st_uid == 0
         assert not get_mode(path) & 0o022
     assert get_mode(compute.volume_folder / "volume.json") == 0o600
+
+
+def test_a_record_is_stored_under_the_keys_of_earlier_versions() -> None:
+    stored = {
+        "project_id": "quiet-sea-12345678",
+        "install": "system-17",
+        "parent": "vol-parent",
+        "wal_apart": True,
+        "born": "spare-1",
+        "lsn": "0/1000000",
+        "at": "2026-11-18T00:00:00+00:00",
+        "subscribes": True,
+        "is_replica": True,
+        "first_segment": "000000010000000000000001",
+        "made_at": "2026-11-18T00:00:01+00:00",
+        "begins_itself": True,
+        "base_of": "vol-other",
+        "pending": True,
+    }
+    record = VolumeRecord.from_fields({**stored, "applied": "a field of another version"})
+    assert record.to_fields() == stored
+    assert record.is_pending and record.is_self_contained and record.has_external_wal
+    assert (record.spare_name, record.origin_lsn) == ("spare-1", "0/1000000")
 
 
 async def test_leftovers_are_neither_seen_nor_kept(home: EngineHome) -> None:

@@ -82,7 +82,7 @@ class HomeConsistency:
                 yield f"{path.name} is half a volume"
             elif path.is_symlink() and (path.name not in born or not path.exists()):
                 yield f"the link {path.name} leads nowhere, or is nobody's"
-        apart = {name for name, record in self._records().items() if record.wal_apart}
+        apart = {name for name, record in self._records().items() if record.has_external_wal}
         there = {path.name for path in self._folders.pg_wal.iterdir()} if self._folders.pg_wal else set()
         if apart != there:
             yield f"WAL without a volume: {there - apart}, volumes without their WAL: {apart - there}"

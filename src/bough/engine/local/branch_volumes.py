@@ -76,7 +76,7 @@ class BranchVolumes:
             install=install.id,
             parent=spec.parent,
             is_replica=spec.is_replica,
-            begins_itself=spec.is_snapshot,
+            is_self_contained=spec.is_snapshot,
         )
         try:
             async with (
@@ -168,7 +168,7 @@ class BranchVolumes:
         record = self._volumes.folder(parent).read_record()
         if record is None:
             raise EngineError("The parent branch's volume does not exist.", transient=False)
-        if record.pending:
+        if record.is_pending:
             raise EngineError("The parent branch is still being recovered.")
         self._volumes.folder(parent).check_not_archived()
         if record.install != install.id:

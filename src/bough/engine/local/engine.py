@@ -163,7 +163,7 @@ class LocalEngine:
         lock = self._exclusive_with_priority if spec.point.is_head else self._exclusive
         async with lock(spec.volume_id):
             record = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read_record)
-            if record is None or record.pending:
+            if record is None or record.is_pending:
                 return await self._create_volume(spec, install, is_pending=record is not None)
             return record.origin if record.parent is not None else await self._history.template_origin(install)
 

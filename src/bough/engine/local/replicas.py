@@ -120,7 +120,7 @@ class Replicas:
             read_control_file(self._volumes.folder(primary).data),
         )
         record, first = folder.read_record(), self._last_segment(volume)
-        if record is None or first is None or not control.is_shut_down or record.lsn == control.checkpoint:
+        if record is None or first is None or not control.is_shut_down or record.origin_lsn == control.checkpoint:
             return
         source, owner = self._volumes.pg_wal_path(primary), folder.owner
         if not wal_segments.has_segment(source, first):  # it is complete, so only later segments are missing
@@ -131,7 +131,7 @@ class Replicas:
             first,
             lambda old, new: self._volumes.driver.clone_file(old, new, owner),
         )
-        folder.write_record(replace(record, lsn=control.checkpoint))
+        folder.write_record(replace(record, origin_lsn=control.checkpoint))
 
     def _is_usable(self, spec: ComputeSpec, primary: PrimarySpec) -> bool:
         """Whether the WAL that the copy needs next still exists.

@@ -66,7 +66,7 @@ class VolumePacker:
         record = folder.read_record()
         if record is None:
             raise EngineError("The branch's volume does not exist.", transient=False)
-        if record.pending:
+        if record.is_pending:
             raise EngineError("The branch's volume is still being recovered.")
         return record
 
@@ -116,7 +116,7 @@ class VolumePacker:
             sync_folder(folder.path)
             self._volumes.driver.remove(hidden)
         self._volumes.driver.remove(_with_suffix(folder.data, STAGING_SUFFIX))
-        if record.wal_apart:
+        if record.has_external_wal:
             self._volumes.driver.remove(folder.external_wal)
 
     def _restore(self, folder: VolumeFolder, record: VolumeRecord) -> None:
@@ -133,7 +133,7 @@ class VolumePacker:
         staged = _with_suffix(folder.data, STAGING_SUFFIX)
         try:
             self._volumes.driver.make_folder(staged)
-            if record.wal_apart:
+            if record.has_external_wal:
                 folder.external_wal.mkdir(mode=0o700)
             extract_pack(_pack_path(folder), _trees(folder, record, staged), self._check_free_space)
         except PackCorrupted as error:
@@ -145,7 +145,7 @@ class VolumePacker:
         except BaseException:
             self._drop_data(folder, record)
             raise
-        if record.wal_apart:
+        if record.has_external_wal:
             sync_files(folder.external_wal)
             sync_folder(folder.external_wal.parent)
         sync_filesystem(folder.path)
@@ -172,7 +172,7 @@ def _drop_pack(folder: VolumeFolder) -> None:
 
 def _trees(folder: VolumeFolder, record: VolumeRecord, data: Path) -> dict[str, Path]:
     """Return the folders of the volume by their names in the pack."""
-    return {"data": data} | ({"wal": folder.external_wal} if record.wal_apart else {})
+    return {"data": data} | ({"wal": folder.external_wal} if record.has_external_wal else {})
 
 
 def _drop_recycled_segments(folder: VolumeFolder) -> None:

@@ -223,7 +223,7 @@ class Computes:
         """What to start with, and which kind of start it will be; None: it runs already, or does not count."""
         folder = self._volumes.folder(spec.volume_id)
         record = self._checked_record(folder, install)
-        if record.pending and not is_temporary(spec.endpoint_id):
+        if record.is_pending and not is_temporary(spec.endpoint_id):
             raise EngineError("The branch's volume is still being recovered to its point.")
         if not is_spare(spec.volume_id) and spec.primary is None:
             self._volumes.ensure_archive(spec.volume_id, folder.owner)
@@ -241,7 +241,7 @@ class Computes:
         )
         if is_temporary(spec.endpoint_id):
             return launch, None
-        if record.born is not None and self._running.spare_assignment.assign_compute(record.born, spec):
+        if record.spare_name is not None and self._running.spare_assignment.assign_compute(record.spare_name, spec):
             return launch, "warm"
         if postmaster.is_alive(folder.data):
             return launch, None

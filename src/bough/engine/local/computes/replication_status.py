@@ -75,7 +75,7 @@ class ReplicationMonitor:
                 return ReplicaState.LOST
             return ReplicaState.WAITING
         end = await self._end(parent)
-        given = lsn.to_int(record.lsn) if record.lsn else 0
+        given = lsn.to_int(record.origin_lsn) if record.origin_lsn else 0
         return ReplicaState.BEHIND if end is not None and max(has, given) < end else ReplicaState.FOLLOWING
 
     def _keeps(self, parent: VolumeId, position: int) -> bool:

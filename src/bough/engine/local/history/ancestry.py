@@ -47,7 +47,7 @@ class LineageReader:
         current: VolumeId | None = volume
         while current is not None and (record := self._archives.read_record(current)) is not None:
             lineages.append(build_lineage(current, record, self._bases.list_bases(current)))
-            if record.begins_itself or record.first_segment is None:
+            if record.is_self_contained or record.first_segment is None:
                 return Ancestry(lineages=lineages, template=None)
             if record.parent is None:
                 return Ancestry(lineages=lineages, template=self.read_template(record.install))
@@ -65,4 +65,4 @@ class LineageReader:
 
 
 def build_lineage(volume: VolumeId, record: VolumeRecord, bases: list[Base]) -> VolumeLineage[Base | Template]:
-    return VolumeLineage(volume=volume, first_segment=record.first_segment, fork_lsn=record.lsn, bases=bases)
+    return VolumeLineage(volume=volume, first_segment=record.first_segment, fork_lsn=record.origin_lsn, bases=bases)

@@ -51,11 +51,11 @@ def finish_recovery(folder: VolumeFolder, origin: Origin) -> Origin:
     if record is None or fork_lsn is None or not control.is_shut_down:
         raise EngineError("The recovery of the branch was interrupted.")
     sync_filesystem(folder.path)
-    if record.wal_apart:
+    if record.has_external_wal:
         sync_filesystem(folder.pg_wal)
     final = replace(origin, lsn=fork_lsn)
     first_segment = wal.segment_name(control.timeline, lsn.to_int(fork_lsn))
-    folder.write_record(replace(record.with_origin(final), first_segment=first_segment, pending=False))
+    folder.write_record(replace(record.with_origin(final), first_segment=first_segment, is_pending=False))
     return final
 
 

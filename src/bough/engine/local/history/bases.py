@@ -112,22 +112,22 @@ def _resolve_end(new_volume: NewVolume, start: VolumeStart, record: VolumeRecord
     if backup_label.read_pending_label(new_volume.data) is None:
         stopped_at = datetime.fromtimestamp(read_control_file(new_volume.data).written_at + 1, UTC)
         return replace(origin, at=min(stopped_at, clock.now()))
-    if origin.lsn == record.lsn and record.at is not None:
+    if origin.lsn == record.origin_lsn and record.origin_at is not None:
         return replace(origin, at=record.origin.at)
     return origin
 
 
 def parse_base(name: VolumeId, folder: VolumeFolder, record: VolumeRecord | None) -> Base | None:
     """Return None if the volume does not exist or is not a base."""
-    if record is None or record.lsn is None or record.at is None or record.first_segment is None:
+    if record is None or record.origin_lsn is None or record.origin_at is None or record.first_segment is None:
         return None
     if record.base_of is None:
         return None
     return Base(
         name=name,
         volume_id=VolumeId(record.base_of),
-        lsn=record.lsn,
-        at=datetime.fromisoformat(record.at),
+        lsn=record.origin_lsn,
+        at=datetime.fromisoformat(record.origin_at),
         first_segment=record.first_segment,
         folder=folder,
     )

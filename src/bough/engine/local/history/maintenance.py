@@ -86,7 +86,7 @@ class HistoryMaintenance:
                     raise EngineError(shortage, transient=False)
                 if await self._take_base(volume, record) is None:
                     raise EngineError("The branch's history cannot start: its data cannot be copied now.")
-            record = replace(record, begins_itself=True)
+            record = replace(record, is_self_contained=True)
             await run_shielded(lambda: self._volumes.folder(volume).write_record(record))
             await self._pruner.prune(volume, record, clock.now())
             return await self._stats.measure(volume, record)
@@ -140,13 +140,13 @@ class HistoryMaintenance:
     def _has_base_at(self, volume: VolumeId, end: str) -> bool:
         """Whether the history already starts at this LSN."""
         starts = {start for base in self._bases.list_bases(volume) for start in (base.lsn, first_reachable_lsn(base))}
-        return self._read_record(volume).begins_itself and end in starts
+        return self._read_record(volume).is_self_contained and end in starts
 
     def _read_record(self, volume: VolumeId) -> VolumeRecord:
         record = self._archives.read_record(volume)
         if record is None:
             raise EngineError("The branch's volume does not exist.", transient=False)
-        if record.pending:
+        if record.is_pending:
             raise EngineError("The branch's volume is still being recovered.")
         return record
 

@@ -129,8 +129,8 @@ class PointInTimeRecovery:
             project_id=spec.project_id,
             install=spec.install,
             parent=request.parent,
-            begins_itself=spec.is_snapshot,
-            pending=True,
+            is_self_contained=spec.is_snapshot,
+            is_pending=True,
         )
         async with self._volumes.create(spec.volume_id, record, request.owner) as new_volume:
             await self._volumes.run_blocking(lambda: base_restore.restore_base(new_volume, base), spec.project_id)

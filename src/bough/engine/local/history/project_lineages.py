@@ -77,8 +77,8 @@ class ProjectLineages:
 
 def build_node(name: VolumeId, record: VolumeRecord, bases: list[Base]) -> LineageNode[Base]:
     return LineageNode(
-        lineage=VolumeLineage(volume=name, first_segment=record.first_segment, fork_lsn=record.lsn, bases=bases),
+        lineage=VolumeLineage(volume=name, first_segment=record.first_segment, fork_lsn=record.origin_lsn, bases=bases),
         parent=VolumeId(record.parent) if record.parent else None,
         forked_at=record.origin.at,
-        is_self_contained=record.begins_itself,
+        is_self_contained=record.is_self_contained,
     )

@@ -53,7 +53,7 @@ class HistoryPruner:
         without_dependents = compute_retention(volume, {volume: node}, since)
         is_same = (
             len(without_dependents.bases) == len(node.lineage.bases)
-            and without_dependents.is_self_contained == record.begins_itself
+            and without_dependents.is_self_contained == record.is_self_contained
         )
         if is_same and not self._prunable_files(volume, without_dependents):
             return []  # the usual case: there is nothing to prune, whatever other volumes need
@@ -61,8 +61,8 @@ class HistoryPruner:
         nodes = {**self._project_lineages.read_project(record.project_id, broken), volume: node}
         self._check_known(volume, broken)
         retained = compute_retention(volume, nodes, since)
-        if retained.is_self_contained != record.begins_itself:
-            self._write(volume, replace(record, begins_itself=retained.is_self_contained))
+        if retained.is_self_contained != record.is_self_contained:
+            self._write(volume, replace(record, is_self_contained=retained.is_self_contained))
         hidden = [base for base in node.lineage.bases if base not in retained.bases]
         for base in hidden:
             self._bases.hide(base)

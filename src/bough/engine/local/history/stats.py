@@ -56,9 +56,9 @@ class VolumeHistoryStats:
         """Return the earliest point of the volume itself that can be recovered."""
         ancestry = self._lineages.read(volume)
         if _is_start_reachable(ancestry):
-            at = record.at or record.made_at
+            at = record.origin_at or record.made_at
             template_lsn = ancestry.template.lsn if ancestry.template else None
-            return (datetime.fromisoformat(at) if at else None), record.lsn or template_lsn
+            return (datetime.fromisoformat(at) if at else None), record.origin_lsn or template_lsn
         bases = ancestry.lineages[0].bases if ancestry.lineages else []
         first = next((base for base in bases if isinstance(base, Base)), None)
         return (first.at, first_reachable_lsn(first)) if first else (None, None)

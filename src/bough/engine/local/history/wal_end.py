@@ -59,10 +59,10 @@ def _read_wal_end_from_files(folder: VolumeFolder) -> str | None:
     """A server that is not ready yet has already marked the control file as in use, so the answer is None."""
     try:
         record = folder.read_record()
-        if record is None or record.pending:
+        if record is None or record.is_pending:
             return None
         if backup_label.read_pending_label(folder.data) is not None:
-            return record.lsn
+            return record.origin_lsn
         control = read_control_file(folder.data)
     except (EngineError, OSError, struct.error):
         return None

@@ -67,7 +67,7 @@ def measure_own_bytes(folder: VolumeFolder) -> int | None:
         record = folder.read_record()
         if record is None:
             return None
-        has_external_wal = record.wal_apart and folder.external_wal.is_dir()
+        has_external_wal = record.has_external_wal and folder.external_wal.is_dir()
         wal_bytes = measure_disk_usage(folder.external_wal).own if has_external_wal else 0
         return measure_disk_usage(folder.path).own + wal_bytes
     except FileNotFoundError:

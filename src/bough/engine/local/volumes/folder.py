@@ -19,22 +19,34 @@ from bough.engine.port import EngineError, Origin
 from bough.ids import ProjectId, VolumeId
 
 
+# Keys of volume.json that differ from the names of the fields. Homes of earlier versions have them.
+_STORED_KEYS = {
+    "has_external_wal": "wal_apart",
+    "spare_name": "born",
+    "origin_lsn": "lsn",
+    "origin_at": "at",
+    "has_subscriptions": "subscribes",
+    "is_self_contained": "begins_itself",
+    "is_pending": "pending",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeRecord:
     project_id: ProjectId
     install: str
     parent: str | None = None  # the volume it was cloned from; None: the template of its install
-    wal_apart: bool = False  # its WAL is outside its folder, on another file system
-    born: str | None = None  # its name in the warm pool
-    lsn: str | None = None  # of its origin; of a replica, how far it has its parent's WAL
-    at: str | None = None  # ISO 8601
-    subscribes: bool = False
+    has_external_wal: bool = False  # its WAL is outside its folder, on another file system
+    spare_name: str | None = None  # its name in the warm pool
+    origin_lsn: str | None = None  # of a replica: up to where it has its parent's WAL
+    origin_at: str | None = None  # ISO 8601
+    has_subscriptions: bool = False  # at its origin
     is_replica: bool = False  # a standby of its parent
     first_segment: str | None = None  # of its own WAL; None if a version without history created it
     made_at: str | None = None  # ISO 8601; when a branch got it
-    begins_itself: bool = False  # no point before its own first base is needed, so it depends on no volume
+    is_self_contained: bool = False  # no point before its own first base is needed, so it depends on no volume
     base_of: str | None = None  # the volume that it is a base of
-    pending: bool = False  # its recovery is not finished, and no compute may open it
+    is_pending: bool = False  # its recovery is not finished, and no compute may open it
 
     @property
     def primary_volume_id(self) -> VolumeId | None:
@@ -43,23 +55,23 @@ class VolumeRecord:
 
     @property
     def origin(self) -> Origin:
-        at = datetime.fromisoformat(self.at) if self.at else None
-        return Origin(lsn=self.lsn, at=at, has_subscriptions=self.subscribes)
+        at = datetime.fromisoformat(self.origin_at) if self.origin_at else None
+        return Origin(lsn=self.origin_lsn, at=at, has_subscriptions=self.has_subscriptions)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """Parse the fields of a file, which another version may have written."""
-        known = {field.name for field in dataclass_fields(cls)}
-        values = {name: value for name, value in fields.items() if name in known}
+        keys = {field.name: _STORED_KEYS.get(field.name, field.name) for field in dataclass_fields(cls)}
+        values = {name: fields[key] for name, key in keys.items() if key in fields}
         return cls(**{**values, "project_id": ProjectId(fields["project_id"])})
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields as they are stored."""
-        return asdict(self)
+        """Return the fields under the keys of the file."""
+        return {_STORED_KEYS.get(name, name): value for name, value in asdict(self).items()}
 
     def with_origin(self, origin: Origin) -> Self:
         at = origin.at.isoformat() if origin.at else None
-        return replace(self, lsn=origin.lsn, at=at, subscribes=origin.has_subscriptions)
+        return replace(self, origin_lsn=origin.lsn, origin_at=at, has_subscriptions=origin.has_subscriptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +107,7 @@ class VolumeFolder:
         return self.pg_wal_of(self.read_record())
 
     def pg_wal_of(self, record: VolumeRecord | None) -> Path:
-        return self.external_wal if record is not None and record.wal_apart else self.data / "pg_wal"
+        return self.external_wal if record is not None and record.has_external_wal else self.data / "pg_wal"
 
     @property
     def record_file(self) -> Path:

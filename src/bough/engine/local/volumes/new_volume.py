@@ -53,7 +53,7 @@ class NewVolume:
         if self._target.path.exists():
             raise EngineError("The branch's volume exists already.", transient=False)
         self._grants_access = record.base_of is None  # a tenant's code must not change a base
-        self._staging.create(replace(record, wal_apart=self._has_external_wal, made_at=clock.now().isoformat()))
+        self._staging.create(replace(record, has_external_wal=self._has_external_wal, made_at=clock.now().isoformat()))
 
     def clone(self, source: Path) -> None:
         """Clone a data folder that may be in use, without its WAL."""
