@@ -18,7 +18,6 @@ from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError, Origin
 from bough.ids import ProjectId, VolumeId
 
-
 # Keys of volume.json that differ from the names of the fields. Homes of earlier versions have them.
 _STORED_KEYS = {
     "has_external_wal": "wal_apart",
