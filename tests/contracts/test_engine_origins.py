@@ -1,4 +1,4 @@
-"""Where a branch begins: what an engine tells of it, told with its port alone, on every driver of volumes."""
+"""The contract of origins: the point of its parent that a branch starts at, on every volume driver."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -13,15 +13,15 @@ from contracts.engines import connect, create_child_with_origin, start_compute
 from support.engine_home import kill_postmaster_of, make_branch_spec
 
 
-async def position(db: Any) -> int:
+async def read_position(db: Any) -> int:
     return int(await db.fetchval("select pg_current_wal_lsn() - '0/0'::pg_lsn"))
 
 
 async def test_a_branch_of_nothing_began_at_no_moment_but_where_its_wal_does(engine: Engine, spec: ComputeSpec) -> None:
     origin = await engine.ensure_branch(make_branch_spec(spec))
-    kept = await engine.apply_retention(spec.volume_id, clock.now() - timedelta(hours=1))
-    assert origin == Origin(lsn=kept.began_lsn)
-    assert origin.position, "it is known"
+    status = await engine.apply_retention(spec.volume_id, clock.now() - timedelta(hours=1))
+    assert origin == Origin(lsn=status.began_lsn)
+    assert origin.position, "the position is known"
     assert await engine.ensure_branch(make_branch_spec(spec)) == origin
 
 
@@ -29,42 +29,40 @@ async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engi
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await db.execute("create table kept ()")
-        before, began = await position(db), clock.now()
+        before, started_at = await read_position(db), clock.now()
         child, origin = await create_child_with_origin(engine, spec)
-        ended = clock.now()
+        ended_at = clock.now()
         await db.execute("create table later ()")
-        after = await position(db)
+        after = await read_position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
     assert origin.at is not None
-    assert began <= origin.at <= ended
+    assert started_at <= origin.at <= ended_at
     assert not origin.has_subscriptions
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
     assert await engine.ensure_running(child) is Readiness.READY
     async with await connect(engine, child) as db:
-        assert await position(db) >= origin.position
-    assert await engine.ensure_branch(make_branch_spec(child)) == origin, (
-        "its own life changes nothing about its origin"
-    )
+        assert await read_position(db) >= origin.position
+    assert await engine.ensure_branch(make_branch_spec(child)) == origin, "its own writes do not change its origin"
 
 
 async def test_a_child_of_a_sleeping_parent_began_where_that_ended(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await db.execute("create table kept ()")
-        before = await position(db)
+        before = await read_position(db)
     await engine.ensure_suspended(spec.endpoint_id)
-    asleep = clock.now()
+    suspended_at = clock.now()
     child, origin = await create_child_with_origin(engine, spec)
-    _, again = await create_child_with_origin(engine, spec)
+    _, second_origin = await create_child_with_origin(engine, spec)
     assert await engine.ensure_running(spec) is Readiness.READY
     async with await connect(engine, spec) as db:
-        after = await position(db)
+        after = await read_position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
-    assert again.lsn == origin.lsn, "nothing was written between the two"
+    assert second_origin.lsn == origin.lsn, "nothing was written between the two"
     assert origin.at is not None
-    assert origin.at >= asleep
+    assert origin.at >= suspended_at
     assert not origin.has_subscriptions
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
 
@@ -79,11 +77,11 @@ async def test_a_child_of_a_child_that_never_ran_began_where_that_did(engine: En
 
 async def test_of_a_parent_that_was_killed_only_the_moment_is_known(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # the connection breaks
         async with await connect(engine, spec) as db:
             await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
     child, origin = await create_child_with_origin(engine, spec)
     assert origin.lsn is None
     assert origin.at is not None
-    assert origin.has_subscriptions, "somebody must look"
+    assert origin.has_subscriptions, "unknown, so it may have some"
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
