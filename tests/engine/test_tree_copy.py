@@ -27,7 +27,7 @@ def _copy(folder: Path, content: bytes) -> bytes:
     return (folder / "to").read_bytes()
 
 
-@pytest.mark.parametrize("way", ["in the kernel", "between file systems"])
+@pytest.mark.parametrize("method", ["in the kernel", "between file systems"])
 def test_a_large_file_is_synced_piece_by_piece(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[int], method: str
 ) -> None:

@@ -15,6 +15,7 @@ from bough.engine.local.computes.compute_log import InsufficientStandbySettings
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.read_only import ReadOnlyComputes
+from bough.engine.local.computes.replication_slots import ReplicationSlots
 from bough.engine.local.computes.replication_status import ReplicationMonitor
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.spare_assignment import is_spare
@@ -100,15 +101,17 @@ class LocalEngine:
             base_bytes=settings.history_base_bytes,
         )
         self._packer = VolumePacker(self._volumes, self._running, self._folders, floor=settings.free_space_floor)
+        slots = ReplicationSlots(self._folders, self._volumes)
         self._replicas = Replicas(
             self._branch_volumes,
             self._running,
             self._folders,
             self._volumes,
             self._locks,
+            slots,
             check_free_space=self._check_can_create,
         )
-        self._replication_monitor = ReplicationMonitor(self._running, self._volumes, self._replicas.slots)
+        self._replication_monitor = ReplicationMonitor(self._running, self._volumes, slots)
         self._inspection = LocalInspection(
             self._running, self._replication_monitor, self._sizes, self._folders, self._volumes
         )

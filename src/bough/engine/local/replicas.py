@@ -38,6 +38,7 @@ class Replicas:
         folders: Folders,
         volumes: Volumes,
         locks: NamedLocks,
+        slots: ReplicationSlots,
         *,
         check_free_space: Callable[[], None],
     ) -> None:
@@ -47,7 +48,7 @@ class Replicas:
         self._volumes = volumes
         self._locks = locks  # of volumes: a stopped primary must not start while its WAL is copied
         self._check_free_space = check_free_space
-        self.slots = ReplicationSlots(folders, volumes)
+        self._slots = slots
 
     async def prepare(self, spec: ComputeSpec, primary: PrimarySpec, install: Install) -> ComputeSpec:
         """Ensure a usable volume and a replication slot; returns the spec with the settings of a standby."""
@@ -70,7 +71,7 @@ class Replicas:
         slots = frozenset(map(replication.slot_name, spec.replica_volumes))
         sockets = self._folders.socket_folder(spec.endpoint_id)
         try:
-            await self.slots.sync_slots(spec.volume_id, sockets, slots)
+            await self._slots.sync_slots(spec.volume_id, sockets, slots)
         except (EngineError, OSError) as error:
             logger.warning("replication_slots_not_updated", endpoint_id=spec.endpoint_id, reason=str(error))
 
@@ -80,7 +81,7 @@ class Replicas:
         sockets = await self._running.find_volume_sockets(primary) if primary else None
         if sockets is not None:
             with suppress(EngineError):
-                await self.slots.drop_slot(sockets, replication.slot_name(volume))
+                await self._slots.drop_slot(sockets, replication.slot_name(volume))
 
     async def _stop_if_primary_changed(self, spec: ComputeSpec, primary: PrimarySpec) -> None:
         """After a restore, the branch has another volume than the one a running replica follows."""
@@ -90,11 +91,11 @@ class Replicas:
     async def _ensure_slot(self, spec: ComputeSpec, primary: PrimarySpec, *, recreate: bool) -> str:
         """Create the slot before the copy, so that the WAL it will need is retained; returns the password."""
         async with self._locks.lock(primary.volume_id):
-            password = await self.slots.ensure_password(primary.volume_id)
+            password = await self._slots.ensure_password(primary.volume_id)
             sockets = await self._running.find_volume_sockets(primary.volume_id)
             if sockets is not None:
                 slot = replication.slot_name(spec.volume_id)
-                await self.slots.ensure_slot(primary.volume_id, sockets, slot, recreate=recreate)
+                await self._slots.ensure_slot(primary.volume_id, sockets, slot, recreate=recreate)
         return password
 
     async def _create(self, spec: ComputeSpec, primary: PrimarySpec, install: Install) -> None:

@@ -1,13 +1,14 @@
 """Reads the lineages that a volume's history consists of: its own and those of the volumes it depends on."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bough.domain import lsn
 from bough.engine.local.history.bases import Base, Bases
-from bough.engine.local.history.recovery_plan import VolumeLineage
+from bough.engine.local.history.recovery_plan import B, VolumeLineage
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.templates import Templates
 from bough.engine.local.volumes.control_files import read_control_file
@@ -64,5 +65,5 @@ class LineageReader:
         return Template(data=data, lsn=lsn.to_text(end), first_segment=control.first_segment)
 
 
-def build_lineage(volume: VolumeId, record: VolumeRecord, bases: list[Base]) -> VolumeLineage[Base | Template]:
+def build_lineage(volume: VolumeId, record: VolumeRecord, bases: Sequence[B]) -> VolumeLineage[B]:
     return VolumeLineage(volume=volume, first_segment=record.first_segment, fork_lsn=record.origin_lsn, bases=bases)

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from bough.engine.local.folder_index import FileVersion, read_version
+from bough.engine.local.history.ancestry import build_lineage
 from bough.engine.local.history.bases import Base, parse_base, sort_bases
-from bough.engine.local.history.recovery_plan import VolumeLineage
 from bough.engine.local.history.retention import LineageNode
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.volumes.folder import VolumeRecord
@@ -77,7 +77,7 @@ class ProjectLineages:
 
 def build_node(name: VolumeId, record: VolumeRecord, bases: list[Base]) -> LineageNode[Base]:
     return LineageNode(
-        lineage=VolumeLineage(volume=name, first_segment=record.first_segment, fork_lsn=record.origin_lsn, bases=bases),
+        lineage=build_lineage(name, record, bases),
         parent=VolumeId(record.parent) if record.parent else None,
         forked_at=record.origin.at,
         is_self_contained=record.is_self_contained,

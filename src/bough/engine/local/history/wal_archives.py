@@ -90,7 +90,7 @@ class WalArchives:
         return self._volumes.folder(volume).read_record() or self._read_retired_record(volume)
 
     def write_retired_record(self, volume: VolumeId, record: VolumeRecord) -> None:
-        """Store the record beside the archive, so that the volume can be removed."""
+        """Store the record next to the archive, so that the volume can be removed."""
         write_atomically(self.retired_record_path(volume), json.dumps(record.to_fields()), durable=True)
 
     def list_retired(self) -> list[VolumeId]:
@@ -98,7 +98,7 @@ class WalArchives:
         return [VolumeId(path.stem) for path in self._root.glob("[!.]*" + _RECORD_SUFFIX)]
 
     async def drop(self, volume: VolumeId, project: ProjectId) -> None:
-        """Remove the folder and the record beside it."""
+        """Remove the folder and the record next to it."""
         await self._volumes.run_removal(lambda: self._drop(volume), project)
 
     def retired_record_path(self, volume: VolumeId) -> Path:

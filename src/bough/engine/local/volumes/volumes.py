@@ -163,5 +163,5 @@ class Volumes:
 
 
 def retired_record_path(archive: Path) -> Path:
-    """Return the path of the record of a retired volume, beside its archive."""
+    """Return the path of the record of a retired volume, next to its archive."""
     return archive.with_name(f"{archive.name}.json")
