@@ -108,7 +108,7 @@ class LocalEngine:
             self._folders,
             self._volumes,
             self._locks,
-            slots,
+            slots=slots,
             check_free_space=self._check_can_create,
         )
         self._replication_monitor = ReplicationMonitor(self._running, self._volumes, slots)

@@ -38,8 +38,8 @@ class Replicas:
         folders: Folders,
         volumes: Volumes,
         locks: NamedLocks,
-        slots: ReplicationSlots,
         *,
+        slots: ReplicationSlots,
         check_free_space: Callable[[], None],
     ) -> None:
         self._branch_volumes = branch_volumes

@@ -66,8 +66,7 @@ def _remove_maps(folder: Path) -> None:
 
 
 def _single_user(install: Install, folder: Path) -> list[str]:
-    """The command of a server without sockets or background processes, which reads statements and ends with a
-    checkpoint.
+    """Return the command of a single-user server, which reads statements and ends with a checkpoint.
 
     WAL is limited to two segments, because every clone contains that of the template.
     """
