@@ -1,4 +1,4 @@
-"""Engines on every volume driver, and operations that many contract tests need."""
+"""Engines to test on every driver of volumes, and what tests ask of them again and again."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -25,8 +25,8 @@ from support.engine_home import (
 
 @pytest.fixture(scope="module", params=DRIVER_PARAMS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    with home_on_driver(request.param) as driver_settings:
-        yield driver_settings
+    with home_on_driver(request.param) as made:
+        yield made
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def create_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
 
 
 async def create_child_with_origin(engine: Engine, parent: ComputeSpec) -> tuple[ComputeSpec, Origin]:
-    """Create a branch; returns it with the point of its parent that it starts at."""
+    """A new branch, and the moment of its parent's life that it begins with."""
     child = make_child_spec(parent)
     return child, await engine.ensure_branch(replace(make_branch_spec(child), parent=parent.volume_id))
 

@@ -1,4 +1,4 @@
-"""The contract of origins: the point of its parent that a branch starts at, on every volume driver."""
+"""Where a branch begins: what an engine tells of it, told with its port alone, on every driver of volumes."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -13,15 +13,15 @@ from contracts.engines import connect, create_child_with_origin, start_compute
 from support.engine_home import kill_postmaster_of, make_branch_spec
 
 
-async def read_position(db: Any) -> int:
+async def position(db: Any) -> int:
     return int(await db.fetchval("select pg_current_wal_lsn() - '0/0'::pg_lsn"))
 
 
 async def test_a_branch_of_nothing_began_at_no_moment_but_where_its_wal_does(engine: Engine, spec: ComputeSpec) -> None:
     origin = await engine.ensure_branch(make_branch_spec(spec))
-    status = await engine.apply_retention(spec.volume_id, clock.now() - timedelta(hours=1))
-    assert origin == Origin(lsn=status.began_lsn)
-    assert origin.position, "the position is known"
+    kept = await engine.apply_retention(spec.volume_id, clock.now() - timedelta(hours=1))
+    assert origin == Origin(lsn=kept.began_lsn)
+    assert origin.position, "it is known"
     assert await engine.ensure_branch(make_branch_spec(spec)) == origin
 
 
@@ -29,40 +29,42 @@ async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engi
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await db.execute("create table kept ()")
-        before, started_at = await read_position(db), clock.now()
+        before, began = await position(db), clock.now()
         child, origin = await create_child_with_origin(engine, spec)
-        ended_at = clock.now()
+        ended = clock.now()
         await db.execute("create table later ()")
-        after = await read_position(db)
+        after = await position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
     assert origin.at is not None
-    assert started_at <= origin.at <= ended_at
+    assert began <= origin.at <= ended
     assert not origin.has_subscriptions
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
     assert await engine.ensure_running(child) is Readiness.READY
     async with await connect(engine, child) as db:
-        assert await read_position(db) >= origin.position
-    assert await engine.ensure_branch(make_branch_spec(child)) == origin, "its own writes do not change its origin"
+        assert await position(db) >= origin.position
+    assert await engine.ensure_branch(make_branch_spec(child)) == origin, (
+        "its own life changes nothing about its origin"
+    )
 
 
 async def test_a_child_of_a_sleeping_parent_began_where_that_ended(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await db.execute("create table kept ()")
-        before = await read_position(db)
+        before = await position(db)
     await engine.ensure_suspended(spec.endpoint_id)
-    suspended_at = clock.now()
+    asleep = clock.now()
     child, origin = await create_child_with_origin(engine, spec)
-    _, second_origin = await create_child_with_origin(engine, spec)
+    _, again = await create_child_with_origin(engine, spec)
     assert await engine.ensure_running(spec) is Readiness.READY
     async with await connect(engine, spec) as db:
-        after = await read_position(db)
+        after = await position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
-    assert second_origin.lsn == origin.lsn, "nothing was written between the two"
+    assert again.lsn == origin.lsn, "nothing was written between the two"
     assert origin.at is not None
-    assert origin.at >= suspended_at
+    assert origin.at >= asleep
     assert not origin.has_subscriptions
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
 
@@ -77,11 +79,11 @@ async def test_a_child_of_a_child_that_never_ran_began_where_that_did(engine: En
 
 async def test_of_a_parent_that_was_killed_only_the_moment_is_known(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # the connection breaks
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
         async with await connect(engine, spec) as db:
             await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
     child, origin = await create_child_with_origin(engine, spec)
     assert origin.lsn is None
     assert origin.at is not None
-    assert origin.has_subscriptions, "unknown, so it may have some"
+    assert origin.has_subscriptions, "somebody must look"
     assert await engine.ensure_branch(make_branch_spec(child)) == origin

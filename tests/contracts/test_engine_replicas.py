@@ -1,4 +1,4 @@
-"""Read replicas on every volume driver: created from a running and from a stopped primary, with its WAL copied."""
+"""A read replica on every driver of volumes: made from one that runs and from one that sleeps, and handed its WAL."""
 
 from collections.abc import AsyncIterator
 

@@ -1,6 +1,6 @@
-"""Random operations on a primary and its replicas; in the end each replica has all that was written.
+"""A walk through the lives of a primary and its replicas: in the end each shows all that was written.
 
-What a replica cannot repair by itself is repaired as `tasks/keep_replicas.py` does it.
+What a replica cannot mend by itself is mended as `tasks/keep_replicas.py` does it.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import pytest
 
 from bough.config import Settings
 from bough.domain.catalog_change import SetPassword
+from bough.engine.local.engine import LocalEngine
 from bough.engine.port import Readiness, ReplicaState
 from support.engine_home import ROLE, VERIFIER, Compute, EngineHome, make_branch_spec
 from support.home_consistency import HomeConsistency
@@ -36,19 +37,19 @@ class Walk:
         self.steps: list[str] = []
 
     async def step(self) -> None:
-        step = self._random.choice(_STEPS)
-        self.steps.append(step.__name__)
-        await step(self)
+        verb = self._random.choice(_VERBS)
+        self.steps.append(verb.__name__)
+        await verb(self)
 
     async def settle(self) -> None:
-        """Everything runs, and every replica has all rows."""
+        """Everything runs, and every replica has all."""
         await self._primary.start()
         await self.write()
         for replica in self._replicas:
-            deadline = time.monotonic() + TIMEOUT
+            until = time.monotonic() + TIMEOUT
             while await replica.start() is not Readiness.READY or len(await read_numbers(replica)) != self._written:
-                assert time.monotonic() < deadline, f"{await get_replication_state(replica)} after {self.steps}"
-                await self._repair(replica)
+                assert time.monotonic() < until, f"{await get_replication_state(replica)} after {self.steps}"
+                await self._keep(replica)
                 await asyncio.sleep(0.1)
 
     async def write(self) -> None:
@@ -94,24 +95,26 @@ class Walk:
             make_branch_spec(self._primary.spec), SetPassword(name=ROLE, verifier=VERIFIER)
         )
 
-    async def restart_control(self) -> None:
-        await self._home.restart_control()
+    async def another_control(self) -> None:
+        await self._home.engine.close()
+        self._home.engine = LocalEngine(self._home.settings)
+        await self._home.engine.prepare()
 
-    async def repair_all(self) -> None:
+    async def keep(self) -> None:
         for replica in self._replicas:
-            await self._repair(replica)
+            await self._keep(replica)
 
-    async def _repair(self, replica: Compute) -> None:
-        state = await get_replication_state(replica)
-        if state in (ReplicaState.BEHIND, ReplicaState.LOST):
+    async def _keep(self, replica: Compute) -> None:
+        seen = await get_replication_state(replica)
+        if seen in (ReplicaState.BEHIND, ReplicaState.LOST):
             await replica.suspend()
-        if state is ReplicaState.LOST:
+        if seen is ReplicaState.LOST:
             await replica.delete()
-        if state in (ReplicaState.BEHIND, ReplicaState.LOST, ReplicaState.WAITING):
+        if seen in (ReplicaState.BEHIND, ReplicaState.LOST, ReplicaState.WAITING):
             await replica.start()
 
 
-_STEPS: tuple[Callable[[Walk], Awaitable[None]], ...] = (
+_VERBS: tuple[Callable[[Walk], Awaitable[None]], ...] = (
     Walk.write,
     Walk.write,
     Walk.write_much,
@@ -125,19 +128,19 @@ _STEPS: tuple[Callable[[Walk], Awaitable[None]], ...] = (
     Walk.drop_replica,
     Walk.start_all_at_once,
     Walk.change,
-    Walk.restart_control,
-    Walk.repair_all,
+    Walk.another_control,
+    Walk.keep,
 )
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 async def test_a_walk(settings: Settings, seed: int, is_long_run: bool) -> None:
     async with EngineHome.open(settings) as home:
-        consistency = HomeConsistency(settings)
+        machine = HomeConsistency(settings)
         primary = await home.create_compute(settings=SMALL_SLOT_SETTINGS)
         walk = Walk(home, primary, seed)
         for _ in range(20 if is_long_run else 4):
             for _ in range(12):
                 await walk.step()
             await walk.settle()
-            assert consistency.find_inconsistencies() == []
+            assert machine.find_inconsistencies() == []

@@ -1,4 +1,4 @@
-"""Read replicas follow their primary, whatever happens to both."""
+"""Read replicas: copies of a branch that follow the compute which writes it, through all that may happen to both."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ from support.replicas import (
 )
 
 
-def read_copy_time(replica: Compute) -> str:
-    """Return when the copy was created."""
+def born(replica: Compute) -> str:
+    """When its copy was made."""
     return str(json.loads((replica.volume_folder / "volume.json").read_text())["at"])
 
 
@@ -52,10 +52,10 @@ async def test_roles_and_databases_come_with_the_rest(primary: Compute, home: En
     replica = await start_replica(primary)
     await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
 
-    async def has_role() -> object:
+    async def knows() -> object:
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
-    await wait_until_equal(has_role, True)
+    await wait_until_equal(knows, True)
 
 
 async def test_several_follow_one(primary: Compute) -> None:
@@ -98,7 +98,7 @@ async def test_it_outlives_the_sleep_of_its_primary(primary: Compute) -> None:
     replica = await start_replica(primary)
     await insert_numbers(primary, 2)
     await primary.suspend()
-    await wait_for_numbers(replica, 1, 2)  # the primary sends all its WAL before it stops
+    await wait_for_numbers(replica, 1, 2)  # what was written before comes before the end
     assert await get_replication_state(replica) is ReplicaState.FOLLOWING
     await primary.start()
     await insert_numbers(primary, 3)
@@ -145,20 +145,20 @@ async def test_a_restart_of_its_primary_is_not_noticed_by_who_reads(primary: Com
 
 async def test_it_sleeps_and_wakes(primary: Compute) -> None:
     replica = await start_replica(primary)
-    copied_at = read_copy_time(replica)
+    made = born(replica)
     await replica.suspend()
     await insert_numbers(primary, 2)
     await replica.start()
     await wait_for_numbers(replica, 1, 2)
-    assert read_copy_time(replica) == copied_at
+    assert born(replica) == made
 
 
 async def test_it_wakes_with_all_that_its_primary_wrote_before_that_fell_asleep(primary: Compute) -> None:
-    """No server runs that could send the WAL, so it is copied."""
+    """Nobody runs who could send it, so it is handed over."""
     replica = await start_replica(primary)
     await replica.suspend()
-    copied_at = read_copy_time(replica)
-    for number in (2, 3):  # the second time within a segment that it already has
+    made = born(replica)
+    for number in (2, 3):  # the second time within a segment that it has already
         await primary.start()
         await insert_numbers(primary, number)
         await write_wal(primary, 3 - number)
@@ -167,7 +167,7 @@ async def test_it_wakes_with_all_that_its_primary_wrote_before_that_fell_asleep(
         await wait_for_numbers(replica, *range(1, number + 1))
         assert await get_replication_state(replica) is ReplicaState.FOLLOWING
         await replica.suspend()
-    assert read_copy_time(replica) == copied_at
+    assert born(replica) == made
     await replica.start()
     await primary.start()
     await insert_numbers(primary, 4)
@@ -179,14 +179,14 @@ async def test_what_it_misses_too_long_is_dropped_and_it_begins_anew(home: Engin
     await insert_numbers(primary, 1)
     replica = await start_replica(primary)
     await replica.suspend()
-    copied_at = read_copy_time(replica)
+    made = born(replica)
     await write_wal(primary, 24)
     await insert_numbers(primary, 2)
     lost = await primary.fetch_value("select wal_status from pg_replication_slots")
     assert lost == "lost"
     await replica.start()
     await wait_for_numbers(replica, 1, 2)
-    assert read_copy_time(replica) != copied_at
+    assert born(replica) != made
     await insert_numbers(primary, 3)
     await wait_for_numbers(replica, 1, 2, 3)
     assert await primary.fetch_value("select wal_status from pg_replication_slots") == "reserved"
@@ -197,13 +197,13 @@ async def test_it_begins_anew_from_a_primary_that_sleeps(home: EngineHome) -> No
     await insert_numbers(primary, 1)
     replica = await start_replica(primary)
     await replica.suspend()
-    copied_at = read_copy_time(replica)
+    made = born(replica)
     await write_wal(primary, 24)
     await insert_numbers(primary, 2)
     await primary.suspend()
     await replica.start()
     await wait_for_numbers(replica, 1, 2)
-    assert read_copy_time(replica) != copied_at
+    assert born(replica) != made
     await primary.start()
     await insert_numbers(primary, 3)
     await wait_for_numbers(replica, 1, 2, 3)
@@ -215,8 +215,8 @@ async def test_while_it_runs_it_is_known_whether_it_waits_or_is_lost(home: Engin
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     shutil.rmtree(home.settings.sockets / f"{primary.spec.endpoint_id}.side")
-    async with primary.connect("bough_admin", "postgres") as connection:
-        await connection.execute("select pg_terminate_backend(pid) from pg_stat_replication")
+    async with primary.connect("bough_admin", "postgres") as ours:
+        await ours.execute("select pg_terminate_backend(pid) from pg_stat_replication")
     await wait_until_equal(lambda: read_wal_receiver_status(replica), [])
     await insert_numbers(primary, 2)
     assert await get_replication_state(replica) is ReplicaState.WAITING
@@ -235,16 +235,16 @@ async def test_the_side_door_and_the_slot_are_made_again_when_it_is_asked_for(
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     shutil.rmtree(home.settings.sockets / f"{primary.spec.endpoint_id}.side")
-    async with primary.connect("bough_admin", "postgres") as connection:
-        await connection.execute("select pg_terminate_backend(pid) from pg_stat_replication")
-        await wait_until_equal(lambda: connection.fetchval("select count(*) from pg_stat_replication"), 0)
-        await connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
+    async with primary.connect("bough_admin", "postgres") as ours:
+        await ours.execute("select pg_terminate_backend(pid) from pg_stat_replication")
+        await wait_until_equal(lambda: ours.fetchval("select count(*) from pg_stat_replication"), 0)
+        await ours.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
     await replica.start()
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
 
 
-# Branches without a running primary.
+# A branch that nobody writes.
 
 
 async def test_without_a_primary_it_stands_still_until_it_is_started_again(primary: Compute, home: EngineHome) -> None:
@@ -259,10 +259,10 @@ async def test_without_a_primary_it_stands_still_until_it_is_started_again(prima
     await replica.start()
     assert await get_replication_state(replica) is ReplicaState.FOLLOWING
 
-    async def has_role() -> object:
+    async def knows() -> object:
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
-    await wait_until_equal(has_role, True)
+    await wait_until_equal(knows, True)
 
 
 async def test_a_primary_that_comes_is_followed_without_a_restart(primary: Compute) -> None:
@@ -278,7 +278,7 @@ async def test_a_primary_that_comes_is_followed_without_a_restart(primary: Compu
 
 
 async def test_it_leaves_a_volume_that_is_no_longer_its_branchs(primary: Compute, home: EngineHome) -> None:
-    """For example after a restore: the branch has another volume, and the endpoint stays."""
+    """As after a restore: the branch has another volume, and the endpoint stays."""
     replica = await start_replica(primary)
     other = await home.create_child(primary)
     await other.start()

@@ -1,4 +1,4 @@
-"""Drops root privileges and runs through the life of a read replica; a test starts it as a process."""
+"""Give up being root, then tell the life of a read replica: run by a test as a process of its own."""
 
 import asyncio
 import os

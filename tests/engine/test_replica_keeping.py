@@ -1,10 +1,11 @@
-"""What a read replica needs from its primary: matching limits, a slot, access; and what remains when it is deleted."""
+"""What a read replica needs of whom it follows: room for what that has, a slot, a way in; and what stays of it."""
 
 import asyncio
 
 import pytest
 
 from bough.domain.catalog_change import CreateRole
+from bough.engine.local.engine import LocalEngine
 from bough.engine.port import EngineError, Readiness, ReplicaState
 from bough.engine.spec import build_compute_settings
 from bough.ids import EndpointId
@@ -25,14 +26,14 @@ from support.replicas import (
 )
 
 
-def larger_settings(compute: Compute) -> dict[str, str]:
+def larger(compute: Compute) -> dict[str, str]:
     return {**compute.spec.settings, "max_connections": "150", "max_worker_processes": "12"}
 
 
 async def test_a_primary_that_grows_is_followed_by_a_replica_that_grew_before(primary: Compute) -> None:
     replica = await start_replica(primary)
-    await replica.start(settings=larger_settings(primary))
-    await primary.start(settings=larger_settings(primary))
+    await replica.start(settings=larger(primary))
+    await primary.start(settings=larger(primary))
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
 
@@ -40,7 +41,7 @@ async def test_a_primary_that_grows_is_followed_by_a_replica_that_grew_before(pr
 async def test_one_that_did_not_grow_stands_still_and_is_mended_by_a_restart(primary: Compute) -> None:
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
-    await primary.start(settings=larger_settings(primary))
+    await primary.start(settings=larger(primary))
     await insert_numbers(primary, 2)
     await wait_until_equal(lambda: get_replication_state(replica), ReplicaState.BEHIND)
     await replica.suspend()
@@ -50,13 +51,13 @@ async def test_one_that_did_not_grow_stands_still_and_is_mended_by_a_restart(pri
 
 
 async def test_a_change_while_its_primary_sleeps_comes_through(primary: Compute, home: EngineHome) -> None:
-    """The temporary compute that makes it has higher limits than both, at which the replica may stop."""
+    """It is made by a compute of ours that has more of some things than either; the replica may stop at that."""
     replica = await start_replica(primary)
     await primary.suspend()
     await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
     await primary.start()
     await insert_numbers(primary, 2)
-    await wait_until_equal(lambda: is_behind_or_complete(replica, 2), True)
+    await wait_until_equal(lambda: stands_or_has_all(replica, 2), True)
     if await get_replication_state(replica) is ReplicaState.BEHIND:
         await replica.suspend()
         await replica.start()
@@ -64,18 +65,18 @@ async def test_a_change_while_its_primary_sleeps_comes_through(primary: Compute,
     assert await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
 
-async def is_behind_or_complete(replica: Compute, count: int) -> bool:
+async def stands_or_has_all(replica: Compute, count: int) -> bool:
     return await get_replication_state(replica) is ReplicaState.BEHIND or len(await read_numbers(replica)) == count
 
 
 async def test_one_that_shrinks_with_its_primary_waits_until_it_has_heard_of_that(primary: Compute) -> None:
     small = primary.spec.settings
-    await primary.start(settings=larger_settings(primary))
+    await primary.start(settings=larger(primary))
     replica = await start_replica(primary)
     await replica.suspend()
     await primary.start(settings=small)
     await insert_numbers(primary, 2)
-    await primary.kill()  # so no WAL can be copied, and the replica has only that of the larger primary
+    await primary.kill()  # so that nothing can be handed over: all that it has was written by the larger one
     await replica.start(settings=small)
     assert await replica.fetch_value("show max_connections") == "150"
     await primary.start()
@@ -85,13 +86,13 @@ async def test_one_that_shrinks_with_its_primary_waits_until_it_has_heard_of_tha
 
 
 async def test_one_that_was_killed_learns_on_the_way_what_it_needs(primary: Compute) -> None:
-    """Neither of the two is larger now, but the WAL that it must read again was written while the primary was."""
+    """Neither of the two is larger now, but what it must read again was written while its primary was."""
     small = primary.spec.settings
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     await replica.suspend()
-    await primary.start(settings=larger_settings(primary))
-    await replica.start(settings=larger_settings(primary))
+    await primary.start(settings=larger(primary))
+    await replica.start(settings=larger(primary))
     await insert_numbers(primary, 2)
     await primary.start(settings=small)
     await insert_numbers(primary, 3)
@@ -101,20 +102,20 @@ async def test_one_that_was_killed_learns_on_the_way_what_it_needs(primary: Comp
     await wait_for_numbers(replica, 1, 2, 3)
 
 
-# What remains, and what is removed.
+# What stays, and what goes.
 
 
 async def test_a_replica_that_is_deleted_leaves_nothing(primary: Compute, home: EngineHome) -> None:
-    consistency = HomeConsistency(home.settings)
-    kept, deleted = await start_replica(primary), await start_replica(primary)
-    await wait_until_streaming(deleted)
-    await deleted.suspend()
-    await deleted.delete()
-    assert await list_slots(primary) == {slot_name_of(kept)}
-    assert deleted.spec.volume_id not in (await home.engine.observe()).volumes
-    assert consistency.find_inconsistencies() == []
+    machine = HomeConsistency(home.settings)
+    stays, goes = await start_replica(primary), await start_replica(primary)
+    await wait_until_streaming(goes)
+    await goes.suspend()
+    await goes.delete()
+    assert await list_slots(primary) == {slot_name_of(stays)}
+    assert goes.spec.volume_id not in (await home.engine.observe()).volumes
+    assert machine.find_inconsistencies() == []
     await insert_numbers(primary, 2)
-    await wait_for_numbers(kept, 1, 2)
+    await wait_for_numbers(stays, 1, 2)
 
 
 async def test_of_one_that_was_deleted_while_its_primary_slept_no_slot_stays(
@@ -163,15 +164,17 @@ async def test_a_branch_of_a_branch_with_replicas_is_a_branch_like_any_other(
     await insert_numbers(child, 2)
     assert await list_slots(child) == set()
     assert not await child.fetch_value("select pg_is_in_recovery()")
-    child_replica = await start_replica(child)  # its role has the parent's password until it gets its own
-    await wait_for_numbers(child_replica, 1, 2)
-    await wait_until_streaming(child_replica)
+    own = await start_replica(child)  # its role has the parent's password, until it is told its own
+    await wait_for_numbers(own, 1, 2)
+    await wait_until_streaming(own)
 
 
 async def test_another_control_finds_it_as_it_was(primary: Compute, home: EngineHome) -> None:
     replica = await start_replica(primary)
     pid = replica.pid
-    await home.restart_control()
+    await home.engine.close()
+    home.engine = LocalEngine(home.settings)
+    await home.engine.prepare()
     assert {primary.spec.endpoint_id, replica.spec.endpoint_id} <= (await home.engine.observe()).running_endpoints
     await replica.start()
     assert replica.pid == pid
@@ -195,38 +198,38 @@ async def test_how_far_behind_it_is(primary: Compute, home: EngineHome) -> None:
     replica = await start_replica(primary)
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
-    usage = await home.engine.measure_usage(replica.spec.endpoint_id)
-    assert usage is not None and usage.wal_position is None
-    assert (usage.replica_lag_bytes, usage.replica_lag_seconds) == (0, 0.0)
-    async with replica.connect("bough_admin", "postgres") as connection:
-        await connection.execute("select pg_wal_replay_pause()")
+    used = await home.engine.measure_usage(replica.spec.endpoint_id)
+    assert used is not None and used.wal_position is None
+    assert (used.replica_lag_bytes, used.replica_lag_seconds) == (0, 0.0)
+    async with replica.connect("bough_admin", "postgres") as ours:
+        await ours.execute("select pg_wal_replay_pause()")
         await insert_numbers(primary, 3)
-        usage = await home.engine.measure_usage(replica.spec.endpoint_id)
-        assert usage is not None and usage.replica_lag_bytes and usage.replica_lag_seconds
-        await connection.execute("select pg_wal_replay_resume()")
+        used = await home.engine.measure_usage(replica.spec.endpoint_id)
+        assert used is not None and used.replica_lag_bytes and used.replica_lag_seconds
+        await ours.execute("select pg_wal_replay_resume()")
     await wait_for_numbers(replica, 1, 2, 3)
     await primary.suspend()
-    await wait_until_equal(lambda: read_lag(replica), (0, 0.0))
+    await wait_until_equal(lambda: lag(replica), (0, 0.0))
 
 
-async def read_lag(replica: Compute) -> tuple[int | None, float | None] | None:
-    usage = await replica.home.engine.measure_usage(replica.spec.endpoint_id)
-    return (usage.replica_lag_bytes, usage.replica_lag_seconds) if usage else None
+async def lag(replica: Compute) -> tuple[int | None, float | None] | None:
+    used = await replica.home.engine.measure_usage(replica.spec.endpoint_id)
+    return (used.replica_lag_bytes, used.replica_lag_seconds) if used else None
 
 
 async def test_a_primary_has_no_lag_and_follows_nobody(primary: Compute, home: EngineHome) -> None:
-    usage = await home.engine.measure_usage(primary.spec.endpoint_id)
-    assert usage is not None and usage.replica_lag_bytes is None
+    used = await home.engine.measure_usage(primary.spec.endpoint_id)
+    assert used is not None and used.replica_lag_bytes is None
     assert await get_replication_state(primary) is None
     assert await home.engine.read_replica_state(EndpointId.new()) is None
 
 
 async def test_a_primary_that_an_older_version_started_lets_it_in(primary: Compute) -> None:
-    """Its pg_hba.conf has no replication entry yet, and it keeps running."""
-    pg_hba, pid = primary.volume_folder / "conf" / "pg_hba.conf", primary.pid
-    pg_hba.write_text("local all all peer map=bough\n")
-    async with primary.connect("bough_admin", "postgres") as connection:
-        await connection.execute("select pg_reload_conf()")
+    """Its rules know no replication yet, and it goes on running."""
+    rules, pid = primary.volume_folder / "conf" / "pg_hba.conf", primary.pid
+    rules.write_text("local all all peer map=bough\n")
+    async with primary.connect("bough_admin", "postgres") as ours:
+        await ours.execute("select pg_reload_conf()")
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     assert primary.pid == pid

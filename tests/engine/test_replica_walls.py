@@ -1,4 +1,4 @@
-"""Isolation of read replicas: a tenant's own code, other tenants and an ordinary user gain no access through them."""
+"""Read replicas and those who must not profit by them: a tenant's own code, its neighbours, an ordinary user."""
 
 import asyncio
 import json
@@ -37,43 +37,37 @@ async def test_by_the_side_door_a_tenants_code_can_do_nothing_but_ask_for_the_pa
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     stranger = await home.create_compute()
-    replica_sockets = home.settings.sockets / f"{primary.spec.endpoint_id}.side"
-    sockets = home.settings.sockets / primary.spec.endpoint_id
+    door = home.settings.sockets / f"{primary.spec.endpoint_id}.side"
+    own = home.settings.sockets / primary.spec.endpoint_id
     attempts = {
-        "list it": "os.listdir(replica_sockets)",
-        "bind a socket in it": "bind(replica_sockets + '/evil')",
-        "put a link into it": "os.symlink('/tmp', replica_sockets + '/evil')",
-        "take the socket away": "os.unlink(replica_sockets + '/.s.PGSQL.5432')",
-        "replace the socket": "os.rename(replica_sockets + '/.s.PGSQL.5432', replica_sockets + '/old')",
-        "replace the folder": "os.rename(replica_sockets, replica_sockets + '.old')",
-        "open it to all": "os.chmod(replica_sockets, 0o777)",
-        "connect to the primary's own socket": "connect(sockets + '/.s.PGSQL.5432')",
-        "list the primary's sockets": "os.listdir(sockets)",
-        "enter as us": LOGIN + "login(replica_sockets, user='bough_admin', database='postgres')",
-        "enter as a tenant": LOGIN + "login(replica_sockets, user='neondb_owner', database='neondb')",
-        "enter as the replica": LOGIN + "login(replica_sockets, user='bough_replica', database='neondb')",
-        "stream as a tenant": LOGIN + "login(replica_sockets, user='neondb_owner', replication='true')",
-        "stream as us": LOGIN + "login(replica_sockets, user='bough_admin', replication='true')",
-        "decode as the replica": LOGIN
-        + "login(replica_sockets, user='bough_replica', replication='database', database='neondb')",
+        "list it": "os.listdir(door)",
+        "bind a socket in it": "bind(door + '/evil')",
+        "put a link into it": "os.symlink('/tmp', door + '/evil')",
+        "take the socket away": "os.unlink(door + '/.s.PGSQL.5432')",
+        "replace the socket": "os.rename(door + '/.s.PGSQL.5432', door + '/old')",
+        "replace the folder": "os.rename(door, door + '.old')",
+        "open it to all": "os.chmod(door, 0o777)",
+        "use the front door": "connect(own + '/.s.PGSQL.5432')",
+        "list the front": "os.listdir(own)",
+        "enter as us": LOGIN + "login(door, user='bough_admin', database='postgres')",
+        "enter as a tenant": LOGIN + "login(door, user='neondb_owner', database='neondb')",
+        "enter as the replica": LOGIN + "login(door, user='bough_replica', database='neondb')",
+        "stream as a tenant": LOGIN + "login(door, user='neondb_owner', replication='true')",
+        "stream as us": LOGIN + "login(door, user='bough_admin', replication='true')",
+        "decode as the replica": LOGIN + "login(door, user='bough_replica', replication='database', database='neondb')",
         "read our copy of the password": "open(volume + '/replication.json')",
         "change our copy of the password": "open(volume + '/replication.json', 'a')",
         "put another file in the replica's place": "os.rename(conf + '/replication.pass', conf + '/old')",
         "change the replica's settings": "open(conf + '/postgresql.conf', 'a')",
     }
-    names = {
-        "replica_sockets": replica_sockets,
-        "sockets": sockets,
-        "volume": primary.volume_folder,
-        "conf": replica.volume_folder / "conf",
-    }
+    names = {"door": door, "own": own, "volume": primary.volume_folder, "conf": replica.volume_folder / "conf"}
     outcomes = await Intruder(primary).try_all(attempts, **names)
     assert {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"} == {}
-    asked = {"stream as the replica": LOGIN + "login(replica_sockets, user='bough_replica', replication='true')"}
-    assert set((await Intruder(primary).try_all(asked, replica_sockets=replica_sockets)).values()) == {"done"}
+    asked = {"stream as the replica": LOGIN + "login(door, user='bough_replica', replication='true')"}
+    assert set((await Intruder(primary).try_all(asked, door=door)).values()) == {"done"}
     attempts = {
-        "reach another tenant's replica socket": "connect(replica_sockets + '/.s.PGSQL.5432')",
-        "read another tenant's password": "open(conf + '/replication.pass')",
+        "reach a stranger's side door": "connect(door + '/.s.PGSQL.5432')",
+        "read a stranger's password": "open(conf + '/replication.pass')",
     }
     outcomes = await Intruder(stranger).try_all(attempts, **names)
     assert set(outcomes.values()) == {"refused"}
@@ -83,21 +77,21 @@ async def test_the_password_is_in_no_setting(primary: Compute) -> None:
     replica = await start_replica(primary)
     password = json.loads((primary.volume_folder / "replication.json").read_text())["password"]
     async with replica.connect() as tenant:
-        visible = [
+        shown = [
             *await tenant.fetch("select setting from pg_settings"),
             *await tenant.fetch("table pg_stat_wal_receiver"),
         ]
     assert len(password) > 30
-    assert password not in repr(visible)
+    assert password not in repr(shown)
     assert password not in (replica.volume_folder / "conf" / "postgresql.conf").read_text()
-    status = (replica.volume_folder / "conf" / "replication.pass").stat()
-    assert (status.st_uid, status.st_mode & 0o777) == (replica.data_folder.stat().st_uid, 0o600)
+    mode = (replica.volume_folder / "conf" / "replication.pass").stat()
+    assert (mode.st_uid, mode.st_mode & 0o777) == (replica.data_folder.stat().st_uid, 0o600)
 
 
 async def test_a_link_in_the_place_of_its_signal_or_its_wal_is_not_followed(
     primary: Compute, traversable_folder: Path
 ) -> None:
-    """Links that a tenant's code left in the copy do not make us write elsewhere."""
+    """What a tenant's code left in the copy does not make us write elsewhere."""
     require_root()
     replica = await start_replica(primary)
     await replica.suspend()
@@ -120,7 +114,7 @@ async def test_an_ordinary_user_has_replicas_too() -> None:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         script = Path(__file__).with_name("unprivileged_replica.py")
         command = [sys.executable, str(script), str(folder / "home"), str(default_cache())]
-        result = await asyncio.to_thread(
+        done = await asyncio.to_thread(
             subprocess.run, command, env=environment, capture_output=True, text=True, timeout=200, check=False
         )
-    assert (result.returncode, result.stdout.split()) == (0, ["made", "followed", "woken", "gone"]), result.stderr
+    assert (done.returncode, done.stdout.split()) == (0, ["made", "followed", "woken", "gone"]), done.stderr
