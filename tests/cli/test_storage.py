@@ -140,8 +140,8 @@ def test_an_allocated_image_elsewhere(bough: Program) -> None:
         assert done.stdout.startswith(f"The storage image {file} (xfs, 1.0 GB) is mounted at {bough.home}/storage.\n")
         assert f"up --home {bough.home}` starts the platform on it." in done.stdout
         assert [line.rstrip("…").strip() for line in done.stderr.splitlines()] == [
-            "Taking room on the disk",
-            "Making xfs",
+            "Reserving disk space",
+            "Creating xfs",
         ]
         assert file.stat().st_blocks * 512 >= 1024**3
         assert status(bough)["image"]["file"] == str(file)
