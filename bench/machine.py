@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -80,6 +81,7 @@ def pss_of(pid: int) -> int:
 def describe_machine() -> dict[str, str | int | list[float]]:
     return {
         "bough": bough.__version__,
+        "commit": _commit(),
         "python": platform.python_version(),
         "interpreter": sys.executable,
         "kernel": platform.release(),
@@ -88,6 +90,15 @@ def describe_machine() -> dict[str, str | int | list[float]]:
         "user": "root" if os.geteuid() == 0 else "an ordinary user",
         "load_before": [round(load, 2) for load in os.getloadavg()],
     }
+
+
+def _commit() -> str:
+    """The commit of the checkout; `-dirty` when files differ from it, `unknown` outside of a repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def _processor() -> str:
