@@ -16,9 +16,9 @@ pip := $(bin)/python -m pip --disable-pip-version-check
 up: .venv/run.stamp
 	@exec $(bin)/bough up $(ARGS)
 
-# Tests mostly wait, so three workers suit two cores. Byte code of the programs that tests start is kept.
+# pytest chooses the number of workers by cores and memory (tests/support/tiers.py). Byte code of started programs is kept.
 test: .venv/dev.stamp
-	@PYTHONDONTWRITEBYTECODE= $(bin)/python -m pytest -n 3 --dist worksteal $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(bin)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: .venv/dev.stamp
 	@$(bin)/ruff format --check .
