@@ -1,6 +1,6 @@
-"""Load for an HTTP server: keep-alive connections that ask the same thing again and again.
+"""Load for an HTTP server: keep-alive connections that repeat one request.
 
-A protocol on a raw socket, because a full client would cost more than the server that is measured.
+Uses a protocol on a raw socket, because a full client would cost more than the measured server.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import cast
 import httptools
 import uvloop
 
-TIMEOUT = 30.0  # seconds for the last answers
+TIMEOUT = 30.0  # seconds for the last responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class Target:
 
 @dataclass(slots=True)
 class LoadResult:
-    """What came back within the time."""
+    """The responses within the time."""
 
     seconds: float
     latencies: list[float] = field(default_factory=list)
-    own_cpu: float = 0.0  # seconds of CPU that the load itself took
+    own_cpu: float = 0.0  # CPU seconds of the load generator
 
     def __iadd__(self, more: "LoadResult") -> "LoadResult":
         self.seconds += more.seconds
@@ -51,7 +51,7 @@ class LoadResult:
 
 
 class _LoadConnection(asyncio.Protocol):
-    """Asks again as soon as an answer is whole, until the time is up; anything but 200 is an error."""
+    """Repeats the request after each complete response until the time is up; every status but 200 is an error."""
 
     def __init__(self, target: Target, answers: LoadResult, until: float) -> None:
         self._request = target.request
@@ -103,7 +103,7 @@ class _LoadConnection(asyncio.Protocol):
 
 
 def run_load(target: Target, *, connections: int, seconds: float) -> LoadResult:
-    """Ask as often as the server answers, over so many connections, for so long."""
+    """Sends requests over a number of connections for a number of seconds, each after the previous response."""
     return uvloop.run(_run_load(target, connections, seconds))
 
 

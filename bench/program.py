@@ -1,4 +1,4 @@
-"""The `bough` program with a home of its own: real processes, started and stopped by its commands."""
+"""The `bough` program with its own home: real processes, started and stopped by its commands."""
 
 import json
 import os
@@ -22,16 +22,16 @@ from bough.config import Settings
 END_STATUSES = {"finished", "failed", "cancelled", "skipped"}
 IMAGE_GB = 8
 TIMEOUT = 60.0  # seconds
-OPERATION_TIMEOUT = 600.0  # a large database is copied where nothing better is at hand
-_POLL_SECONDS = 0.001  # seconds between two looks at the store
+OPERATION_TIMEOUT = 600.0  # the plain driver copies large databases
+_POLL_SECONDS = 0.001  # seconds between two reads of the store
 _IDLE_SECONDS, _STATE_POLL_SECONDS = 0.5, 0.05  # seconds
 
-# A measurement asks more often than a user may.
+# The bench sends more requests than a user may.
 WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SECOND_AND_ROUTE": "1000000000"}
 
 
 class Program:
-    """`variables` are settings, as the environment gives them."""
+    """`variables` are settings as environment variables."""
 
     def __init__(self, place: StorageHome, variables: dict[str, str]) -> None:
         self.storage_home = place
@@ -48,7 +48,7 @@ class Program:
         self.key = said["api_key"]
 
     def run_command(self, name: str, *arguments: str) -> str:
-        """Run `bough name …` on this home; what it printed."""
+        """Runs `bough name …` on this home and returns its output."""
         done = subprocess.run(
             [sys.executable, "-P", "-m", "bough.cli.main", name, "--home", str(self.home), *arguments],
             env=_environment() | self._variables,
@@ -67,7 +67,7 @@ class Program:
 
     @contextmanager
     def client(self) -> Iterator[httpx2.Client]:
-        """A client with the operator's key and one connection that stays open."""
+        """A client with the operator's key and one persistent connection."""
         headers = {"Authorization": f"Bearer {self.key}"}
         with httpx2.Client(base_url=f"http://127.0.0.1:{self.port}/api/v2", headers=headers, timeout=60) as client:
             yield client
@@ -76,49 +76,49 @@ class Program:
         return self.settings.sockets / str(made["endpoints"][0]["id"])
 
     async def connect(self, made: dict[str, Any]) -> Any:
-        """A session by the compute's socket, as the project's role, in its database."""
+        """Connects through the compute's socket as the project's role, to its database."""
         known = made["connection_uris"][0]["connection_parameters"]
         return await asyncpg.connect(
             host=str(self.socket_folder(made)), user=known["role"], database=known["database"], password="", ssl=False
         )
 
     def list_postmasters(self) -> dict[str, tuple[int, int]]:
-        """Volume → pid and moment of start of the Postgres that lives on it, without the spare ones."""
+        """Volume → pid and start time of its Postgres server, without spare computes."""
         found = {}
         for file in self.storage_home.volumes_folder.glob("*/data/postmaster.pid"):
             volume = file.parent.parent.name
-            with suppress(FileNotFoundError):  # it ended while we looked
+            with suppress(FileNotFoundError):  # it ended meanwhile
                 pid, _folder, started = file.read_text().splitlines()[:3]
                 if Path(f"/proc/{pid}").exists() and not volume.startswith("warm-"):
                     found[volume] = (int(pid), int(started))
         return found
 
     def wait_until_finished(self, made: dict[str, Any]) -> None:
-        """The operations that a request began, seen in the store: to be asked would cost control time."""
+        """Waits for the operations of a request. Reads the store, because requests would cost control CPU time."""
         last = made["operations"][-1]["id"]
         deadline = time.monotonic() + OPERATION_TIMEOUT
         with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
             while (seen := _get_ended_operation(store, last)) is None:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the operation {last} did not end within {OPERATION_TIMEOUT:g} s")
+                    raise RuntimeError(f"the operation {last} did not finish within {OPERATION_TIMEOUT:g} s")
                 time.sleep(_POLL_SECONDS)
         action, status, error = seen
         if status != "finished":
             raise RuntimeError(f"{action} is {status}: {error}")
 
     def wait_until_idle(self, client: httpx2.Client, spares: int) -> None:
-        """No compute runs but so many spares, and nothing is under way, for a moment already."""
+        """Waits until only the spare computes have been running, without open operations, for a moment."""
         deadline = time.monotonic() + TIMEOUT
         since = time.monotonic()
         while time.monotonic() - since < _IDLE_SECONDS:
             if self._state(client) != (0, 0, spares):
                 since = time.monotonic()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the platform did not settle within {TIMEOUT:g} s: {self._state(client)}")
+                raise RuntimeError(f"the platform did not become idle within {TIMEOUT:g} s: {self._state(client)}")
             time.sleep(_STATE_POLL_SECONDS)
 
     def is_refilled(self, client: httpx2.Client, spares: int) -> bool:
-        """Nothing is under way, and so many spares wait; whatever else runs."""
+        """Whether no operation is open and the warm pool is full, whatever else runs."""
         return self._state(client)[1:] == (0, spares)
 
     def _state(self, client: httpx2.Client) -> tuple[float, float, float]:
@@ -139,7 +139,7 @@ class Program:
 def run_platform(
     driver: str = "plain", variables: dict[str, str] | None = None, image_gb: int = IMAGE_GB
 ) -> Iterator[Program]:
-    """A platform that runs; at the end nothing of it is left."""
+    """A running platform; it is stopped and removed at the end."""
     with storage.create_storage_home(driver, image_gb) as place, ExitStack() as stack:
         made = Program(place, variables or {})
         stack.callback(made.run_command, "down")
@@ -148,7 +148,7 @@ def run_platform(
 
 
 def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
-    """What `POST /projects` answered."""
+    """Returns the response of `POST /projects`."""
     answer = client.post("/projects", json={"project": {"name": name}})
     answer.raise_for_status()
     made: dict[str, Any] = answer.json()
@@ -156,14 +156,14 @@ def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
 
 
 def get_last_operation(client: httpx2.Client, made: dict[str, Any]) -> dict[str, Any]:
-    """As it is now."""
+    """The current state of the last operation."""
     path = f"/projects/{made['project']['id']}/operations/{made['operations'][-1]['id']}"
     operation: dict[str, Any] = client.get(path).raise_for_status().json()["operation"]
     return operation
 
 
 def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[dict[str, Any]]:
-    """The operations that the creation began, when all have ended, in the order they ran."""
+    """Waits for the operations of a creation and returns them in the order in which they ran."""
     while get_last_operation(client, made)["status"] not in END_STATUSES:
         time.sleep(pause)
     path = f"/projects/{made['project']['id']}/operations"
@@ -175,7 +175,7 @@ def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: floa
 
 
 def _get_ended_operation(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
-    """Its action, status and error; None while it is under way."""
+    """Action, status and error of an operation; None while it is open."""
     asked = "select action, status, error from operations where id = ? and ended_at is not null"
     seen: tuple[str, str, str] | None = store.execute(asked, (operation,)).fetchone()
     return seen
@@ -189,7 +189,7 @@ def find_free_port() -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Without settings of ours, and with byte code kept between two starts, as everywhere but in some containers."""
+    """The environment without Bough's settings, and with byte code caching enabled."""
     kept = {
         name: value
         for name, value in os.environ.items()
