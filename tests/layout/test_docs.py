@@ -47,3 +47,12 @@ def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = re.findall(r"\((\d{4}-[a-z-]+\.md)\)", (folder / "README.md").read_text())
     assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_log_events_exist(page: Path) -> None:
+    """Words in backticks after "event" or "events" are names of log events."""
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    for names in re.findall(r"\bevents? ((?:`[a-z_]+`(?:,? and |, )?)+)", page.read_text().replace("\n", " ")):
+        for name in re.findall(r"`([a-z_]+)`", names):
+            assert f'"{name}"' in source, name
