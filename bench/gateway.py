@@ -1,7 +1,7 @@
-"""What the gateway costs: the same Postgres server with direct TLS and through our workers, alternating.
+"""What a gateway costs: the same Postgres by direct TLS and through our workers, in turn.
 
-Measures statements per second in the three protocol modes, new connections per second, COPY in both directions, and
-the memory of idle connections.
+Statements a second in each of the protocol's three ways, new connections a second, COPY in both
+directions, and the memory of connections that do nothing.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ _COPY_IN = "copy pasted from stdin where false"
 
 
 class MeasuredRoute:
-    """One route to the server and its samples."""
+    """One way to the server, and what was seen on it."""
 
     def __init__(self, way: Route, seconds: int) -> None:
         self.route = way
@@ -75,7 +75,7 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
         for turn in rotate_rounds(both):
             for each in turn:
                 each.run_round(rows, megabytes)
-            with new_door() as fresh:  # new workers, whose memory is unused
+            with new_door() as fresh:  # whose memory nobody has used yet
                 memory.append(idle_connections.measure_kib(_way(fresh), fresh.pids))
         yield _promise(sizes, *both, memory)
 
@@ -102,7 +102,7 @@ def _promise(sizes: Sizes, direct: MeasuredRoute, through: MeasuredRoute, memory
     return Promise(
         name="gateway",
         sentence=(
-            f"Through the gateway, {PROMISED_CLIENTS} clients get over {MIN_SHARE:.0%} of the throughput of direct TLS."
+            f"Through the gateway, {PROMISED_CLIENTS} clients get over {MIN_SHARE:.0%} of what direct TLS gives them."
         ),
         measurements=(
             *(
@@ -130,10 +130,10 @@ def _promise(sizes: Sizes, direct: MeasuredRoute, through: MeasuredRoute, memory
         how=(
             " ".join(tls_postgres.pgbench_command("MODE", 8, sizes.gateway_seconds)) + f" '{through.route.conninfo}'",
             "new connections: the same with --connect, 4 clients, simple",
-            f"COPY: psql, {sizes.copied_mb} MB in rows of 1,000 bytes; incoming rows are read and discarded",
-            f"memory: private memory of newly started workers, {idle_connections.CONNECTIONS} connections "
-            "that have sent one query",
-            f"scale {sizes.pgbench_scale}; {ROUNDS} rounds; python -m bough.gateway, one worker per core",
+            f"COPY: psql, {sizes.copied_mb} MB in rows of 1,000 bytes; those that come in are read and not kept",
+            f"memory: private memory of workers just started, {idle_connections.CONNECTIONS} connections "
+            "that have asked one query",
+            f"scale {sizes.pgbench_scale}; {ROUNDS} rounds; python -m bough.gateway, one worker a core",
         ),
         baseline=(
             f"the same commands with '{direct.route.conninfo}', to the same server",

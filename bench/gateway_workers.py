@@ -1,7 +1,7 @@
-"""Gateway workers in front of a Postgres server created by hand, which also accepts direct TLS connections.
+"""Gateway workers in front of a Postgres made by hand, which also takes direct TLS: the same server twice.
 
-The workers are those of the platform, one per core. A small stub replaces control, because its replies (the verifier
-and the address of the server) are not measured.
+The workers are the program's own, one per core. Control's part is played by a few lines here, because
+what it answers is not what is measured: the password's verifier, and where the Postgres is.
 """
 
 import json
@@ -61,7 +61,7 @@ class _StubHandler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
-        with suppress(BrokenPipeError):  # the worker ended meanwhile
+        with suppress(BrokenPipeError):  # a worker that was ended meanwhile
             self.end_headers()
             self.wfile.write(body)
 
@@ -69,7 +69,7 @@ class _StubHandler(BaseHTTPRequestHandler):
         return "a worker"
 
     def log_message(self, *_: object) -> None:
-        """Suppresses the request log."""
+        """Nobody reads it."""
 
 
 class WorkerGroup:

@@ -1,7 +1,7 @@
-"""PgBouncer in front of a Postgres server created by hand, as the baseline of pooling.
+"""PgBouncer in front of a Postgres made by hand: the pooler that everybody knows, as the baseline of ours.
 
-One process, because it has one thread. Clients use TLS and SCRAM as with Bough, and it connects to Postgres through the
-same socket. Logging of connections is off, as in our workers.
+One process, because it has one thread. Its clients come by TLS and SCRAM as ours do, and it reaches
+Postgres by the same socket. What it logs about connections is off, as it is with our workers.
 """
 
 import os
@@ -40,10 +40,10 @@ class PgBouncer:
 
 @cache
 def find_program() -> str:
-    """Debian installs it in /usr/sbin."""
+    """Debian keeps it where only root looks."""
     found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found is None:
-        raise RequirementMissing("pgbouncer was not found: install the package pgbouncer.")
+        raise RequirementMissing("There is no pgbouncer on this machine: install the package pgbouncer.")
     return found
 
 
@@ -54,12 +54,12 @@ def get_version() -> str:
 
 
 def supports_prepared_statements() -> bool:
-    """Whether this version supports protocol-level prepared statements in transaction mode."""
+    """Whether statements that are prepared by protocol live through pooling by transaction."""
     return tuple(map(int, get_version().split(".")))[:2] >= _PREPARES_SINCE
 
 
 def describe_configuration() -> tuple[str, ...]:
-    """The exact command and settings."""
+    """The exact command and settings, line by line."""
     return (
         f"{find_program()} FOLDER/ini, version {get_version()}, one process",
         f"FOLDER/ini: [databases] {_database('SOCKETS', 'PORT')} [pgbouncer] "
@@ -73,7 +73,7 @@ def describe_configuration() -> tuple[str, ...]:
 def start_pgbouncer(
     folder: Path, postgres: PlainPostgres, port: int, pair: SignedCertificate, *, cleans: bool = False
 ) -> Iterator[PgBouncer]:
-    """With `cleans`, sessions are reset after every transaction, as Bough does between clients."""
+    """`cleans`: after every transaction, so that the next client finds nothing of the last one, as with us."""
     way = Route(NAME_WITH_RESET if cleans else NAME, find_free_port())
     files = {
         "ini": "\n".join(
@@ -89,7 +89,7 @@ def start_pgbouncer(
         "key": pair.key_pem.decode(),
         "certificate": pair.certificate_pem.decode(),
     }
-    owner = find_initdb_identity()  # it does not run as root, like Postgres
+    owner = find_initdb_identity()  # it refuses root, as Postgres does
     for name, text in files.items():
         (folder / name).write_text(text)
         os.chown(folder / name, owner.uid, owner.gid)
@@ -100,7 +100,7 @@ def start_pgbouncer(
         _wait_until_it_listens(process, way.port, folder / "log")
         yield PgBouncer(way, process.pid)
     finally:
-        process.kill()  # the signal for an immediate stop depends on the version
+        process.kill()  # which signal ends it at once depends on the version
         process.wait()
 
 

@@ -1,9 +1,9 @@
-"""How our pooling compares: the same Postgres server through PgBouncer and through our pooled host, alternating.
+"""What our pooling is worth: the same Postgres through PgBouncer and through our pooled host, in turn.
 
-Both use the same number of server connections in transaction mode. Measures statements per second in the three
-protocol modes, new connections per second, and the memory of idle clients. If PgBouncer does not support prepared
-statements, they are compared with direct TLS. PgBouncer does not reset server connections by default, as Bough always
-does; a second PgBouncer is configured to do so.
+Both lend the same number of server connections by the transaction. Statements a second in each of
+the protocol's three ways, new connections a second, and the memory of clients that do nothing. A
+PgBouncer that cannot keep prepared statements is spared them; they are held against direct TLS. By
+itself it cleans no server connection that changes hands, as we always do; so there is one that does too.
 """
 
 import tempfile
@@ -24,8 +24,8 @@ from bough.control.platform.certificates import SignedCertificate
 CLIENTS = (8, 32, 200)
 MIN_SHARE = 0.65
 PROMISED = ("simple", "extended")
-MAX_CONNECTIONS = 600  # three pools, and the largest number of direct clients
-_CONNECTING_A_SECOND = 50  # clients; pgbench's time starts before they have connected
+MAX_CONNECTIONS = 600  # three pools, and the most clients directly
+_CONNECTING_A_SECOND = 50  # clients; pgbench's time begins before they have connected
 _IDLE = "memory of an idle client"
 
 
@@ -54,11 +54,11 @@ LOADS = (
 )
 LOADS_WITH_RESET = tuple(
     load for load in LOADS if load.is_promised and load.clients == CLIENTS[-1]
-)  # with this many, server connections change hands
+)  # where they change hands
 
 
 class MeasuredPooler:
-    """One route to the server and its samples."""
+    """One way to the server, and what was seen on it."""
 
     def __init__(self, way: Route, loads: tuple[Load, ...]) -> None:
         self.route = way
@@ -78,7 +78,7 @@ class MeasuredPooler:
 
 @dataclass(frozen=True, slots=True)
 class PooledServer:
-    """The Postgres server behind all poolers."""
+    """The one Postgres, before which poolers are opened."""
 
     work_folder: Path
     postgres: PlainPostgres
@@ -86,7 +86,7 @@ class PooledServer:
     certificate: SignedCertificate
 
     def start_gateway(self, stack: ExitStack) -> tuple[Route, list[int]]:
-        """Starts new workers; returns the route through them and their pids."""
+        """Our workers, newly started: the way through them, and who they are."""
         opened = stack.enter_context(
             gateway_workers.start_workers(self._folder(), self.postgres, self.port, self.certificate)
         )
@@ -102,7 +102,7 @@ class PooledServer:
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    pgbouncer.find_program()  # before anything is created
+    pgbouncer.find_program()  # before anything is made
     with ExitStack() as stack:
         workplace, pair = stack.enter_context(plain_postgres.create_work_folder()), gateway_workers.create_certificate()
         print_note("filling the server")
@@ -122,7 +122,7 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
                     if load in each.loads:
                         each.measure(load, sizes.gateway_seconds)
             for each, opener in ((ours, server.start_gateway), (theirs, server.start_pgbouncer)):
-                with ExitStack() as fresh:  # new workers, whose memory is unused
+                with ExitStack() as fresh:  # whose memory nobody has used yet
                     each.record_idle(idle_connections.measure_kib(*opener(fresh)))
         yield _promise(sizes, ours, theirs, cleaning, direct)
 
@@ -136,8 +136,8 @@ def _promise(
     clients = f"{', '.join(map(str, CLIENTS[:-1]))} and {CLIENTS[-1]}"
     return Promise(
         name="pooling",
-        sentence=f"On the pooled host, {clients} clients reach more than {MIN_SHARE:.0%} of the throughput of "
-        f"{theirs.route.name}; the goal is more than 100%.",
+        sentence=f"On the pooled host {clients} clients get over {MIN_SHARE:.0%} of what {theirs.route.name} gives "
+        "them, and the aim is more than all of it.",
         measurements=tuple(
             dict.fromkeys(each.make_measurement(what) for what, _, baseline in pairs for each in (baseline, ours))
         ),
@@ -158,20 +158,20 @@ def _promise(
 def _how(sizes: Sizes, way: Route) -> tuple[str, ...]:
     return (
         " ".join(Load("MODE", 8).command(sizes.gateway_seconds)) + f" '{way.conninfo}'",
-        f"{CLIENTS[-1]} clients: {CLIENTS[-1] // _CONNECTING_A_SECOND} s more for connecting, not counted",
+        f"{CLIENTS[-1]} clients: {CLIENTS[-1] // _CONNECTING_A_SECOND} s more, in which they connect, uncounted",
         "new connections: the same with --connect, 4 clients, simple",
-        f"memory: private memory of newly started workers, {idle_connections.CONNECTIONS} clients that "
-        "have sent one query",
+        f"memory: private memory of workers just started, {idle_connections.CONNECTIONS} clients that "
+        "have asked one query",
         f"at most {gateway_workers.SERVERS} server connections, each closed after "
-        f"{gateway_workers.IDLE_SECONDS} s without use",
-        f"scale {sizes.pgbench_scale}; {ROUNDS} rounds, load by load; python -m bough.gateway, one worker per core",
+        f"{gateway_workers.IDLE_SECONDS} s of rest",
+        f"scale {sizes.pgbench_scale}; {ROUNDS} rounds, load by load; python -m bough.gateway, one worker a core",
     )
 
 
 def _baseline(way: Route, direct: MeasuredPooler) -> tuple[str, ...]:
     instead = (
-        f"prepared: '{direct.route.conninfo}', because {way.name} {pgbouncer.get_version()} does not support "
-        "protocol-level prepared statements in transaction mode"
+        f"prepared: '{direct.route.conninfo}', because {way.name} {pgbouncer.get_version()} does not keep statements "
+        "that were prepared by protocol when it pools by transaction"
     )
     return (
         f"the same commands with '{way.conninfo}', to the same server",
