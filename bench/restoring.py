@@ -138,7 +138,7 @@ def _until_based(project: BenchProject) -> None:
     """Waits until the history starts after the initial data: earlier points are rejected."""
     asked = {"branch": {"parent_timestamp": "2000-01-01T00:00:00Z"}}
     deadline = time.monotonic() + program.OPERATION_TIMEOUT
-    while "no history to go back to yet" in project.expect_error("POST", f"{project.path}/branches", asked):
+    while "Try again in a minute" in project.expect_error("POST", f"{project.path}/branches", asked):
         if time.monotonic() > deadline:
             raise RuntimeError("no base was taken")
         time.sleep(0.1)
