@@ -140,8 +140,8 @@ def _middle(platform: Program) -> str:
 
 
 def _next(client: httpx2.Client, parameters: dict[str, str]) -> str:
-    answer = client.get("/projects", params=parameters).raise_for_status()
-    return str(answer.json()["pagination"]["cursor"])
+    response = client.get("/projects", params=parameters).raise_for_status()
+    return str(response.json()["pagination"]["cursor"])
 
 
 def _promise(servers: dict[str, MeasuredServer], cores: Cores) -> Promise:

@@ -81,8 +81,8 @@ async def _measure(driver: str, sizes: Sizes) -> Promise:
     async with AsyncExitStack() as stack:
         home = await stack.enter_async_context(engine_home.open_home(driver, _image_gb(sizes), thin=False))
         made = [await _filled(home, mode, sizes) for mode in (ON, OFF)]
-        for turn in rotate_rounds(made):
-            for loaded in turn:
+        for ordered in rotate_rounds(made):
+            for loaded in ordered:
                 await loaded.run_round(sizes.pgbench_seconds)
         for _ in range(ROUNDS):
             await made[0].measure_history(sizes.history_seconds)

@@ -49,8 +49,8 @@ class BranchClients:
             time.sleep(self.seconds)
             branches = self._create_branches()
         finally:
-            told = probes.stop()
-        for what, waits in zip(_ASKED, told, strict=True):
+            latencies = probes.stop()
+        for what, waits in zip(_ASKED, latencies, strict=True):
             self._note(what, waits, before, [span for _, span in branches])
         self.made += len(branches)
         for branch, _ in branches:
@@ -66,8 +66,8 @@ class BranchClients:
             begin = time.perf_counter()
             time.sleep(ROUNDS * self.undisturbed_seconds)
         finally:
-            told = probes.stop()
-        for what, waits in zip(_ASKED, told, strict=True):
+            latencies = probes.stop()
+        for what, waits in zip(_ASKED, latencies, strict=True):
             for number in range(ROUNDS):
                 since = begin + number * self.undisturbed_seconds
                 longest = waits.longest(since, since + self.undisturbed_seconds)
@@ -107,7 +107,7 @@ class BranchClients:
         )
 
 
-def make_promise(driver: str, made: list[BranchClients], place: str) -> Promise:
+def make_promise(driver: str, made: list[BranchClients], storage_description: str) -> Promise:
     return Promise(
         name=f"branch_waits {driver}",
         sentence=(
@@ -131,7 +131,7 @@ def make_promise(driver: str, made: list[BranchClients], place: str) -> Promise:
             f"{made[0].seconds:g} s with branches one after another, over {ROUNDS} rounds: "
             + ", ".join(f"{clients.made} of {clients.kind.name}" for clients in made),
             *dict.fromkeys(f"{rows.read}; {rows.write}" for rows in (clients.kind.rows for clients in made)),
-            place,
+            storage_description,
         ),
         baseline=(
             f"the same clients for {made[0].seconds:g} s before, without branches",

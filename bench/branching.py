@@ -73,11 +73,11 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
     """Yields two promises for each driver as soon as they are measured."""
     kinds = parent_databases.list_parent_kinds(sizes)
     storage.check_requirements(DRIVERS, _needed_gb(kinds))
-    with create_work_folder() as place, ExitStack() as stack:
+    with create_work_folder() as work_folder, ExitStack() as stack:
         servers = {}
         for kind in kinds:
             print_note(f"{kind.name}: filling the server that is copied by hand")
-            servers[kind.name] = stack.enter_context(cold_copy.create_filled_server(place, kind))
+            servers[kind.name] = stack.enter_context(cold_copy.create_filled_server(work_folder, kind))
         for driver in DRIVERS:
             yield from _measure(driver, [kind for kind in kinds if _is_for(driver, kind)], servers, sizes)
 
@@ -91,8 +91,8 @@ def _measure(
         for parent in made:  # one run each is not counted: it loads files into the page cache
             parent.measure_branch()
             parent.times.clear()
-        for turn in rotate_rounds(made):
-            for parent in turn:
+        for ordered in rotate_rounds(made):
+            for parent in ordered:
                 parent.measure_branch()
                 parent.measure_copy()
         yield _promise(driver, made, platform.storage_home.description)
@@ -134,7 +134,7 @@ def _between(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(driver: str, made: list[MeasuredParent], place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredParent], storage_description: str) -> Promise:
     small, largest = made[0], max((each for each in made if each.kind.is_fresh), key=lambda each: each.kind.megabytes)
     is_limited = driver in COPY_ON_WRITE
     times = f"in less than {GROWTH_LIMIT:g} times the time of {small.kind.name}"
@@ -160,7 +160,7 @@ def _promise(driver: str, made: list[MeasuredParent], place: str) -> Promise:
             'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, with a running parent; then '
             f"immediately psycopg: connect with the returned connection_uri, read a row; {ROUNDS} rounds",
             "after a checkpoint and a sync; both operations end before the branch is deleted",
-            place,
+            storage_description,
         ),
         baseline=(f"the same with a parent of {small.kind.name}; and by hand:", *cold_copy.describe_configuration()),
     )

@@ -33,9 +33,9 @@ def describe_configuration() -> tuple[str, ...]:
 
 
 @contextmanager
-def create_filled_server(place: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
+def create_filled_server(work_folder: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
     """A stopped server with the same data as the parents."""
-    with plain_postgres.create_postgres(place) as server:
+    with plain_postgres.create_postgres(work_folder) as server:
         server.initdb()
         server.start(*(word for name, value in LOAD_SETTINGS.items() for word in ("-c", f"{name}={value}")))
         asyncio.run(kind.fill(Target(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))

@@ -54,13 +54,13 @@ class CrowdSamples:
         default_factory=lambda: defaultdict(list)
     )  # platform → milliseconds of a new project
 
-    def measure_branches(self, moment: str) -> None:
-        for turn in rotate_rounds(
+    def measure_branches(self, stage: str) -> None:
+        for ordered in rotate_rounds(
             [(self.crowded_project, self.branch_times), (self.empty_project, self.baseline_times)]
         ):
-            for project, times in turn:
-                times[moment].append(_one_more(project))
-            self.control_mb[moment].append(machine.pss_of(self.crowded_project.platform.control_pid) / 1024**2)
+            for project, times in ordered:
+                times[stage].append(_one_more(project))
+            self.control_mb[stage].append(machine.pss_of(self.crowded_project.platform.control_pid) / 1024**2)
 
     def measure_control_cpu(self, seconds: int) -> None:
         """Measures after a pause, when the work that follows the creation of branches is done."""
@@ -72,8 +72,8 @@ class CrowdSamples:
             self.control_cpu.append((machine.cpu_seconds(pid) - before) / (seconds / ROUNDS) * 100)
 
     def measure_new_projects(self) -> None:
-        for turn in rotate_rounds([(CROWDED, self.crowded_project), (EMPTY, self.empty_project)]):
-            for name, project in turn:
+        for ordered in rotate_rounds([(CROWDED, self.crowded_project), (EMPTY, self.empty_project)]):
+            for name, project in ordered:
                 self.new_project_times[name].append(project.time_new_project())
 
 
@@ -118,7 +118,7 @@ def _project(stack: ExitStack, image_gb: int) -> BenchProject:
 
 def _made(project: BenchProject, count: int, *, asleep: bool) -> list[float]:
     """Creates branches; returns the reduction of free memory per branch in MB."""
-    available, less = machine.read_meminfo()["MemAvailable"], []
+    available, reductions = machine.read_meminfo()["MemAvailable"], []
     for number in range(1, count + 1):
         branch = project.create_branch()
         branch.read_first_row(_KIND.rows)
@@ -126,34 +126,34 @@ def _made(project: BenchProject, count: int, *, asleep: bool) -> list[float]:
             branch.wait_until_finished()
             branch.suspend()
         if number >= min(MIN_BRANCHES, count):
-            less.append((available - machine.read_meminfo()["MemAvailable"]) / 1024**2 / number)
-    return less
+            reductions.append((available - machine.read_meminfo()["MemAvailable"]) / 1024**2 / number)
+    return reductions
 
 
 def _one_more(project: BenchProject) -> float:
     """Milliseconds until the first row."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     branch = project.create_branch()
     branch.read_first_row(_KIND.rows)
-    took = (time.perf_counter() - began) * 1e3
+    duration = (time.perf_counter() - started_at) * 1e3
     branch.delete()
-    return took
+    return duration
 
 
 def _promise(sizes: Sizes, seen: CrowdSamples) -> Promise:
-    beside = {
+    stages = {
         NO_OTHERS: "with no other branch",
         WITH_SUSPENDED: f"beside {sizes.sleeping} suspended",
         WITH_RUNNING: f"beside {sizes.sleeping} suspended and {sizes.running} running",
     }
-    times = {moment: _figure(f"one more branch, {beside[moment]}", seen.branch_times[moment]) for moment in beside}
-    newcomers = {
+    times = {stage: _figure(f"one more branch, {stages[stage]}", seen.branch_times[stage]) for stage in stages}
+    first_rows = {
         name: _figure(f"first row of a new project {name}", seen.new_project_times[name])
         for name in seen.new_project_times
     }
-    lonely = {
-        moment: _figure("… and of the project on the empty platform, alternating", seen.baseline_times[moment])
-        for moment in beside
+    on_empty = {
+        stage: _figure("… and of the project on the empty platform, alternating", seen.baseline_times[stage])
+        for stage in stages
     }
     return Promise(
         name="crowd",
@@ -175,35 +175,33 @@ def _promise(sizes: Sizes, seen: CrowdSamples) -> Promise:
                 samples=tuple(seen.machine_mb[WITH_SUSPENDED]),
             ),
             *(
-                Measurement(name=f"memory of control (Pss), {beside[moment]}", unit="MB", samples=tuple(samples))
-                for moment, samples in seen.control_mb.items()
+                Measurement(name=f"memory of control (Pss), {stages[stage]}", unit="MB", samples=tuple(samples))
+                for stage, samples in seen.control_mb.items()
             ),
-            *(figure for moment in beside for figure in (times[moment], lonely[moment])),
+            *(figure for stage in stages for figure in (times[stage], on_empty[stage])),
             Measurement(
                 name=f"control beside {sizes.running} idle computes",
                 unit="% of a core",
                 samples=tuple(seen.control_cpu),
                 below=IDLE_LIMIT,
             ),
-            *newcomers.values(),
+            *first_rows.values(),
         ),
         ratios=(
             make_ratio(
-                f"{beside[WITH_SUSPENDED]}, to the first ones",
+                f"{stages[WITH_SUSPENDED]}, to the first ones",
                 times[WITH_SUSPENDED],
                 times[NO_OTHERS],
                 below=SLOWER_LIMIT,
             ),
             # So many processes slow the machine itself down; there is no limit for that.
-            make_ratio(f"{beside[WITH_RUNNING]}, to the first ones", times[WITH_RUNNING], times[NO_OTHERS]),
+            make_ratio(f"{stages[WITH_RUNNING]}, to the first ones", times[WITH_RUNNING], times[NO_OTHERS]),
             *(
-                make_ratio(
-                    f"{beside[moment]}, to the empty platform", times[moment], lonely[moment], below=SLOWER_LIMIT
-                )
-                for moment in (WITH_SUSPENDED, WITH_RUNNING)
+                make_ratio(f"{stages[stage]}, to the empty platform", times[stage], on_empty[stage], below=SLOWER_LIMIT)
+                for stage in (WITH_SUSPENDED, WITH_RUNNING)
             ),
             make_ratio(
-                f"a new project {CROWDED}, to {EMPTY}", newcomers[CROWDED], newcomers[EMPTY], below=NEWCOMER_LIMIT
+                f"a new project {CROWDED}, to {EMPTY}", first_rows[CROWDED], first_rows[EMPTY], below=NEWCOMER_LIMIT
             ),
         ),
         how=(

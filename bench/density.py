@@ -67,13 +67,13 @@ async def _grow(home: Home, running: list[Compute], level: int, seen: DensitySam
 
 async def _starts(compute: Compute) -> list[float]:
     """Milliseconds of each start of a suspended compute."""
-    took = []
+    durations = []
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         await compute.start()
-        took.append((time.perf_counter() - began) * 1e3)
+        durations.append((time.perf_counter() - started_at) * 1e3)
         await compute.suspend()
-    return took
+    return durations
 
 
 def _postmaster(compute: Compute) -> int:

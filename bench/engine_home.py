@@ -85,8 +85,8 @@ class Compute:
 
 
 class Home:
-    def __init__(self, place: StorageHome, engine: LocalEngine) -> None:
-        self.storage_home = place
+    def __init__(self, storage_home: StorageHome, engine: LocalEngine) -> None:
+        self.storage_home = storage_home
         self.engine = engine
         self.computes: list[Compute] = []
 
@@ -127,9 +127,9 @@ class Home:
 @asynccontextmanager
 async def open_home(driver: str, image_gb: int, *, thin: bool = True) -> AsyncIterator[Home]:
     """Stops all computes and removes the home at the end."""
-    with storage.create_storage_home(driver, image_gb, thin=thin) as place:
-        engine = LocalEngine(place.settings)
-        home = Home(place, engine)
+    with storage.create_storage_home(driver, image_gb, thin=thin) as storage_home:
+        engine = LocalEngine(storage_home.settings)
+        home = Home(storage_home, engine)
         try:
             await engine.prepare()
             yield home

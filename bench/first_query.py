@@ -82,29 +82,29 @@ def measure(_: Sizes) -> Iterator[Promise]:
 
 
 def _measure(driver: str) -> Promise:
-    hands: Times = defaultdict(list)
+    by_hand: Times = defaultdict(list)
     with ExitStack() as stack:
-        place = stack.enter_context(plain_postgres.create_work_folder())
-        sides = [_newcomers(stack, driver, kind) for kind in (WARM, COLD)]
-        for side in sides:  # one run each is not counted: it loads files into the page cache
-            side.measure_one()
-            side.times.clear()
-        _make_by_hand(place, defaultdict(list))
-        for turn in rotate_rounds(sides, ROUNDS):
-            for side in turn:
-                side.measure_one()
-            _make_by_hand(place, hands)
-    return _promise(driver, sides, hands)
+        work_folder = stack.enter_context(plain_postgres.create_work_folder())
+        variants = [_start_variant(stack, driver, kind) for kind in (WARM, COLD)]
+        for variant in variants:  # one run each is not counted: it loads files into the page cache
+            variant.measure_one()
+            variant.times.clear()
+        _make_by_hand(work_folder, defaultdict(list))
+        for ordered in rotate_rounds(variants, ROUNDS):
+            for variant in ordered:
+                variant.measure_one()
+            _make_by_hand(work_folder, by_hand)
+    return _promise(driver, variants, by_hand)
 
 
-def _newcomers(stack: ExitStack, driver: str, kind: str) -> NewProjects:
+def _start_variant(stack: ExitStack, driver: str, kind: str) -> NewProjects:
     variables = {} if kind == WARM else {"BOUGH_WARM_POOL": "0"}
     platform = stack.enter_context(program.run_platform(driver, variables))
     return NewProjects(kind, platform, stack.enter_context(platform.client()))
 
 
-def _make_by_hand(place: Path, times: Times) -> None:
-    with plain_postgres.create_postgres(place) as postgres:
+def _make_by_hand(work_folder: Path, times: Times) -> None:
+    with plain_postgres.create_postgres(work_folder) as postgres:
         os.sync()
         watch = Stopwatch(times)
         postgres.initdb()
@@ -127,9 +127,9 @@ def _milliseconds(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(driver: str, sides: list[NewProjects], hands: Times) -> Promise:
-    made = {side.kind: make_measurements(side.kind, side.times) for side in sides}
-    plain = make_measurements("by hand", hands)
+def _promise(driver: str, variants: list[NewProjects], by_hand: Times) -> Promise:
+    made = {variant.kind: make_measurements(variant.kind, variant.times) for variant in variants}
+    plain = make_measurements("by hand", by_hand)
     limits = LIMITS[driver]
     return Promise(
         name=f"first_query {driver}",
@@ -142,9 +142,9 @@ def _promise(driver: str, sides: list[NewProjects], hands: Times) -> Promise:
         ),
         how=(
             f"POST /projects, wait for its operations, connect through the compute's socket, select; {ROUNDS} rounds",
-            f"{WARM}: with a pool of {sides[0].spares}, full before each round; {COLD}: with BOUGH_WARM_POOL=0",
+            f"{WARM}: with a pool of {variants[0].spares}, full before each round; {COLD}: with BOUGH_WARM_POOL=0",
             "each round also creates one by hand; all start with a synced disk, and only Bough syncs what it creates",
-            sides[0].platform.storage_home.description,
+            variants[0].platform.storage_home.description,
         ),
         baseline=plain_postgres.describe_configuration(),
     )

@@ -50,14 +50,14 @@ class InstantPlatform:
     times: list[float] = field(default_factory=list)
 
     def create(self) -> str:
-        answer = self.client.post("/database", json={"ref": "bench"}).raise_for_status()
-        return f"{answer.json()['connection_string']}&hostaddr=127.0.0.1"
+        response = self.client.post("/database", json={"ref": "bench"}).raise_for_status()
+        return f"{response.json()['connection_string']}&hostaddr=127.0.0.1"
 
     def measure_once(self) -> float:
         self._wait_until_ready()
-        began = time.monotonic()
+        started_at = time.monotonic()
         read_first_row(self.create())
-        return (time.monotonic() - began) * 1000
+        return (time.monotonic() - started_at) * 1000
 
     def run_round(self, count: int) -> float:
         """The median of several calls."""
@@ -76,9 +76,9 @@ class InstantPlatform:
             return made
 
         with ThreadPoolExecutor(CALLERS) as callers:
-            began = time.monotonic()
+            started_at = time.monotonic()
             made = sum(callers.map(call, range(CALLERS)))
-            return made / (time.monotonic() - began)
+            return made / (time.monotonic() - started_at)
 
     def _wait_until_ready(self) -> None:
         """Waits until both pools have been full for a moment, so that earlier work is not measured."""
@@ -108,12 +108,12 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
         read_first_row(running)
         alone: list[float] = []
         samples: dict[str, list[float]] = {"alone": [], "prepared": [], "drained": []}
-        for turn in rotate_rounds((prepared, drained)):
+        for ordered in rotate_rounds((prepared, drained)):
             alone_now = [_timed(running) for _ in range(sizes.instant_calls)]
             alone += alone_now
             samples["alone"].append(percentile(alone_now, 0.5))
-            for giver in turn:
-                samples[giver.name].append(giver.run_round(sizes.instant_calls))
+            for server in ordered:
+                samples[server.name].append(server.run_round(sizes.instant_calls))
         print_note("several callers at once")
         rates = [prepared.measure_rate(sizes.instant_seconds) for _ in range(ROUNDS)]
         yield _promise(samples, prepared, drained, rates, alone)
@@ -127,9 +127,9 @@ def _start_platform(stack: ExitStack, name: str, variables: dict[str, str], wait
 
 
 def _timed(uri: str) -> float:
-    began = time.monotonic()
+    started_at = time.monotonic()
     read_first_row(uri)
-    return (time.monotonic() - began) * 1000
+    return (time.monotonic() - started_at) * 1000
 
 
 def _promise(
@@ -139,7 +139,7 @@ def _promise(
     rates: list[float],
     alone: list[float],
 ) -> Promise:
-    connect, taken, cold = (
+    connect, prepared_time, cold = (
         Measurement(name=name, unit="ms", samples=tuple(samples[key]))
         for key, name in (
             ("alone", "connect and select, p50"),
@@ -153,7 +153,7 @@ def _promise(
         "running endpoint.",
         measurements=(
             connect,
-            taken,
+            prepared_time,
             cold,
             _make_p99("connect and select, p99", alone),
             _make_p99("POST to first row, prepared, p99", prepared.times),
@@ -161,7 +161,7 @@ def _promise(
             Measurement(name=f"created per second, {CALLERS} callers", unit="/s", samples=tuple(rates)),
         ),
         ratios=(
-            make_ratio("prepared to connect alone", taken, connect, below=LIMIT),
+            make_ratio("prepared to connect alone", prepared_time, connect, below=LIMIT),
             make_ratio("drained to connect alone", cold, connect),
         ),
         how=(

@@ -52,10 +52,10 @@ class Probe:
 
     def stop(self) -> "Latencies":
         try:
-            told, _ = self._process.communicate(timeout=60)
+            output, _ = self._process.communicate(timeout=60)
         finally:
             self._process.kill()
-        return Latencies(json.loads(told) if told else [])
+        return Latencies(json.loads(output) if output else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ class Latencies:
         return percentile(self._between(begin, end), 0.99) * 1e3
 
     def _between(self, begin: float, end: float) -> list[float]:
-        return [took for began, took in self.statements if began < end and began + took > begin]
+        return [
+            duration for started_at, duration in self.statements if started_at < end and started_at + duration > begin
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,9 @@ async def _probe(session: Any, statement: str, count: int) -> list[tuple[float, 
     seen: list[tuple[float, float]] = []
     while not over.is_set():
         number = random.randint(1, count)
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         await prepared.fetch(number)
-        seen.append((began, time.perf_counter() - began))
+        seen.append((started_at, time.perf_counter() - started_at))
         await asyncio.sleep(PAUSE_SECONDS)
     return seen
 

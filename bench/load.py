@@ -110,17 +110,17 @@ def run_load(target: Target, *, connections: int, seconds: float) -> LoadResult:
 async def _run_load(target: Target, connections: int, seconds: float) -> LoadResult:
     loop = asyncio.get_running_loop()
     answers = LoadResult(seconds)
-    began, cpu = time.perf_counter(), time.process_time()
+    started_at, cpu = time.perf_counter(), time.process_time()
     asking = [
         (
             await loop.create_connection(
-                lambda: _LoadConnection(target, answers, began + seconds), "127.0.0.1", target.port
+                lambda: _LoadConnection(target, answers, started_at + seconds), "127.0.0.1", target.port
             )
         )[1]
         for _ in range(connections)
     ]
     async with asyncio.timeout(seconds + TIMEOUT):
         await asyncio.gather(*(each.finished for each in asking))
-    answers.seconds = time.perf_counter() - began
+    answers.seconds = time.perf_counter() - started_at
     answers.own_cpu = time.process_time() - cpu
     return answers

@@ -56,11 +56,11 @@ class LoginTimer:
 
     def measure_medians(self, source: str, where: dict[str, tuple[str, str]]) -> dict[str, float]:
         """Alternates, so that noise of the machine affects all kinds."""
-        took: dict[str, list[float]] = {kind: [] for kind in where}
+        durations: dict[str, list[float]] = {kind: [] for kind in where}
         for _ in range(TRIES):
             for kind, (endpoint, role) in where.items():
-                took[kind].append(self._time_challenge(source, endpoint, role))
-        return {kind: statistics.median(samples) for kind, samples in took.items()}
+                durations[kind].append(self._time_challenge(source, endpoint, role))
+        return {kind: statistics.median(samples) for kind, samples in durations.items()}
 
     def _time_challenge(self, source: str, endpoint: str, role: str) -> float:
         """Milliseconds from the startup packet to the challenge."""
@@ -72,19 +72,19 @@ class LoginTimer:
                 return _timed(lambda: line.sendall(_startup(endpoint, role)), lambda: line.recv(4096))
 
 
-def _timed(ask: Callable[[], None], answer: Callable[[], bytes]) -> float:
-    began = time.perf_counter()
+def _timed(ask: Callable[[], None], response: Callable[[], bytes]) -> float:
+    started_at = time.perf_counter()
     ask()
-    said = answer()
-    took = time.perf_counter() - began
-    if said[:1] != b"R":
-        raise RuntimeError(f"no challenge came: {said[:200]!r}")
-    return took * 1e3
+    output = response()
+    durations = time.perf_counter() - started_at
+    if output[:1] != b"R":
+        raise RuntimeError(f"no challenge came: {output[:200]!r}")
+    return durations * 1e3
 
 
 def _startup(endpoint: str, role: str) -> bytes:
-    given = {"user": role, "database": "neondb", "options": f"endpoint={endpoint}"}
-    body = b"".join(f"{name}\0{value}\0".encode() for name, value in given.items()) + b"\0"
+    parameters = {"user": role, "database": "neondb", "options": f"endpoint={endpoint}"}
+    body = b"".join(f"{name}\0{value}\0".encode() for name, value in parameters.items()) + b"\0"
     return (len(body) + 8).to_bytes(4) + (3 << 16).to_bytes(4) + body
 
 

@@ -54,7 +54,7 @@ def cpu_seconds(pid: int) -> float:
 def read_meminfo() -> dict[str, int]:
     """Bytes by the names of the kernel."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
+    return {output[0].rstrip(":"): int(output[1]) * 1024 for output in lines}
 
 
 def pss_of_tree(pid: int) -> int:

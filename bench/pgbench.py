@@ -58,10 +58,10 @@ def run_at_rate(target: Target, script: str, seconds: int, rate: int) -> None:
 
 def measure_tps(target: Target, script: str, seconds: int) -> float:
     """Transactions per second, excluding the time to connect."""
-    said = _run(make_command(script, seconds), target)
-    if "number of failed transactions: 0 " not in said:
-        raise RuntimeError(f"pgbench transactions failed: {said}")
-    return float(re.findall(r"tps = ([0-9.]+)", said)[0])
+    output = _run(make_command(script, seconds), target)
+    if "number of failed transactions: 0 " not in output:
+        raise RuntimeError(f"pgbench transactions failed: {output}")
+    return float(re.findall(r"tps = ([0-9.]+)", output)[0])
 
 
 def _run(line: list[str], target: Target) -> str:

@@ -103,9 +103,9 @@ def create_work_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def create_postgres(workplace: Path) -> Iterator[PlainPostgres]:
+def create_postgres(work_folder: Path) -> Iterator[PlainPostgres]:
     """Yields a server that is not created yet; stops it at the end."""
-    folder = Path(tempfile.mkdtemp(dir=workplace))
+    folder = Path(tempfile.mkdtemp(dir=work_folder))
     owner = find_initdb_identity()
     os.chown(folder, owner.uid, owner.gid)
     made = PlainPostgres(folder)

@@ -33,19 +33,19 @@ WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SE
 class Program:
     """`variables` are settings as environment variables."""
 
-    def __init__(self, place: StorageHome, variables: dict[str, str]) -> None:
-        self.storage_home = place
-        self.home = place.home
+    def __init__(self, storage_home: StorageHome, variables: dict[str, str]) -> None:
+        self.storage_home = storage_home
+        self.home = storage_home.home
         self.settings = Settings(home=self.home)
         self.port = find_free_port()
         self.key = ""
-        self._variables = {"BOUGH_STORAGE": place.storage, "BOUGH_HOSTS_FILE": "", **variables}
+        self._variables = {"BOUGH_STORAGE": storage_home.storage, "BOUGH_HOSTS_FILE": "", **variables}
         self.gateway_port = find_free_port()
 
     def up(self) -> None:
         ports = ("--api-port", str(self.port), "--gateway-port", str(self.gateway_port))
-        said = json.loads(self.run_command("up", "--detach", "--json", *ports))
-        self.key = said["api_key"]
+        output = json.loads(self.run_command("up", "--detach", "--json", *ports))
+        self.key = output["api_key"]
 
     def run_command(self, name: str, *arguments: str) -> str:
         """Runs `bough name …` on this home and returns its output."""
@@ -72,14 +72,18 @@ class Program:
         with httpx2.Client(base_url=f"http://127.0.0.1:{self.port}/api/v2", headers=headers, timeout=60) as client:
             yield client
 
-    def socket_folder(self, made: dict[str, Any]) -> Path:
-        return self.settings.sockets / str(made["endpoints"][0]["id"])
+    def socket_folder(self, created: dict[str, Any]) -> Path:
+        return self.settings.sockets / str(created["endpoints"][0]["id"])
 
-    async def connect(self, made: dict[str, Any]) -> Any:
+    async def connect(self, created: dict[str, Any]) -> Any:
         """Connects through the compute's socket as the project's role, to its database."""
-        known = made["connection_uris"][0]["connection_parameters"]
+        known = created["connection_uris"][0]["connection_parameters"]
         return await asyncpg.connect(
-            host=str(self.socket_folder(made)), user=known["role"], database=known["database"], password="", ssl=False
+            host=str(self.socket_folder(created)),
+            user=known["role"],
+            database=known["database"],
+            password="",
+            ssl=False,
         )
 
     def list_postmasters(self) -> dict[str, tuple[int, int]]:
@@ -93,9 +97,9 @@ class Program:
                     found[volume] = (int(pid), int(started))
         return found
 
-    def wait_until_finished(self, made: dict[str, Any]) -> None:
+    def wait_until_finished(self, created: dict[str, Any]) -> None:
         """Waits for the operations of a request. Reads the store, because requests would cost control CPU time."""
-        last = made["operations"][-1]["id"]
+        last = created["operations"][-1]["id"]
         deadline = time.monotonic() + OPERATION_TIMEOUT
         with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
             while (seen := _get_ended_operation(store, last)) is None:
@@ -123,8 +127,8 @@ class Program:
 
     def _state(self, client: httpx2.Client) -> tuple[float, float, float]:
         headers = {"Authorization": f"Bearer {self.key}"}
-        answer = client.get(f"http://127.0.0.1:{self.port}/metrics", headers=headers)
-        lines = answer.raise_for_status().text.splitlines()
+        response = client.get(f"http://127.0.0.1:{self.port}/metrics", headers=headers)
+        lines = response.raise_for_status().text.splitlines()
         known = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         names = (
             'bough_state{thing="computes_running"}',
@@ -140,33 +144,33 @@ def run_platform(
     driver: str = "plain", variables: dict[str, str] | None = None, image_gb: int = IMAGE_GB
 ) -> Iterator[Program]:
     """A running platform; it is stopped and removed at the end."""
-    with storage.create_storage_home(driver, image_gb) as place, ExitStack() as stack:
-        made = Program(place, variables or {})
-        stack.callback(made.run_command, "down")
-        made.up()
-        yield made
+    with storage.create_storage_home(driver, image_gb) as storage_home, ExitStack() as stack:
+        program = Program(storage_home, variables or {})
+        stack.callback(program.run_command, "down")
+        program.up()
+        yield program
 
 
 def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
     """Returns the response of `POST /projects`."""
-    answer = client.post("/projects", json={"project": {"name": name}})
-    answer.raise_for_status()
-    made: dict[str, Any] = answer.json()
-    return made
+    response = client.post("/projects", json={"project": {"name": name}})
+    response.raise_for_status()
+    created: dict[str, Any] = response.json()
+    return created
 
 
-def get_last_operation(client: httpx2.Client, made: dict[str, Any]) -> dict[str, Any]:
+def get_last_operation(client: httpx2.Client, created: dict[str, Any]) -> dict[str, Any]:
     """The current state of the last operation."""
-    path = f"/projects/{made['project']['id']}/operations/{made['operations'][-1]['id']}"
+    path = f"/projects/{created['project']['id']}/operations/{created['operations'][-1]['id']}"
     operation: dict[str, Any] = client.get(path).raise_for_status().json()["operation"]
     return operation
 
 
-def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[dict[str, Any]]:
+def wait_for_operations(client: httpx2.Client, created: dict[str, Any], pause: float) -> list[dict[str, Any]]:
     """Waits for the operations of a creation and returns them in the order in which they ran."""
-    while get_last_operation(client, made)["status"] not in END_STATUSES:
+    while get_last_operation(client, created)["status"] not in END_STATUSES:
         time.sleep(pause)
-    path = f"/projects/{made['project']['id']}/operations"
+    path = f"/projects/{created['project']['id']}/operations"
     operations: list[dict[str, Any]] = client.get(path).raise_for_status().json()["operations"]
     for operation in operations:
         if operation["status"] != "finished":
@@ -176,8 +180,8 @@ def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: floa
 
 def _get_ended_operation(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
     """Action, status and error of an operation; None while it is open."""
-    asked = "select action, status, error from operations where id = ? and ended_at is not null"
-    seen: tuple[str, str, str] | None = store.execute(asked, (operation,)).fetchone()
+    query = "select action, status, error from operations where id = ? and ended_at is not null"
+    seen: tuple[str, str, str] | None = store.execute(query, (operation,)).fetchone()
     return seen
 
 

@@ -95,15 +95,15 @@ class BenchProject:
 
     def time_new_project(self) -> float:
         """Milliseconds until another new project returns its first row. The project is deleted afterwards."""
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         made = program.create_project(self._client, "newcomer")
         conninfo = f"{made['connection_uris'][0]['connection_uri']}&hostaddr={ADDRESS}"
         with psycopg.connect(conninfo, autocommit=True, connect_timeout=int(OPERATION_TIMEOUT)) as session:
             session.execute("select 1").fetchone()
-        took = (time.perf_counter() - began) * 1e3
+        durations = (time.perf_counter() - started_at) * 1e3
         self.platform.wait_until_finished(made)
         self._client.delete(f"/projects/{made['project']['id']}").raise_for_status()
-        return took
+        return durations
 
     def expect_error(self, method: str, path: str, body: Json) -> str:
         """Sends a request that must fail; returns its message."""
@@ -116,14 +116,14 @@ class BenchProject:
         answer = self._client.request(method, path, json=body)
         if answer.is_error:
             raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
-        said: Json = answer.json()
-        return said
+        output: Json = answer.json()
+        return output
 
     def execute_as_admin(self, *statements: str, endpoint: str = "") -> None:
         """Runs statements on an endpoint's compute, by default that of the default branch, as the superuser."""
         sockets = self.platform.settings.sockets / (endpoint or self.creation_response["endpoints"][0]["id"])
-        place = f"host={sockets} user={ADMIN_ROLE} dbname={MAINTENANCE_DATABASE}"
-        with psycopg.connect(place, autocommit=True) as session:
+        target = f"host={sockets} user={ADMIN_ROLE} dbname={MAINTENANCE_DATABASE}"
+        with psycopg.connect(target, autocommit=True) as session:
             for statement in statements:
                 session.execute(statement.encode())
 

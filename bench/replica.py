@@ -63,8 +63,8 @@ class MeasuredPrimary:
 def measure(sizes: Sizes) -> Iterator[Promise]:
     kinds = [parent_databases.small_parent(), parent_databases.parent_of_size(sizes.replicated_mb)]
     storage.check_requirements(DRIVERS, 5 * (sizes.replicated_mb / 1024 + 2))
-    with create_work_folder() as place, ExitStack() as stack:
-        servers = [stack.enter_context(standby_backup.create_filled_server(place, kind)) for kind in kinds]
+    with create_work_folder() as work_folder, ExitStack() as stack:
+        servers = [stack.enter_context(standby_backup.create_filled_server(work_folder, kind)) for kind in kinds]
         for driver in DRIVERS:
             print_note(f"replicas on {driver}")
             yield _measure(driver, list(zip(kinds, servers, strict=True)))
@@ -77,14 +77,14 @@ def _measure(driver: str, kinds: list[tuple[ParentKind, PlainPostgres]]) -> Prom
             asyncio.run(primary.kind.fill(primary.project.target))
             primary.measure_replica()  # one run is not counted: it loads files into the page cache
             primary.times.clear()
-        for turn in rotate_rounds(made):
-            for primary in turn:
+        for ordered in rotate_rounds(made):
+            for primary in ordered:
                 primary.measure_replica()
                 primary.measure_backup()
         return _promise(driver, made, platform.storage_home.description)
 
 
-def _promise(driver: str, made: list[MeasuredPrimary], place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredPrimary], storage_description: str) -> Promise:
     small, large = made
     is_limited = driver in COPY_ON_WRITE
     times = f"in less than {GROWTH_LIMIT:g} times the time of {small.kind.name}"
@@ -107,7 +107,7 @@ def _promise(driver: str, made: list[MeasuredPrimary], place: str) -> Promise:
             'POST /projects/{id}/endpoints {"endpoint": {"type": "read_only", "branch_id": …}}, its branch running; '
             f"then immediately psycopg: connect to its host through the gateway, read a row; {ROUNDS} rounds",
             "after a checkpoint and a sync; the replica is deleted before the next is created",
-            place,
+            storage_description,
         ),
         baseline=(
             f"the same with a branch of {small.kind.name}; and by hand:",

@@ -32,12 +32,12 @@ class RestartTimes:
     reported_seconds: list[float] = field(default_factory=list)  # reported by the command: from the signal until ready
 
     def measure_one(self) -> None:
-        began = time.monotonic()
-        words = self.platform.run_command("restart")
+        started_at = time.monotonic()
+        output = self.platform.run_command("restart")
         with self.platform.client() as client:
             client.get("/projects").raise_for_status()
-        self.total_seconds.append(time.monotonic() - began)
-        self.reported_seconds.append(float(re.findall(r"after ([0-9.]+) s", words)[0]))
+        self.total_seconds.append(time.monotonic() - started_at)
+        self.reported_seconds.append(float(re.findall(r"after ([0-9.]+) s", output)[0]))
 
 
 def measure() -> Promise:

@@ -74,20 +74,20 @@ class MeasuredDatabase:
     def _delete_preserved_branch(self, name: str) -> None:
         found = self.project.request("GET", f"{self.project.path}/branches?search={name.replace(' ', '%20')}")
         for branch in found["branches"]:
-            answer = self.project.request("DELETE", f"{self.project.path}/branches/{branch['id']}")
-            if answer["operations"]:
-                self.project.platform.wait_until_finished(answer)
+            response = self.project.request("DELETE", f"{self.project.path}/branches/{branch['id']}")
+            if response["operations"]:
+                self.project.platform.wait_until_finished(response)
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     """One promise for each driver that shares blocks; other drivers copy all data."""
     kinds = [parent_databases.small_parent(), parent_databases.parent_of_size(sizes.restored_mb)]
     storage.check_requirements(COPY_ON_WRITE, 6 * sizes.restored_mb / 1024 + 10)
-    with plain_postgres.create_work_folder() as place, ExitStack() as stack:
+    with plain_postgres.create_work_folder() as work_folder, ExitStack() as stack:
         servers = {}
         for kind in kinds:
             print_note(f"{kind.name}: filling the server that is restored by hand")
-            servers[kind.name] = stack.enter_context(wal_replay.create_archiving_server(place, kind))
+            servers[kind.name] = stack.enter_context(wal_replay.create_archiving_server(work_folder, kind))
         for driver in ("reflink", "btrfs+wal"):
             yield _measure(driver, kinds, servers, sizes)
 
@@ -101,9 +101,9 @@ def _measure(driver: str, kinds: list[ParentKind], servers: dict[str, ArchivingS
         for each in made:  # one run is not counted: it loads programs and files into memory
             each.run_round(sizes.restored_wal_mb, 0.5)
             each.times.clear()
-        for turn in rotate_rounds(made):
+        for ordered in rotate_rounds(made):
             share = dice.random()
-            for each in turn:
+            for each in ordered:
                 each.run_round(sizes.restored_wal_mb, share)
                 each.measure_replay(sizes.restored_wal_mb, share)
         return _promise(driver, made, sizes, platform.storage_home.description)
@@ -144,7 +144,7 @@ def _until_based(project: BenchProject) -> None:
         time.sleep(0.1)
 
 
-def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, storage_description: str) -> Promise:
     small, large = made
     is_full = sizes.restored_mb >= FULL.restored_mb
     return Promise(
@@ -169,7 +169,7 @@ def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, place: str
             project_client.CONFIGURATION,
             f"POST …/branches/ID/restore to a time within the last {sizes.restored_wal_mb} MB of writes, its "
             f"compute running; until its operations finished, then psycopg: connect, read a row; {ROUNDS} rounds",
-            place,
+            storage_description,
         ),
         baseline=(f"the same with {small.kind.name}; and by hand:", *wal_replay.describe_configuration()),
     )

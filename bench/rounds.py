@@ -21,6 +21,6 @@ def rotate_rounds(things: Sequence[T], rounds: int = ROUNDS) -> Iterator[list[T]
         yield [*things[first:], *things[:first]]
 
 
-def print_note(words: str) -> None:
+def print_note(output: str) -> None:
     """Prints progress."""
-    _notes.print(f"  {words}", style="dim", highlight=False)
+    _notes.print(f"  {output}", style="dim", highlight=False)

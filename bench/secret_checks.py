@@ -70,9 +70,9 @@ class SecretProbe:
             headers = self._new_client_headers()
             token = _form_token(browser.get("/reset", params={"token": link}, headers=headers))
             data = {"form_token": token, "token": link, "password": "a password of their own"}
-            answer = browser.post("/reset", headers=headers, data=data)
-            if answer.status_code != 303:
-                raise RuntimeError(f"the password could not be set: {answer.text[:200]}")
+            response = browser.post("/reset", headers=headers, data=data)
+            if response.status_code != 303:
+                raise RuntimeError(f"the password could not be set: {response.text[:200]}")
 
     def _post(self, path: str, status: int, known: bool, **fields: str) -> float:
         headers = self._new_client_headers()
@@ -89,12 +89,12 @@ class SecretProbe:
         return self._timed("GET", "/api/v2/auth", 401, headers=headers)
 
     def _timed(self, method: str, path: str, status: int, **options: Any) -> float:
-        began = time.perf_counter()
-        answer = self._pages.request(method, path, **options)
-        took = time.perf_counter() - began
-        if answer.status_code != status:
-            raise RuntimeError(f"{method} {path} returned {answer.status_code}: {answer.text[:200]}")
-        return took * 1e3
+        started_at = time.perf_counter()
+        response = self._pages.request(method, path, **options)
+        durations = time.perf_counter() - started_at
+        if response.status_code != status:
+            raise RuntimeError(f"{method} {path} returned {response.status_code}: {response.text[:200]}")
+        return durations * 1e3
 
 
 def _form_token(page: httpx2.Response) -> str:
@@ -103,8 +103,8 @@ def _form_token(page: httpx2.Response) -> str:
 
 def _medians(ask: TimedRequest, pairs: int) -> tuple[float, float]:
     """Alternates between existing and unknown objects."""
-    took = [(ask(True), ask(False)) for _ in range(pairs)]
-    known, unknown = zip(*took, strict=True)
+    durations = [(ask(True), ask(False)) for _ in range(pairs)]
+    known, unknown = zip(*durations, strict=True)
     return statistics.median(known), statistics.median(unknown)
 
 

@@ -55,8 +55,8 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
 async def _measure(sizes: Sizes) -> dict[str, LoadedCompute]:
     async with AsyncExitStack() as stack:
         made = [await _filled(stack, driver, sizes) for driver in DRIVERS]
-        for turn in rotate_rounds(made):
-            for loaded in turn:
+        for ordered in rotate_rounds(made):
+            for loaded in ordered:
                 await loaded.run_round()
     return {loaded.home.driver: loaded for loaded in made}
 

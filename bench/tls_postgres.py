@@ -37,10 +37,10 @@ class Route:
 
     @property
     def conninfo(self) -> str:
-        words = (
+        output = (
             f"host=127.0.0.1 port={self.port} user={gateway_workers.ROLE} dbname={MAINTENANCE_DATABASE} sslmode=require"
         )
-        return f"{words} {self.options}".strip()
+        return f"{output} {self.options}".strip()
 
 
 @cache
@@ -110,10 +110,10 @@ def describe_configuration(max_connections: int) -> tuple[str, ...]:
 
 @contextmanager
 def start_tls_postgres(
-    workplace: Path, pair: SignedCertificate, scale: int, *, max_connections: int = MAX_CONNECTIONS
+    work_folder: Path, pair: SignedCertificate, scale: int, *, max_connections: int = MAX_CONNECTIONS
 ) -> Iterator[tuple[PlainPostgres, Route]]:
     """Starts a server with pgbench's tables; returns how to connect to it directly."""
-    with plain_postgres.create_postgres(workplace) as postgres:
+    with plain_postgres.create_postgres(work_folder) as postgres:
         postgres.initdb()
         port = find_free_port()
         for name, text in (("server.crt", pair.certificate_pem), ("server.key", pair.key_pem)):

@@ -49,7 +49,7 @@ class SuspendedEndpoint:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         endpoint = self._path.rsplit("/", 1)[1]
-        began = time.monotonic()
+        started_at = time.monotonic()
         session = await asyncpg.connect(
             host="127.0.0.1",
             port=self._port,
@@ -60,9 +60,9 @@ class SuspendedEndpoint:
             server_settings={"options": f"endpoint={endpoint}"},
         )
         await session.fetchval("select 1")
-        took = time.monotonic() - began
+        durations = time.monotonic() - started_at
         await session.close()
-        return took
+        return durations
 
 
 class BarePostgres:
@@ -74,28 +74,28 @@ class BarePostgres:
         return asyncio.run(self._first_row())
 
     async def _first_row(self) -> float:
-        began = time.monotonic()
+        started_at = time.monotonic()
         self._postgres.start()
         session = await self._postgres.connect()
         await session.fetchval("select 1")
-        took = time.monotonic() - began
+        durations = time.monotonic() - started_at
         await session.close()
         self._postgres.stop()
-        return took
+        return durations
 
 
 def measure(_sizes: Sizes) -> Iterator[Promise]:
     with (
         program.run_platform() as platform,
         platform.client() as client,
-        plain_postgres.create_work_folder() as workplace,
-        plain_postgres.create_postgres(workplace) as postgres,
+        plain_postgres.create_work_folder() as work_folder,
+        plain_postgres.create_postgres(work_folder) as postgres,
     ):
         postgres.initdb()
         sleeper, bare = SuspendedEndpoint(platform, client), BarePostgres(postgres)
         both: list[Any] = [sleeper, bare]
-        for turn in rotate_rounds(both):
-            for each in turn:
+        for ordered in rotate_rounds(both):
+            for each in ordered:
                 each.times.append(sorted(each.measure_wake() for _ in range(WAKES))[WAKES // 2])
         yield _promise(sleeper, bare)
 

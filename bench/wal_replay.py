@@ -76,9 +76,9 @@ def _recovery_options(archive: str, moment: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def create_archiving_server(place: Path, kind: ParentKind) -> Iterator[ArchivingServer]:
+def create_archiving_server(work_folder: Path, kind: ParentKind) -> Iterator[ArchivingServer]:
     """A running server with the same data as ours."""
-    with standby_backup.create_filled_server(place, kind) as server:
+    with standby_backup.create_filled_server(work_folder, kind) as server:
         server.stop()
         made = ArchivingServer(server)
         made.start()
