@@ -47,7 +47,7 @@ def check_cells(check: Check) -> tuple[str, ...]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _show_lines(console: Console, heading: str, lines: tuple[str, ...]) -> None:
