@@ -107,11 +107,11 @@ def _start_worker(folder: Path, listener: int, alive: int) -> Iterator["subproce
     ready, write_end = os.pipe()
     settings = {
         "listen_fds": [listener],
-        "door_fd": None,
+        "local_socket_fd": None,
         "domain": "localhost",
-        "plane": str(folder / "plane.sock"),
+        "control_socket": str(folder / "plane.sock"),
         "folder": str(folder / "workers"),
-        "tls": str(folder / "gateway.pem"),
+        "certificate_path": str(folder / "gateway.pem"),
         "log_level": "warning",
     }
     pipes = ("--ready-fd", str(write_end), "--alive-fd", str(alive))

@@ -127,7 +127,7 @@ async def test_what_is_malformed_is_refused_with_a_sentence(control_plane: httpx
     for question, body in bad:
         refused = await ask(control_plane, question, body, 400)
         assert refused["kind"] == "invalid"
-        assert refused["message"].startswith("The question is not valid: ")
+        assert refused["message"].startswith("The request is not valid: ")
 
 
 async def test_there_are_only_these_questions(control_plane: httpx2.AsyncClient) -> None:

@@ -1,13 +1,15 @@
 """Reports of gateways: counted exactly once, whatever is sent again and whoever starts anew."""
 
 from collections.abc import Collection
+from dataclasses import asdict
 
 import pytest
 from prometheus_client import REGISTRY
 
 from bough import clock
-from bough.control.gateway.activity import EndpointActivity, EndpointReport
+from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint
+from bough.domain.gateway_protocol import EndpointReport, PoolReport
 from bough.domain.pooler import PoolStats
 from bough.domain.usage import EndpointTraffic, EndpointUsage
 from bough.ids import EndpointId
@@ -27,14 +29,14 @@ def told(
     pool: PoolStats | None = None,
     waits: int = 0,
 ) -> EndpointReport:
-    counted = EndpointTraffic(endpoint_id=endpoint, bytes_in=moved, bytes_out=2 * moved, connections_opened=1)
     return EndpointReport(
-        traffic=counted,
+        endpoint=endpoint,
+        bytes_in=moved,
+        bytes_out=2 * moved,
+        opened=1,
         connections=connections,
         is_active=active,
-        pool=pool,
-        pool_waits=waits,
-        pool_wait_seconds=waits / 4,
+        pool=None if pool is None else PoolReport(**asdict(pool), waits=waits, waited_seconds=waits / 4),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.control.gateway.access import AccessDecision, AccessResolver
+from bough.control.gateway.access import AccessResolver
 from bough.control.gateway.allowances import AllowancePolicy
+from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
@@ -27,7 +28,7 @@ async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServ
         yield made
 
 
-async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> AccessDecision:
+async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> Access:
     return await platform.inner.gateway_api.gateway_access.resolve(EndpointId(made["endpoints"][0]["id"]), role)
 
 
@@ -49,8 +50,13 @@ async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: 
     found = await access(platform, made)
     async with platform.store.read() as rows:
         (role,) = await rows.roles.list_in_branch(made["branch"]["id"])
-    assert found == AccessDecision(
-        verifier=role.verifier or "", is_known=True, valid_until=None, allowed_networks=None, rejection=None, pool=NEW
+    assert found == Access(
+        verifier=role.verifier or "",
+        is_known=True,
+        valid_until=None,
+        allowed_networks=None,
+        rejection=None,
+        pool_settings=NEW,
     )
 
 
@@ -142,7 +148,7 @@ async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
 
 async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform) -> None:
     made = await platform.create_project(autoscaling_limit_max_cu=2)
-    assert (await access(platform, made)).pool == PoolSettings(servers=810, servers_per_pool=810)
+    assert (await access(platform, made)).pool_settings == PoolSettings(servers=810, servers_per_pool=810)
     await platform.run_operations()
     path = f"{API}/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
     settings = {"default_pool_size": "9000", "server_idle_timeout": "0", "max_prepared_statements": "5"}
@@ -150,8 +156,10 @@ async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform
     assert (await platform.client.patch(path, json=change)).status_code == 200
     expected = PoolSettings(servers=810, servers_per_pool=810, idle_seconds=0.0, statements=5, direct_host_too=True)
     for role in ("neondb_owner", "nobody"):
-        assert (await access(platform, made, role)).pool == expected
-    assert (await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")).pool == NEW
+        assert (await access(platform, made, role)).pool_settings == expected
+    assert (
+        await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")
+    ).pool_settings == NEW
 
 
 async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) -> None:
@@ -161,4 +169,4 @@ async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) 
         assert endpoint is not None
         old = {"pool_mode": "session", "default_pool_size": "many", "no such": "thing"}
         await rows.endpoints.save(replace(endpoint, settings={"pgbouncer_settings": old}))
-    assert (await access(platform, made)).pool == NEW
+    assert (await access(platform, made)).pool_settings == NEW

@@ -9,8 +9,9 @@ import pytest
 
 from bough import clock
 from bough.domain.endpoint import EndpointState
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.domain.operation import OperationAction, OperationStatus
-from bough.engine.port import ComputeAddress, EngineError
+from bough.engine.port import EngineError
 from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bough.gateway.http import ConnectionFailed, HttpResponse, UnixHttpClient
+from bough.gateway.control_client import ConnectionFailed, HttpResponse, UnixHttpClient
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 

@@ -78,11 +78,11 @@ async def worker(doorway: InProcessGateway, listener: int) -> AsyncIterator[asyn
     alive, our_end = os.pipe()
     settings = {
         "listen_fds": [listener],
-        "door_fd": None,
+        "local_socket_fd": None,
         "domain": "localhost",
-        "plane": str(doorway.folder / "plane.sock"),
+        "control_socket": str(doorway.folder / "plane.sock"),
         "folder": str(doorway.folder),
-        "tls": str(doorway.pem),
+        "certificate_path": str(doorway.pem),
         "log_level": "info",
     }
     pipes = ("--ready-fd", str(write_end), "--alive-fd", str(alive))

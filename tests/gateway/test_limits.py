@@ -101,10 +101,10 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "_MOST", 10)
+    monkeypatch.setattr(limits_module, "_MAX_KEYS", 10)
     limits = LoginLimits()
     for number in range(100):
         failing(limits, f"192.0.2.{number}", 2, EndpointId(f"ep-{number}"))
         limits.record_success(f"192.0.2.{number}", EndpointId(f"ep-{number}"))
-    counted = (limits._of_client, limits._endpoints, limits._at_endpoint, limits._trusted)
+    counted = (limits._by_client, limits._failed_endpoints, limits._by_endpoint, limits._trusted)
     assert [len(each) for each in counted] == [10] * 4

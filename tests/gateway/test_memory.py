@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from ipaddress import ip_network
 
 import pytest
 
@@ -33,7 +32,7 @@ def cache(control_plane: FakeControlPlane) -> ControlCache:
 
 @pytest.fixture(autouse=True)
 def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane_module, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(plane_module, "CONTROL_RETRY_SECONDS", 0.2)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -82,7 +81,7 @@ async def test_what_one_worker_does_not_remember_another_may(control_plane: Fake
         for each, worker in zip(siblings, workers, strict=True):
             await each.listen({"recall": worker.handle_recall})
         control_plane.access_reply = replace(
-            make_access("one", valid_until=clock.now()), allowed_networks=(ip_network("10.0.0.0/8"),)
+            make_access("one", valid_until=clock.now()), allowed_networks=("10.0.0.0/8",)
         )
         known = await workers[2].get_access(ONE, "alice")
         workers[2].put_address(ONE, ADDRESS)
@@ -98,7 +97,7 @@ async def test_what_one_worker_does_not_remember_another_may(control_plane: Fake
 async def test_nobody_is_remembered_as_long_and_pushes_out_nobody_else(
     control_plane: FakeControlPlane, cache: ControlCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering_module, "_MOST", 10)
+    monkeypatch.setattr(remembering_module, "_MAX_ENTRIES", 10)
     await cache.get_access(ONE, "alice")
     control_plane.access_reply = make_access(is_known=False)
     for number in range(50):
@@ -137,7 +136,7 @@ async def test_control_can_have_answers_forgotten(control_plane: FakeControlPlan
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, cache: ControlCache) -> None:
-    monkeypatch.setattr(remembering_module, "_MOST", 10)
+    monkeypatch.setattr(remembering_module, "_MAX_ENTRIES", 10)
     for number in range(50):
         cache.put_address(EndpointId(f"ep-{number}"), ADDRESS)
     assert sum(cache.get_address(EndpointId(f"ep-{number}")) is not None for number in range(50)) == 10

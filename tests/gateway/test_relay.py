@@ -239,7 +239,7 @@ async def test_whatever_goes_by_is_changed_in_nothing_but_those_errors(is_long_r
         hooks = RelayCallbacks(on_abandoned=lambda: None, on_end=lambda: None, backend_died_error=LAST_WORDS)
         relay = Relay(cast(Any, client), cast(Any, compute), tally, hooks)
         while compute.pieces:
-            relay._from_compute()
+            relay._on_compute_readable()
             while relay._to_client:
                 relay._flush_client()
         assert without_hints(client.taken) == said

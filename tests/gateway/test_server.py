@@ -37,7 +37,7 @@ def test_a_dead_client_is_noticed_by_the_system() -> None:
     tcp = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(tcp.getsockname()):
         accepted, _ = tcp.accept()
-        server._tune(accepted)
+        server._set_tcp_options(accepted)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
@@ -102,4 +102,4 @@ async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: platfo
         for _ in range(3):
             await (await opened.open_wire_client()).request_tls()
         assert opened.servers[0].connections == 3
-        assert not opened.servers[0]._balance.has_fewest()
+        assert not opened.servers[0]._balancer.has_fewest()

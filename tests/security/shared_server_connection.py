@@ -101,6 +101,8 @@ async def open_tenant_pooler(server: platform.PostgresServer, *extensions: str) 
             await pooler.superuser.execute(f"create extension {each}")
         if "dblink" in extensions:
             await pooler.superuser.execute(_FOREIGN.format(user="store", **names))
-        pooler.gateway.control_plane.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1))
+        pooler.gateway.control_plane.access_reply = make_access(
+            make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1)
+        )
         pooler.configure(servers=1, servers_per_pool=1)
         yield pooler

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.gateway import backend, cancel
-from bough.gateway.control_plane import ComputeAddress
 from bough.gateway.pooling import replies, reported_parameters
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
@@ -110,7 +110,7 @@ class FakePlane(doorways.FakePostgresControlPlane):
     def __init__(self, folder: Path) -> None:
         super().__init__(platform.PostgresServer(folder))
         self.folder = folder
-        self.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
+        self.access_reply = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
 
     async def wake(self, endpoint: Any) -> ComputeAddress:
         return ComputeAddress(host=str(self.folder), port=1)

@@ -13,6 +13,7 @@ import psycopg
 
 from bough import clock
 from bough.control.platform import certificates
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.gateway.accept_balancer import AcceptBalancer
 from bough.gateway.activity import ActivityReporter
 from bough.gateway.backend import BackendConnector
@@ -20,7 +21,6 @@ from bough.gateway.cache import ControlCache
 from bough.gateway.cancel import CancelKeys
 from bough.gateway.client_origin import ClientOrigins
 from bough.gateway.connection import GatewayServices
-from bough.gateway.control_plane import ComputeAddress
 from bough.gateway.limits import LoginLimits
 from bough.gateway.login import Authenticator
 from bough.gateway.peers import WorkerPeers
@@ -50,7 +50,7 @@ GSS_REQUEST = (8).to_bytes(4) + (80877104).to_bytes(4)
 class FakePostgresControlPlane(FakeControlPlane):
     def __init__(self, postgres: platform.PostgresServer) -> None:
         super().__init__()
-        self.answer = make_access(VERIFIER)
+        self.access_reply = make_access(VERIFIER)
         self._postgres = postgres
 
     async def wake(self, endpoint: Any) -> ComputeAddress:

@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from bough.gateway.control_plane import PoolSettings
+from bough.domain.pooler import PoolSettings
 from bough.gateway.wire.messages import ErrorResponse
 from support import gateway as doorways
 from support import platform, protocol_messages
@@ -30,8 +30,8 @@ class Pooler:
 
     def configure(self, **settings: Any) -> None:
         """What control says of the endpoint's pools, before the first client comes."""
-        self.gateway.control_plane.answer = replace(
-            self.gateway.control_plane.answer, pool_settings=PoolSettings(**settings)
+        self.gateway.control_plane.access_reply = replace(
+            self.gateway.control_plane.access_reply, pool_settings=PoolSettings(**settings)
         )
 
     async def connect(self, **startup: str) -> ProtocolClient:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bough.domain import lsn
 from bough.domain.catalog_change import CatalogChange
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.errors import ErrorKind, PlatformError
 from bough.ids import EndpointId, ProjectId, VolumeId
@@ -31,14 +32,6 @@ class Capabilities:
 class Readiness(StrEnum):
     READY = "ready"  # accepts connections; roles and databases are as the spec says
     STARTING = "starting"  # launched, still recovering; ask again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeAddress:
-    """Where a compute listens, in libpq's terms: a host that begins with `/` is a socket folder."""
-
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,11 +100,11 @@ class SupervisedPlatform:
         door = self._listeners.local.fileno()
         wishes = {
             "listen_fds": tcp,
-            "door_fd": door,
+            "local_socket_fd": door,
             "domain": self._settings.domain,
-            "plane": str(self._settings.control_socket),
+            "control_socket": str(self._settings.control_socket),
             "folder": str(self._settings.gateway_folder),
-            "tls": str(self._tls),
+            "certificate_path": str(self._tls),
             "project_uids": self._settings.project_uids if is_root() else None,
             "log_level": self._settings.log_level,
         }

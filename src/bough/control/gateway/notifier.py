@@ -1,4 +1,4 @@
-"""The doors of this machine, for operations: the gateway's workers, told by their own sockets."""
+"""Notifies the gateway's workers on this machine on behalf of operations."""
 
 from collections.abc import Collection
 from pathlib import Path

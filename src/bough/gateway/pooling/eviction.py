@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Collection
 from typing import Protocol
 
-from bough.gateway.control_plane import PoolSettings
+from bough.domain.pooler import PoolSettings
 from bough.gateway.errors import CLIENT_IDLE_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, query_wait_timeout_error
 from bough.gateway.pooling.protocols import PoolClient
 from bough.gateway.pooling.server_connection import ServerConnection

@@ -9,8 +9,8 @@ import hashlib
 from collections import OrderedDict, deque
 from typing import Protocol
 
+from bough.domain.pooler import PoolSettings
 from bough.gateway.backend import Backend, BackendConnector
-from bough.gateway.control_plane import PoolSettings
 from bough.gateway.pooling import eviction
 from bough.gateway.pooling.eviction import WaitingClient
 from bough.gateway.pooling.extensions import StatefulExtensions

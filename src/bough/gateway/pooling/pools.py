@@ -3,8 +3,9 @@
 import asyncio
 from collections import defaultdict
 
+from bough.domain.gateway_protocol import PoolReport
+from bough.domain.pooler import PoolSettings
 from bough.gateway.backend import BackendConnector
-from bough.gateway.control_plane import PoolReport, PoolSettings
 from bough.gateway.errors import POOLED_REPLICATION_UNSUPPORTED, ConnectionRejected
 from bough.gateway.pooling import eviction
 from bough.gateway.pooling.budget import ServerBudget

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bough.gateway.control_plane import PoolSettings
+from bough.domain.pooler import PoolSettings
 from bough.gateway.errors import ConnectionRejected, query_wait_timeout_error
 from bough.gateway.pooling.opening import APPLICATION_NAME
 from bough.gateway.pooling.reported_parameters import ReportedParameters
