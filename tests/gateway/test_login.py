@@ -86,7 +86,7 @@ async def test_only_the_networks_of_the_project_are_let_in(gateway: InProcessGat
     await wire.authenticate()
     trouble = await wire.read_error()
     assert trouble.sqlstate == "28000"
-    assert "127.0.0.1 is not among those that the project allows" in trouble.message
+    assert "127.0.0.1 is not allowed by the project" in trouble.message
     gateway.control_plane.access_reply = replace(known, allowed_networks=("10.0.0.0/8", "127.0.0.0/8"))
     gateway.worker_services[0].cache.invalidate([ENDPOINT])
     wire = await entered(gateway)

@@ -19,6 +19,7 @@ from support import gateway as doorways
 from support import platform, requirements
 from support.control_plane import make_access
 from support.gateway import ENDPOINT, InProcessGateway
+from support.postgres import PostgresServer
 from support.program import find_free_port
 
 SOMEBODY = 65_533
@@ -26,7 +27,7 @@ BY_SOCKET = "host={folder} user=store dbname=postgres options=endpoint=" + ENDPO
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server, project_uids=PROJECT_UIDS) as opened:
         opened.folder.chmod(0o755)
         opened.socket.chmod(0o777)  # whatever its mode is, computes are refused
@@ -42,7 +43,7 @@ async def test_a_compute_is_refused_whatever_the_mode_is(gateway: InProcessGatew
         trouble = await wire.read_error()
         assert (trouble.sqlstate, trouble.message) == (
             "28000",
-            "a compute may not connect by the gateway's local socket",
+            "a compute may not connect through the gateway's local socket",
         )
     wire = await gateway.open_wire_client(connect_unix_as(SOMEBODY, SOMEBODY, str(gateway.socket)))
     wire.send_startup(0, options=f"endpoint={ENDPOINT}")

@@ -15,15 +15,15 @@ from bough.gateway.wire import messages
 from bough.postgres import scram
 from bough.postgres.scram import scram_verifier
 from support import gateway as doorways
-from support import platform
 from support.control_plane import make_access
 from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
+from support.postgres import PostgresServer
 
 OTHER = "ep-calm-sea-b1b2c3d4"
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     await (await postgres_server.connect()).close()
     async with doorways.open_gateway(postgres_server) as opened:
         yield opened
