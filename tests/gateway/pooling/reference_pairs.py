@@ -152,7 +152,7 @@ class ReferencePairs:
         try:
             answer = await pair.client.read_reply()
         except ConnectionEnded as ended:
-            assert ended.args[0].code in CONNECTION_LOST
+            assert ended.args[0].sqlstate in CONNECTION_LOST
             await self.pairs.pop(who).reference.terminate()
             return False
         finally:

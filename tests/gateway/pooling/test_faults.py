@@ -167,7 +167,7 @@ async def test_who_speaks_while_a_member_dies_is_served_or_told(one_server_conne
             try:
                 assert await client.fetch_value("select 'served'") == "served"
             except ConnectionEnded as ended:
-                assert ended.args[0].code == "57P01"
+                assert ended.args[0].sqlstate == "57P01"
                 clients[number] = await one_server_connection.connect()
 
 

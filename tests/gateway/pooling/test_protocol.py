@@ -184,6 +184,6 @@ async def test_a_message_cut_short_by_its_own_length_is_an_error_for_its_client_
         try:
             code = (await client.read_until("EZ")).sqlstate
         except ConnectionEnded as ended:
-            code = ended.args[0].code
+            code = ended.args[0].sqlstate
         assert code == "08P01"
         assert await other.fetch_value("select 1") == "1"
