@@ -147,11 +147,11 @@ class Interleavings(RuleBasedStateMachine):
     @rule(who=CLIENT_NUMBERS, way=st.sampled_from(["create", "create", "listen", *TEMPORARY]))
     def makes_what_ends_with_its_transaction(self, who: int, way: str) -> None:
         if way == "listen":
-            self.do(who, query("listen news"), REJECTED_QUERY, is_refusal=True)
+            self.do(who, query("listen news"), REJECTED_QUERY, is_rejected=True)
         elif way != "create":
             self.do(who, query(way))
         elif self.status(who) == "I":
-            self.do(who, query("create temp table t (id integer)"), REJECTED_QUERY, is_refusal=True)
+            self.do(who, query("create temp table t (id integer)"), REJECTED_QUERY, is_rejected=True)
         else:
             made = "create temp table t (id integer)"
             self.do(who, query(made), query(f"{made} on commit drop"))
@@ -208,7 +208,7 @@ class Interleavings(RuleBasedStateMachine):
     def says_much_at_once(self, who: int, batch: list[str]) -> None:
         """Not while others wait: they would be served in the middle of it, which the twins cannot foresee."""
         if self.can_begin(who) and not self.twins.waiting and not self.has_table(who):
-            self.do(who, b"".join(PIECES[piece] for piece in batch) + END_MARKER, is_marked=True)
+            self.do(who, b"".join(PIECES[piece] for piece in batch) + END_MARKER, has_end_marker=True)
 
     @rule(who=CLIENT_NUMBERS, politely=st.booleans(), is_to=RARELY)
     def leaves(self, who: int, politely: bool, is_to: bool) -> None:
