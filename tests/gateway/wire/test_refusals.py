@@ -50,7 +50,7 @@ def test_the_client_reads_our_words(refusal: StatementRejection) -> None:
 @pytest.mark.parametrize("refusal", ALL)
 def test_the_words_say_what_to_do(refusal: StatementRejection) -> None:
     assert "pooled host" in refusal.message
-    assert "the direct host: the same one without -pooler" in refusal.hint
+    assert "the direct host: the same name without -pooler" in refusal.hint
     assert (refusal.message + refusal.hint).isascii()  # clients may speak any encoding
 
 

@@ -1,10 +1,10 @@
-"""Options of libpq's connection strings, which some drivers send to the server with what they do not know themselves.
+"""Options of libpq connection strings that some drivers send to the server as startup parameters.
 
-Postgres would take each for a setting and refuse the connection. Those that are settings of Postgres too
-(`application_name`, `client_encoding`, `options`, `replication`) are not among them.
+Postgres would reject the connection, because it has no settings with these names. Options that are also startup
+parameters (`application_name`, `client_encoding`, `options`, `replication`) are not listed.
 """
 
-_OF_LIBPQ = """
+_NAMES = """
     host hostaddr port dbname password passfile require_auth channel_binding connect_timeout
     fallback_application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout
     gssencmode krbsrvname gsslib gssdelegation requirepeer service servicefile
@@ -13,4 +13,4 @@ _OF_LIBPQ = """
     max_protocol_version target_session_attrs load_balance_hosts scram_client_key scram_server_key
     oauth_issuer oauth_client_id oauth_client_secret oauth_scope
 """
-LIBPQ_OPTIONS = frozenset(_OF_LIBPQ.split())
+LIBPQ_OPTIONS = frozenset(_NAMES.split())
