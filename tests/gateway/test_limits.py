@@ -1,4 +1,4 @@
-"""Strangers are held up, and friends are not."""
+"""Login limits: they delay guessing clients and no others."""
 
 import pytest
 

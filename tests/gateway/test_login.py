@@ -1,4 +1,4 @@
-"""Who may enter: SCRAM with and without binding, and what somebody unknown can find out."""
+"""Logins: SCRAM with and without channel binding, and what an unknown client can find out."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,8 +15,8 @@ from support.gateway import ENDPOINT, PASSWORD, ROLE, InProcessGateway, WireClie
 REFUSED = messages.ErrorResponse(sqlstate="28P01", message=f'password authentication failed for user "{ROLE}"')
 
 
-async def entered(doorway: InProcessGateway, **parameters: str) -> WireClient:
-    wire = await doorway.open_wire_client()
+async def entered(opened_gateway: InProcessGateway, **parameters: str) -> WireClient:
+    wire = await opened_gateway.open_wire_client()
     await wire.start_tls(alpn="postgresql")
     wire.send_startup(0, **parameters)
     return wire
@@ -28,9 +28,9 @@ async def test_the_right_password_enters_and_the_server_proves_itself_too(
 ) -> None:
     wire = await entered(gateway)
     await wire.authenticate(binds=binds)
-    heard = await wire.read_until(messages.READY_FOR_QUERY)
-    assert heard[0].body[:4] == (12).to_bytes(4)  # SASLFinal, before AuthenticationOk
-    assert heard[1].body == b"\0\0\0\0"
+    received = await wire.read_until(messages.READY_FOR_QUERY)
+    assert received[0].body[:4] == (12).to_bytes(4)  # SASLFinal, before AuthenticationOk
+    assert received[1].body == b"\0\0\0\0"
     wire.close()
 
 
@@ -72,7 +72,7 @@ async def test_a_changed_password_is_asked_for_again_after_a_refusal(gateway: In
     gateway.control_plane.access_reply = make_access(scram_verifier("another horse"))
     wire = await entered(gateway)
     await wire.authenticate("another horse")
-    assert await wire.read_error() == REFUSED  # the old one is remembered for a moment
+    assert await wire.read_error() == REFUSED  # the old verifier is cached for a moment
     wire = await entered(gateway)
     await wire.authenticate("another horse")
     await wire.read_until(messages.READY_FOR_QUERY)
@@ -84,9 +84,9 @@ async def test_only_the_networks_of_the_project_are_let_in(gateway: InProcessGat
     gateway.control_plane.access_reply = replace(known, allowed_networks=("10.0.0.0/8",))
     wire = await entered(gateway)
     await wire.authenticate()
-    trouble = await wire.read_error()
-    assert trouble.sqlstate == "28000"
-    assert "127.0.0.1 is not allowed by the project" in trouble.message
+    error = await wire.read_error()
+    assert error.sqlstate == "28000"
+    assert "127.0.0.1 is not allowed by the project" in error.message
     gateway.control_plane.access_reply = replace(known, allowed_networks=("10.0.0.0/8", "127.0.0.0/8"))
     gateway.worker_services[0].cache.invalidate([ENDPOINT])
     wire = await entered(gateway)
@@ -95,7 +95,7 @@ async def test_only_the_networks_of_the_project_are_let_in(gateway: InProcessGat
     wire.close()
 
 
-async def test_a_role_that_cannot_enter_is_told_why(gateway: InProcessGateway) -> None:
+async def test_a_role_that_cannot_enter_gets_reason_why(gateway: InProcessGateway) -> None:
     gateway.control_plane.access_reply = replace(
         make_access("md5"), rejection="Its password is stored as md5; set it again."
     )
@@ -106,33 +106,33 @@ async def test_a_role_that_cannot_enter_is_told_why(gateway: InProcessGateway) -
 
 
 async def test_too_many_wrong_passwords_are_held_up(gateway: InProcessGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    tries = 3
-    gateway.worker_services[0].limits._by_client = limits.AttemptCounter(tries)
-    for _ in range(tries):
+    attempts = 3
+    gateway.worker_services[0].limits._by_client = limits.AttemptCounter(attempts)
+    for _ in range(attempts):
         wire = await entered(gateway)
         await wire.authenticate("wrong")
         assert await wire.read_error() == REFUSED
     wire = await entered(gateway)
-    trouble = await wire.read_error()
-    assert (trouble.sqlstate, "Too many failed logins" in trouble.message) == ("53300", True)
+    error = await wire.read_error()
+    assert (error.sqlstate, "Too many failed logins" in error.message) == ("53300", True)
 
 
 async def test_what_postgres_says_against_a_connection_arrives_in_its_words(gateway: InProcessGateway) -> None:
     wire = await entered(gateway, database="nowhere")
     await wire.authenticate()
-    trouble = await wire.read_error()
-    assert (trouble.sqlstate, trouble.message) == ("3D000", 'database "nowhere" does not exist')
+    error = await wire.read_error()
+    assert (error.sqlstate, error.message) == ("3D000", 'database "nowhere" does not exist')
 
 
 @pytest.mark.parametrize("body", [b"", b"SCRAM-SHA-1\0\0\0\0\0", b"SCRAM-SHA-256\0\xff\xff\xff\xff", b"\0" * 50])
-async def test_a_client_that_answers_nonsense_is_told_so(gateway: InProcessGateway, body: bytes) -> None:
+async def test_a_client_that_answers_nonsense_gets_reason_so(gateway: InProcessGateway, body: bytes) -> None:
     wire = await entered(gateway)
     await wire.read_message()
     wire.send(messages.PASSWORD_MESSAGE, body)
     assert (await wire.read_error()).sqlstate == "08P01"
 
 
-async def test_why_it_is_closed_is_told_to_whoever_has_the_password_and_to_nobody_else(
+async def test_why_it_is_closed_gets_reason_to_whoever_has_the_password_and_to_nobody_else(
     gateway: InProcessGateway,
 ) -> None:
     why = "Claim it to go on: https://bough.example/claim/1"
@@ -143,8 +143,8 @@ async def test_why_it_is_closed_is_told_to_whoever_has_the_password_and_to_nobod
         gateway.worker_services[0].cache.invalidate([ENDPOINT])
         wire = await entered(gateway)
         await wire.authenticate(password)
-        is_told = password == PASSWORD and is_known
+        gets_reason = password == PASSWORD and is_known
         assert await wire.read_error() == (
-            messages.ErrorResponse(sqlstate="53400", message=why) if is_told else REFUSED
+            messages.ErrorResponse(sqlstate="53400", message=why) if gets_reason else REFUSED
         )
     assert ("wake", ENDPOINT) not in gateway.control_plane.calls

@@ -1,4 +1,4 @@
-"""Copying both ways on real sockets, to the end of either side."""
+"""The relay on real sockets, until either side ends."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ HINT = b"Choose a larger plan."
 
 
 class Couple:
-    """A client and a compute with a relay between them; both ends are ours."""
+    """A client and a compute with a relay between them; the test has both ends."""
 
     def __init__(self) -> None:
         self.client, client_side = socket.socketpair()
@@ -33,10 +33,10 @@ class Couple:
         for each in (self.client, client_side, self.compute, compute_side):
             each.setblocking(False)
         self.cancelled = 0
-        self.tally = TrafficCounters()
+        self.counters = TrafficCounters()
         self.over = asyncio.Event()
-        hooks = RelayCallbacks(on_abandoned=self._cancel, on_end=self.over.set, backend_died_error=LAST_WORDS)
-        self.relay = Relay(PlainChannel(client_side), PlainChannel(compute_side), self.tally, hooks)
+        callbacks = RelayCallbacks(on_abandoned=self._cancel, on_end=self.over.set, backend_died_error=LAST_WORDS)
+        self.relay = Relay(PlainChannel(client_side), PlainChannel(compute_side), self.counters, callbacks)
         self.relay.start()
 
     def _cancel(self) -> None:
@@ -48,10 +48,10 @@ class Couple:
     async def hears(self, end: socket.socket, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            piece = await asyncio.get_running_loop().sock_recv(end, count - len(data))
-            if not piece:
+            chunk = await asyncio.get_running_loop().sock_recv(end, count - len(data))
+            if not chunk:
                 break
-            data += piece
+            data += chunk
         return data
 
     async def asks_and_hears(self) -> None:
@@ -82,7 +82,7 @@ async def test_bytes_go_both_ways_unchanged_and_are_counted(relay_pair: Couple) 
         relay_pair.hears(relay_pair.client, len(back)),
     )
     assert (heard_there, heard_back) == (there, back)
-    assert (relay_pair.tally.bytes_in, relay_pair.tally.bytes_out) == (len(there), len(back))
+    assert (relay_pair.counters.bytes_in, relay_pair.counters.bytes_out) == (len(there), len(back))
 
 
 @pytest.mark.parametrize("side", ["client", "compute"])
@@ -90,10 +90,10 @@ async def test_a_reader_that_stalls_stops_the_writer_and_gets_everything_later(r
     reader, writer = (
         (relay_pair.client, relay_pair.compute) if side == "client" else (relay_pair.compute, relay_pair.client)
     )
-    piece, sent = b"x" * 65536, 0
-    for _ in range(200):  # until the sockets' own buffers are full, and the one piece in between
+    chunk, sent = b"x" * 65536, 0
+    for _ in range(200):  # until the socket buffers and the relay's buffer are full
         with suppress(BlockingIOError):
-            sent += writer.send(piece)
+            sent += writer.send(chunk)
         await asyncio.sleep(0.002)
     assert sent < 4_000_000
     held = sum(len(part) for part in (relay_pair.relay._to_client, relay_pair.relay._to_compute))
@@ -104,7 +104,7 @@ async def test_a_reader_that_stalls_stops_the_writer_and_gets_everything_later(r
 async def test_a_client_that_half_closes_gets_its_answer(relay_pair: Couple) -> None:
     await relay_pair.says(relay_pair.client, QUERY)
     relay_pair.client.shutdown(socket.SHUT_WR)
-    assert await relay_pair.hears(relay_pair.compute, 1000) == QUERY  # and the end of it
+    assert await relay_pair.hears(relay_pair.compute, 1000) == QUERY  # and then the end of the stream
     await relay_pair.says(relay_pair.compute, b"answer" + READY)
     relay_pair.compute.close()
     assert await relay_pair.hears(relay_pair.client, 1000) == b"answer" + READY
@@ -147,7 +147,7 @@ async def test_the_query_of_a_lost_client_is_cancelled(relay_pair: Couple) -> No
     await relay_pair.says(relay_pair.client, QUERY)
     await relay_pair.hears(relay_pair.compute, len(QUERY))
     relay_pair.client.close()
-    await relay_pair.says(relay_pair.compute, b"D" * 1000)  # which nobody takes
+    await relay_pair.says(relay_pair.compute, b"D" * 1000)  # which the client does not read
     await asyncio.wait_for(relay_pair.over.wait(), 20)
     assert relay_pair.cancelled == 1
 
@@ -171,35 +171,35 @@ async def test_an_idle_client_that_leaves_cancels_nothing(relay_pair: Couple) ->
     assert relay_pair.cancelled == 0
 
 
-@pytest.mark.parametrize("prepare, heard, cancelled", [("idle", b"words", 0), ("busy", b"D", 1)])
+@pytest.mark.parametrize("prepare, received, cancelled", [("idle", b"words", 0), ("busy", b"D", 1)])
 async def test_stopping_tells_the_idle_and_cancels_the_busy(
-    relay_pair: Couple, prepare: str, heard: bytes, cancelled: int
+    relay_pair: Couple, prepare: str, received: bytes, cancelled: int
 ) -> None:
     await relay_pair.asks_and_hears()
     if prepare == "busy":
         await relay_pair.says(relay_pair.client, QUERY)
         await relay_pair.says(relay_pair.compute, b"D")
         assert await relay_pair.hears(relay_pair.client, 1) == b"D"
-        heard = b""
+        received = b""
     relay_pair.relay.stop(b"words")
-    assert await relay_pair.hears(relay_pair.client, 1000) == heard
+    assert await relay_pair.hears(relay_pair.client, 1000) == received
     assert relay_pair.cancelled == cancelled
 
 
 class Scripted:
-    """A compute whose pieces come as the test cuts them, and a client that takes as much as it likes."""
+    """A compute that sends the given chunks, and a client that takes a random number of bytes at a time."""
 
     fd = -1
 
-    def __init__(self, pieces: list[bytes], dice: random.Random) -> None:
-        self.pieces = pieces
+    def __init__(self, chunks: list[bytes], rng: random.Random) -> None:
+        self.chunks = chunks
         self.taken = b""
-        self._dice = dice
+        self._dice = rng
 
     def receive(self, buffer: memoryview) -> int:
-        piece = self.pieces.pop(0)
-        buffer[: len(piece)] = piece
-        return len(piece)
+        chunk = self.chunks.pop(0)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def send(self, data: memoryview | bytes) -> int:
         count = self._dice.randint(0, len(data))
@@ -208,43 +208,43 @@ class Scripted:
 
 
 def without_hints(stream: bytes) -> list[bytes]:
-    """The messages of a stream, which must be whole; ours taken out of the errors that have it."""
-    framing, found = MessageDecoder(1 << 20), []
-    framing.feed(stream)
-    while (message := framing.next_message()) is not None:
+    """Split a stream into its messages, which must be complete, and remove our hint from the errors."""
+    decoder, found = MessageDecoder(1 << 20), []
+    decoder.feed(stream)
+    while (message := decoder.next_message()) is not None:
         is_hinted = message.type == b"E" and message.body.endswith(b"H" + HINT + b"\0\0")
         body = message.body[: -len(HINT) - 3] + b"\0" if is_hinted else message.body
         found.append(Message(message.type, body).encode())
-    assert framing.take_remainder() == b""
+    assert decoder.take_remainder() == b""
     return found
 
 
 async def test_whatever_goes_by_is_changed_in_nothing_but_those_errors(is_long_run: bool, monkeypatch: Any) -> None:
-    """Pieces of any size, also such that a row which holds the bytes of an error begins one."""
+    """Chunks of any size, some of which begin with a row that contains the bytes of an error."""
     loop = asyncio.get_running_loop()
     for name in ("add_reader", "add_writer", "remove_reader", "remove_writer"):
         monkeypatch.setattr(loop, name, lambda *_: None, raising=False)
     hinted = 0
     for seed in range(5000 if is_long_run else 500):
-        dice = random.Random(seed)
-        row = Message(b"D", dice.randbytes(dice.randint(0, 30)) + READ_ONLY).encode()
-        said = [dice.choice((row, READ_ONLY, READY, b"C\0\0\0\x06a\0")) for _ in range(dice.randint(1, 9))]
-        stream, pieces = b"".join(said), []
+        rng = random.Random(seed)
+        row = Message(b"D", rng.randbytes(rng.randint(0, 30)) + READ_ONLY).encode()
+        said = [rng.choice((row, READ_ONLY, READY, b"C\0\0\0\x06a\0")) for _ in range(rng.randint(1, 9))]
+        stream, chunks = b"".join(said), []
         while stream:
-            count = dice.choice((len(stream), dice.randint(1, len(stream)), len(READ_ONLY), len(READY)))
-            pieces.append(stream[:count])
+            count = rng.choice((len(stream), rng.randint(1, len(stream)), len(READ_ONLY), len(READY)))
+            chunks.append(stream[:count])
             stream = stream[count:]
-        compute, client, tally = Scripted(pieces, dice), Scripted([], dice), TrafficCounters()
-        tally.read_only_hint = dice.choice((HINT, HINT, b""))
-        hooks = RelayCallbacks(on_abandoned=lambda: None, on_end=lambda: None, backend_died_error=LAST_WORDS)
-        relay = Relay(cast(Any, client), cast(Any, compute), tally, hooks)
-        while compute.pieces:
+        compute, client, counters = Scripted(chunks, rng), Scripted([], rng), TrafficCounters()
+        counters.read_only_hint = rng.choice((HINT, HINT, b""))
+        callbacks = RelayCallbacks(on_abandoned=lambda: None, on_end=lambda: None, backend_died_error=LAST_WORDS)
+        relay = Relay(cast(Any, client), cast(Any, compute), counters, callbacks)
+        while compute.chunks:
             relay._on_compute_readable()
             while relay._to_client:
                 relay._flush_client()
         assert without_hints(client.taken) == said
-        assert tally.bytes_out == len(client.taken)
-        assert tally.read_only_hint or client.taken == b"".join(said)
+        assert counters.bytes_out == len(client.taken)
+        assert counters.read_only_hint or client.taken == b"".join(said)
         hinted += client.taken != b"".join(said)
     assert hinted > 50
 
@@ -254,9 +254,9 @@ async def test_an_error_for_want_of_room_has_a_hint_also_on_connections_that_wer
 ) -> None:
     expected = READ_ONLY[:-1] + b"H" + HINT + b"\0\0"
     expected = b"E" + (len(expected) - 1).to_bytes(4) + expected[5:]
-    for hint, heard in ((b"", READ_ONLY), (HINT, expected), (b"", READ_ONLY)):
-        relay_pair.tally.read_only_hint = hint
+    for hint, received in ((b"", READ_ONLY), (HINT, expected), (b"", READ_ONLY)):
+        relay_pair.counters.read_only_hint = hint
         await relay_pair.says(relay_pair.compute, READ_ONLY)
-        assert await relay_pair.hears(relay_pair.client, len(heard)) == heard
+        assert await relay_pair.hears(relay_pair.client, len(received)) == received
         await relay_pair.says(relay_pair.compute, READY)
         assert await relay_pair.hears(relay_pair.client, len(READY)) == READY

@@ -1,4 +1,4 @@
-"""Clients of one endpoint are told why their connection ends, by whoever decides it."""
+"""Control can end the sessions of an endpoint with a reason."""
 
 import asyncio
 
@@ -7,14 +7,14 @@ import pytest
 
 from bough.control.gateway import notify
 from bough.ids import EndpointId
-from gateway.test_door import BY_NAME
+from gateway.test_handshake import BY_NAME
 from support.gateway import ENDPOINT, HOST, PASSWORD, InProcessGateway
 
 WHY = "the branch was restored to an earlier moment"
 
 
-async def _connected(doorway: InProcessGateway, host: str = HOST) -> psycopg.AsyncConnection:
-    whole = BY_NAME.format(port=doorway.port, folder=doorway.folder, host=host)
+async def _connected(opened_gateway: InProcessGateway, host: str = HOST) -> psycopg.AsyncConnection:
+    whole = BY_NAME.format(port=opened_gateway.port, folder=opened_gateway.folder, host=host)
     return await psycopg.AsyncConnection.connect(whole, password=PASSWORD, autocommit=True)
 
 
@@ -23,9 +23,9 @@ async def test_who_waits_for_nothing_is_told_why_and_let_go(gateway: InProcessGa
     client = await _connected(gateway, host)
     await client.execute("select 1")
     await notify.end_sessions(gateway.folder, [ENDPOINT], WHY)
-    with pytest.raises(psycopg.errors.AdminShutdown, match=WHY) as refused:
+    with pytest.raises(psycopg.errors.AdminShutdown, match=WHY) as rejected:
         await client.execute("select 1")
-    assert refused.value.diag.message_hint == "Connect again."
+    assert rejected.value.diag.message_hint == "Connect again."
     again = await _connected(gateway, host)
     await again.execute("select 1")
     await again.close()

@@ -179,7 +179,7 @@ async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_rais
         gateway.platform, "POST", f"{branch}/roles", status=422, body={"role": {"name": "late"}}
     )
     assert refusal["code"] == "STORAGE_LIMIT_EXCEEDED"
-    assert "far more than the 4 MB" in refusal["message"]
+    assert "far over the 4 MB storage limit" in refusal["message"]
     replica = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_only"}}
     await send_request(gateway.platform, "POST", f"{project_path(made)}/endpoints", status=422, body=replica)
 

@@ -1,4 +1,4 @@
-"""What all workers together may have, in a file that they share."""
+"""The budget of server connections that all workers share in a file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def workers(folder: Path, count: int, alive: set[int] | None = None) -> list[Ser
 
 
 def taken(budget: ServerBudget, limit: int) -> int:
-    """As many as it may have."""
+    """Take as many as allowed."""
     return next(count for count in range(limit + 1) if not budget.acquire(KEY, limit))
 
 
@@ -83,7 +83,7 @@ def test_the_last_one_takes_the_file_away_and_nobody_counts_in_it_any_more(folde
     assert [path.name for path in folder.iterdir()] == [KEY]
     other.withdraw(KEY)
     assert not list(folder.iterdir())
-    one.set_waiting(KEY, 0)  # has the file open no longer, or one that has no name
+    one.set_waiting(KEY, 0)  # its file is closed, or was deleted
     assert taken(other, 3) == 3
     assert not one.acquire(KEY, 3)
 

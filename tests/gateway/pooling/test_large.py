@@ -1,4 +1,4 @@
-"""Large messages go through piece by piece: the gateway never holds one of them whole."""
+"""Large messages are forwarded in parts: the gateway never buffers a whole one."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,11 +12,11 @@ from support.protocol_messages import SYNC, describe, execute, parse, query
 
 MEGABYTE = 1024 * 1024
 EVERYDAY, LONG = 64, 400  # megabytes
-ROOM = 24 * MEGABYTE  # far less than a message, far more than what is always on the way
+ROOM = 24 * MEGABYTE  # far less than a message, far more than the usual buffers
 
 
 class Memory:
-    """The most that this process, with client and gateway in it, had in memory since it was asked to look."""
+    """Return the peak memory of this process, client and gateway together, since the last reset."""
 
     def __init__(self) -> None:
         Path("/proc/self/clear_refs").write_text("5")
@@ -36,15 +36,15 @@ def megabytes(is_long_run: bool) -> int:
     return LONG if is_long_run else EVERYDAY
 
 
-async def say(speaker: ProtocolClient, pieces: Iterator[bytes]) -> None:
-    """Not more at once than the other side takes."""
-    for piece in pieces:
-        speaker.send(piece)
+async def say(speaker: ProtocolClient, chunks: Iterator[bytes]) -> None:
+    """Send no more at once than the other side takes."""
+    for chunk in chunks:
+        speaker.send(chunk)
         await speaker.wire.writer.drain()
 
 
 def large(kind: bytes, before: bytes, megabytes: int, after: bytes) -> Iterator[bytes]:
-    """One message with so much in its middle."""
+    """Send one message with so many bytes in its middle."""
     length = 4 + len(before) + megabytes * MEGABYTE + len(after)
     yield kind + length.to_bytes(4) + before
     for _ in range(megabytes):
@@ -58,7 +58,7 @@ def large_bind(name: bytes, megabytes: int) -> Iterator[bytes]:
 
 
 async def lengths(speaker: ProtocolClient) -> AsyncIterator[tuple[bytes, int]]:
-    """What comes back, by its size; nothing of it is kept."""
+    """Read a reply and return its size without keeping it."""
     reader, kind = speaker.wire.reader, b""
     while kind != messages.READY_FOR_QUERY:
         head = await reader.readexactly(5)
@@ -92,19 +92,19 @@ async def test_a_large_parameter_of_a_statement_that_is_not_there(
 
 @pytest.mark.parametrize("kind", ["query", "parse"])
 async def test_a_large_text(one_server_connection: Pooler, megabytes: int, kind: str) -> None:
-    """A statement that is kept has to be; so its text is not flat, but no other is."""
+    """A named statement must be kept, so it is buffered; nothing else is."""
     client, other = await one_server_connection.connect_many(2)
     memory = Memory()
     if kind == "query":
         await say(client, large(b"Q", b"select length('", megabytes, b"')\0"))
-        answer = await client.read_reply()
+        reply = await client.read_reply()
     else:
         await say(client, large(b"P", b"\0select length('", megabytes, b"')\0\0\0"))
-        answer = await client.request(parse("t", "select 1"), describe("S", "t"), SYNC)
-        assert answer.message_types == "11tTZ"
+        reply = await client.request(parse("t", "select 1"), describe("S", "t"), SYNC)
+        assert reply.message_types == "11tTZ"
         assert await client.fetch_value("select 1") == "1"
         return
-    assert answer.value == str(megabytes * MEGABYTE)
+    assert reply.value == str(megabytes * MEGABYTE)
     assert memory.grown() < ROOM
     assert await other.fetch_value("select 1") == "1"
 
@@ -118,8 +118,8 @@ async def test_a_large_result(one_server_connection: Pooler, megabytes: int) -> 
         f"copy (select repeat('x', {MEGABYTE}) from generate_series(1, {megabytes})) to stdout",
     ):
         client.send(query(sql))
-        heard = [(kind, size) async for kind, size in lengths(client)]
-        assert sum(size for kind, size in heard if kind in b"Dd") >= megabytes * MEGABYTE
+        received = [(kind, size) async for kind, size in lengths(client)]
+        assert sum(size for kind, size in received if kind in b"Dd") >= megabytes * MEGABYTE
         assert await other.fetch_value("select 1") == "1"
     assert memory.grown() < ROOM
 
@@ -138,7 +138,7 @@ async def test_a_large_copy(one_server_connection: Pooler, megabytes: int) -> No
 
 
 async def test_someone_who_does_not_read_costs_no_memory(one_server_connection: Pooler, megabytes: int) -> None:
-    """The member is theirs meanwhile, and Postgres waits."""
+    """They keep the server connection meanwhile, and Postgres waits."""
     client, _ = await one_server_connection.connect_many(2)
     await client.fetch_value("select 1")
     memory = Memory()
@@ -153,7 +153,7 @@ async def test_someone_who_does_not_read_costs_no_memory(one_server_connection: 
 
 
 def test_the_measure_measures() -> None:
-    """Else it would show nothing."""
+    """Otherwise the tests would show nothing."""
     memory = Memory()
     held = bytearray(2 * ROOM)
     held[::4096] = b"x" * len(held[::4096])

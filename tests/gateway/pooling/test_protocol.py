@@ -1,4 +1,4 @@
-"""The pooled host speaks as the direct one does, though another client was there between any two transactions."""
+"""The pooled host behaves like the direct one, with other clients between any two transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -56,7 +56,7 @@ async def byte_by_byte(speaker: ProtocolClient, data: bytes) -> None:
 
 
 async def answers(speaker: ProtocolClient, script: Script, say: Say, between: Visit) -> list[Any]:
-    """What came back to each write; others come between them when no transaction is open."""
+    """Return the replies to each write; other clients run in between if no transaction is open."""
     heard = []
     for data, count in script:
         speaker.received.clear()
@@ -73,7 +73,7 @@ async def nobody() -> None:
 
 
 async def visit(visitor: ProtocolClient) -> None:
-    """Someone who leaves behind whatever one can."""
+    """A client that leaves all possible state behind."""
     names = b"".join(close("S", name) + parse(name, f"select 'of another, {name}'") for name in ("s", "t", "my"))
     await visitor.request(names, bind_and_execute("s"), SYNC)
     made = "drop table if exists pg_temp.things; create temp table things (id text); declare c cursor for select 1"
@@ -90,7 +90,7 @@ async def fresh_tables(pooler: Pooler) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 async def test_the_answers_are_those_of_the_direct_host(one_server_connection: Pooler, script: Script) -> None:
-    """Also for a client that nobody disturbs, which keeps its member, and for one that always gets a new one."""
+    """Also for an undisturbed client, which keeps its server connection, and for one that always gets a new one."""
     await fresh_tables(one_server_connection)
     expected = await answers(await one_server_connection.connect_directly(), script, at_once, nobody)
     visitor = await one_server_connection.connect()
@@ -107,7 +107,7 @@ async def test_the_answers_are_those_of_the_direct_host(one_server_connection: P
 
 
 async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> None:
-    """At each byte once, so in the middle of each length and name too."""
+    """Once at each byte, so also in the middle of each length and name."""
     await fresh_tables(one_server_connection)
     script = (
         (parse("s", "select $1::text") + bind_and_execute("s", "a") + SYNC)
@@ -161,14 +161,14 @@ async def test_a_length_that_cannot_be_ends_the_connection_and_no_other(
     client.send(query("begin"))
     await client.read_reply()
     client.send(b"Q" + length.to_bytes(4) + b"select 1\0")
-    assert (await client.read_error()).sqlstate in ("08P01", "57P02")  # Postgres itself says nothing to that
+    assert (await client.read_error()).sqlstate in ("08P01", "57P02")  # Postgres itself sends no reply
     assert await other.fetch_value("select 2") == "2"
 
 
 async def test_a_message_cut_short_by_its_own_length_is_an_error_for_its_client_only(
     one_server_connection: Pooler,
 ) -> None:
-    """Postgres reads on up to the Sync; here the connection may end too."""
+    """Postgres reads on up to the Sync; the gateway may also end the connection."""
     other = await one_server_connection.connect()
     for kind, body in (
         (b"B", b""),

@@ -1,4 +1,4 @@
-"""What a session keeps follows its client; what one client leaves on a member the next one never sees."""
+"""Session state follows its client, and no client sees the state of another."""
 
 import pytest
 
@@ -120,7 +120,7 @@ async def test_changes_are_told_to_their_client_only(three_clients: list[Protoco
 
 
 async def test_clients_in_other_roles_do_not_lend_them(one_server_connection: Pooler) -> None:
-    """A role that was taken in a transaction that failed is not kept; one that was left is not forgotten."""
+    """A role set in a failed transaction is not kept; a role that it reset is restored."""
     client, other = await one_server_connection.connect_many(2)
     role = f"{one_server_connection.database}_guest"
     await client.execute(f"create role {role}")

@@ -1,4 +1,4 @@
-"""First packets, read as Postgres reads them."""
+"""First packets, parsed as Postgres parses them."""
 
 import pytest
 
@@ -72,16 +72,16 @@ def test_bytes_that_are_not_utf_8_reach_postgres_as_they_came() -> None:
     ],
 )
 def test_versions_are_agreed_on(minor: int, extensions: list[str], agreed: int | None) -> None:
-    """Never above what was asked for: libpq 18 takes that for a fault."""
-    words = [word for name in extensions for word in (name, "on")]
-    found = started(startup_packets.startup("user", "a", *words, minor=minor))
+    """Never above the requested version: libpq 18 treats that as an error."""
+    parameters = [word for name in extensions for word in (name, "on")]
+    found = started(startup_packets.startup("user", "a", *parameters, minor=minor))
     assert found.parameters == {"user": "a"}
     assert found.needs_negotiation is (agreed is not None)
     if agreed is not None:
-        answer = messages.encode_negotiate_protocol_version(found.extensions, minor=found.agreed_minor)
+        reply = messages.encode_negotiate_protocol_version(found.extensions, minor=found.agreed_minor)
         names = b"".join(name.encode() + b"\0" for name in extensions)
         body = bytes([0, 3, 0, agreed]) + len(extensions).to_bytes(4, "big") + names
-        assert answer == b"v" + (len(body) + 4).to_bytes(4, "big") + body
+        assert reply == b"v" + (len(body) + 4).to_bytes(4, "big") + body
 
 
 def test_grease_of_libpq() -> None:

@@ -1,4 +1,4 @@
-"""Questions over HTTP on a socket: connections are kept, and one that was closed is not noticed."""
+"""The HTTP client of the control plane: it keeps connections, and retries on a closed one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,10 +13,10 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class Server:
-    """Answers each question with the next of these; None closes instead."""
+    """Answers each request with the next reply; None closes the connection instead."""
 
-    def __init__(self, *answers: bytes | None) -> None:
-        self.answers = list(answers)
+    def __init__(self, *replies: bytes | None) -> None:
+        self.replies = list(replies)
         self.connections = 0
         self.open: set[asyncio.Task[None]] = set()
 
@@ -26,13 +26,13 @@ class Server:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            while self.answers:
+            while self.replies:
                 head = await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(int(head.lower().split(b"content-length:")[1].split()[0]))
-                answer = self.answers.pop(0)
-                if answer is None:
+                reply = self.replies.pop(0)
+                if reply is None:
                     break
-                writer.write(answer)
+                writer.write(reply)
         except asyncio.IncompleteReadError:
             pass
         writer.close()
@@ -79,9 +79,9 @@ async def test_an_answer_may_come_in_pieces_and_say_no(tmp_path: Path) -> None:
         assert await asker.post("/x", {}, 5) == HttpResponse(423, {"a": 1})
 
 
-@pytest.mark.parametrize("answer", [None, b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{["])
-async def test_what_is_no_answer_is_gone(tmp_path: Path, answer: bytes | None) -> None:
-    async with asking(tmp_path, Server(answer)) as asker:
+@pytest.mark.parametrize("reply", [None, b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{["])
+async def test_what_is_no_answer_is_gone(tmp_path: Path, reply: bytes | None) -> None:
+    async with asking(tmp_path, Server(reply)) as asker:
         with pytest.raises(ConnectionFailed):
             await asker.post("/x", {}, 5)
 

@@ -1,4 +1,4 @@
-"""What statements do to their session: as drivers, frameworks and people write them."""
+"""The effects of statements on their session, as drivers, frameworks and people write them."""
 
 import pytest
 
@@ -40,18 +40,18 @@ def test_local_sets_are_counted(count: int, text: str) -> None:
     assert seen(text) == SessionEffects(local_sets=count)
 
 
-@pytest.mark.parametrize(("refusal", "text"), REJECTED)
+@pytest.mark.parametrize(("rejection", "text"), REJECTED)
 @pytest.mark.parametrize("alone", [True, False])
-def test_what_never_works(refusal: StatementRejection, text: str, alone: bool) -> None:
-    assert seen(text, alone) == SessionEffects(refusal)
-    assert seen(f"begin; {text}; commit", alone) == SessionEffects(refusal)
+def test_what_never_works(rejection: StatementRejection, text: str, alone: bool) -> None:
+    assert seen(text, alone) == SessionEffects(rejection)
+    assert seen(f"begin; {text}; commit", alone) == SessionEffects(rejection)
 
 
-@pytest.mark.parametrize(("refusal", "text"), SESSION_BOUND)
-def test_what_works_until_the_transaction_ends(refusal: StatementRejection, text: str) -> None:
-    left = PREPARES if refusal is SQL_PREPARE else DIRTIES
-    assert seen(text) == SessionEffects(refusal)
-    assert seen(text + ";") == SessionEffects(refusal)
+@pytest.mark.parametrize(("rejection", "text"), SESSION_BOUND)
+def test_what_works_until_the_transaction_ends(rejection: StatementRejection, text: str) -> None:
+    left = PREPARES if rejection is SQL_PREPARE else DIRTIES
+    assert seen(text) == SessionEffects(rejection)
+    assert seen(text + ";") == SessionEffects(rejection)
     assert seen(text, alone=False) == left
     assert seen(f"begin; {text}; commit") == left
     assert seen(f"{text}; select 1") == left
@@ -155,7 +155,7 @@ CUSTOM = [
 
 @pytest.mark.parametrize(("text", "names"), CUSTOM)
 def test_settings_of_ones_own_are_told_by_name(session: PgSession, text: str, names: list[bytes]) -> None:
-    """Postgres does not list them, so whoever wants to carry them along must know their names."""
+    """Postgres does not list them, so their names must be known to restore them."""
     assert [*seen(text).custom_settings] == names
     session.run(text.encode())
     assert session.query(b"select 1 from pg_settings where name ~ '[.](tenant|c|x|y)'") == []
@@ -166,7 +166,7 @@ def test_reset_names_them_too() -> None:
     assert seen("reset app.tenant").custom_settings == (b"app.tenant",)
 
 
-# A transaction's own settings are listed for the session as well, though they end with it.
+# Settings of the transaction are listed for the session too, though they end with it.
 KEPT = b"""
     select name, setting from pg_settings where source = 'session' and name !~ '^transaction_'
     union all values ('role', current_user::text)
@@ -176,7 +176,7 @@ KEPT = b"""
 
 @pytest.mark.parametrize("text", [*SETTINGS, *HARMLESS, *(text for _, text in TRANSACTION_LOCAL)])
 def test_settings_that_postgres_keeps_were_seen_coming(session: PgSession, text: str) -> None:
-    """Not the other way round: to set what is set already is to touch it, too."""
+    """Not the other way round: setting the current value again counts as a change too."""
     before = session.query(KEPT)
     tags = session.run(text.encode())
     session.run(b"rollback")
@@ -187,5 +187,5 @@ def test_settings_that_postgres_keeps_were_seen_coming(session: PgSession, text:
 
 
 def test_refusals_are_of_every_kind() -> None:
-    told = {refusal for refusal, _ in (*REJECTED, *SESSION_BOUND)}
-    assert told == {LISTEN, TEMPORARY_OBJECT, SQL_PREPARE, CURSOR_WITH_HOLD, *SESSION_LOCKS.values()}
+    reported = {rejection for rejection, _ in (*REJECTED, *SESSION_BOUND)}
+    assert reported == {LISTEN, TEMPORARY_OBJECT, SQL_PREPARE, CURSOR_WITH_HOLD, *SESSION_LOCKS.values()}
