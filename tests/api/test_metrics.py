@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bough import clock
 from bough.access.metrics_token import load_metrics_token
-from bough.control.platform.history_measurements import HistoryMeasurement
+from bough.control.platform.measurements import HistoryMeasurement
 from bough.domain.endpoint import EndpointState
 from bough.domain.gateway_protocol import EndpointReport, PoolReport
 from bough.engine.local.images.image import Image

@@ -71,11 +71,11 @@ async def test_there_is_room_for_so_many_that_nobody_claimed(
 
 
 async def test_where_projects_are_not_kept_apart_strangers_get_none(instant_app: InstantApp) -> None:
-    exposed = InstantApp(instant_app.platform, able={"isolation": False}, listen="0.0.0.0")
+    exposed = InstantApp(instant_app.platform, able={"has_isolation": False}, listen="0.0.0.0")
     refused = await exposed.post(json=BODY)
     assert refused.status_code == 403
     assert "root" in refused.json()["message"]
-    at_home = InstantApp(instant_app.platform, able={"isolation": False}, listen="127.0.0.1")
+    at_home = InstantApp(instant_app.platform, able={"has_isolation": False}, listen="127.0.0.1")
     assert (await at_home.post(json=BODY)).status_code == 201
 
 

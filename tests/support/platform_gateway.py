@@ -65,7 +65,7 @@ class PlatformGateway:
         """Run a task once after the gateway has reported, and then the operations that it has created."""
         for services in self.gateway.worker_services:
             await services.activity.report()
-        every = [each for loop in self.platform.inner.loops for each in loop._due]
+        every = [each for loop in self.platform.inner.loops for each in loop.tasks]
         sentence = await next(each for each in every if isinstance(each, task)).run()
         await self.platform.run_operations()
         return sentence
