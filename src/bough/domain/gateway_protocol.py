@@ -269,13 +269,15 @@ def _object(body: Any) -> Mapping[str, Any]:
 
 def _text(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key)
-    if not isinstance(value, str) or len(value) > _MAX_TEXT_LENGTH or "\0" in value or not _is_utf8(value):
+    if not isinstance(value, str) or len(value) > _MAX_TEXT_LENGTH or "\0" in value or not _can_encode(value):
         raise _invalid(key, f"a string of at most {_MAX_TEXT_LENGTH} characters, without NUL")
     return value
 
 
-def _is_utf8(text: str) -> bool:
+def _can_encode(text: str) -> bool:
     """JSON can carry lone surrogates, which no database stores."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
