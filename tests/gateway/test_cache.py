@@ -102,14 +102,14 @@ async def test_nobody_is_remembered_as_long_and_pushes_out_nobody_else(
     control_plane.access_reply = make_access(is_known=False)
     for number in range(50):
         await cache.get_access(ONE, f"nobody{number}")
-    asked = len(control_plane.calls)
+    call_count = len(control_plane.calls)
     for name in ("alice", "nobody49"):
         await cache.get_access(ONE, name)
-    assert len(control_plane.calls) == asked
+    assert len(control_plane.calls) == call_count
     later(monkeypatch, FRESH_SECONDS + 0.1)
     for name in ("alice", "nobody49"):
         await cache.get_access(ONE, name)
-    assert len(control_plane.calls) == asked + 2
+    assert len(control_plane.calls) == call_count + 2
 
 
 async def test_a_role_that_is_gone_is_forgotten_also_for_the_time_when_control_is_away(

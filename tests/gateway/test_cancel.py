@@ -93,7 +93,7 @@ async def test_the_query_of_a_client_that_vanished_is_cancelled_at_once(
     wire, _ = await sleeping(gateway, 0)
     wire.writer.transport.abort()
     session = await postgres_server.connect()
-    asked = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'"
-    while await session.fetchval(asked):  # noqa: ASYNC110  another process ends it
+    active_query = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'"
+    while await session.fetchval(active_query):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(0.05)
     await session.close()

@@ -95,7 +95,7 @@ async def test_only_the_networks_of_the_project_are_let_in(gateway: InProcessGat
     wire.close()
 
 
-async def test_a_role_that_cannot_enter_gets_reason_why(gateway: InProcessGateway) -> None:
+async def test_a_role_that_cannot_enter_is_told_why(gateway: InProcessGateway) -> None:
     gateway.control_plane.access_reply = replace(
         make_access("md5"), rejection="Its password is stored as md5; set it again."
     )
@@ -125,14 +125,14 @@ async def test_what_postgres_says_against_a_connection_arrives_in_its_words(gate
 
 
 @pytest.mark.parametrize("body", [b"", b"SCRAM-SHA-1\0\0\0\0\0", b"SCRAM-SHA-256\0\xff\xff\xff\xff", b"\0" * 50])
-async def test_a_client_that_answers_nonsense_gets_reason_so(gateway: InProcessGateway, body: bytes) -> None:
+async def test_a_client_that_answers_nonsense_is_told_so(gateway: InProcessGateway, body: bytes) -> None:
     wire = await entered(gateway)
     await wire.read_message()
     wire.send(messages.PASSWORD_MESSAGE, body)
     assert (await wire.read_error()).sqlstate == "08P01"
 
 
-async def test_why_it_is_closed_gets_reason_to_whoever_has_the_password_and_to_nobody_else(
+async def test_why_it_is_closed_is_told_to_whoever_has_the_password_and_to_nobody_else(
     gateway: InProcessGateway,
 ) -> None:
     why = "Claim it to go on: https://bough.example/claim/1"

@@ -228,8 +228,8 @@ async def test_whatever_goes_by_is_changed_in_nothing_but_those_errors(is_long_r
     for seed in range(5000 if is_long_run else 500):
         rng = random.Random(seed)
         row = Message(b"D", rng.randbytes(rng.randint(0, 30)) + READ_ONLY).encode()
-        said = [rng.choice((row, READ_ONLY, READY, b"C\0\0\0\x06a\0")) for _ in range(rng.randint(1, 9))]
-        stream, chunks = b"".join(said), []
+        stream_messages = [rng.choice((row, READ_ONLY, READY, b"C\0\0\0\x06a\0")) for _ in range(rng.randint(1, 9))]
+        stream, chunks = b"".join(stream_messages), []
         while stream:
             count = rng.choice((len(stream), rng.randint(1, len(stream)), len(READ_ONLY), len(READY)))
             chunks.append(stream[:count])
@@ -242,10 +242,10 @@ async def test_whatever_goes_by_is_changed_in_nothing_but_those_errors(is_long_r
             relay._on_compute_readable()
             while relay._to_client:
                 relay._flush_client()
-        assert without_hints(client.taken) == said
+        assert without_hints(client.taken) == stream_messages
         assert counters.bytes_out == len(client.taken)
-        assert counters.read_only_hint or client.taken == b"".join(said)
-        hinted += client.taken != b"".join(said)
+        assert counters.read_only_hint or client.taken == b"".join(stream_messages)
+        hinted += client.taken != b"".join(stream_messages)
     assert hinted > 50
 
 

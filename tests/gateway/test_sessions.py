@@ -33,10 +33,10 @@ async def test_who_waits_for_nothing_is_told_why_and_let_go(gateway: InProcessGa
 
 async def test_who_is_in_the_middle_of_something_hears_it_from_postgres(gateway: InProcessGateway) -> None:
     client = await _connected(gateway)
-    asked = asyncio.create_task(client.execute("select pg_sleep(0.3), 7"))
+    running = asyncio.create_task(client.execute("select pg_sleep(0.3), 7"))
     await asyncio.sleep(0.1)
     await notify.end_sessions(gateway.folder, [ENDPOINT], WHY)
-    assert await (await asked).fetchone() == ("", 7)
+    assert await (await running).fetchone() == ("", 7)
     await client.close()
 
 

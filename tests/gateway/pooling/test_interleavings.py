@@ -57,12 +57,12 @@ from support.protocol_messages import (
 class Interleavings(RuleBasedStateMachine):
     pooler: ClassVar[Pooler]
     runner: ClassVar[asyncio.Runner]
-    members: ClassVar[int]
+    server_count: ClassVar[int]
     numbers: ClassVar[Iterator[int]] = itertools.count(1)
 
     def __init__(self) -> None:
         super().__init__()
-        self.references = ReferencePairs(self.pooler, self.members)
+        self.references = ReferencePairs(self.pooler, self.server_count)
         self.done: set[int] = set()  # numbers whose inserts were confirmed to the client
 
     def run(self, step: Awaitable[None]) -> None:
@@ -80,7 +80,7 @@ class Interleavings(RuleBasedStateMachine):
     def can_begin(self, who: int) -> bool:
         """Whether it can begin without waiting for others."""
         return not self.is_busy(who) and (
-            self.status(who) != "I" or self.references.count_in_transaction < self.members
+            self.status(who) != "I" or self.references.count_in_transaction < self.server_count
         )
 
     def has_table(self, who: int) -> bool:
@@ -270,9 +270,9 @@ class Interleavings(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("server_count", [1, 2])
 def test_each_client_hears_what_it_would_hear_alone(
-    postgres_server: PostgresServer, members: int, is_long_run: bool
+    postgres_server: PostgresServer, server_count: int, is_long_run: bool
 ) -> None:
     tier = settings(
         max_examples=400 if is_long_run else 25,
@@ -286,8 +286,8 @@ def test_each_client_hears_what_it_would_hear_alone(
         opened = running.run(context.__aenter__())
         try:
             running.run(reference_database.create_databases(opened))
-            opened.configure(servers=members, servers_per_pool=members)
-            attributes = {"pooler": opened, "runner": running, "members": members}
+            opened.configure(servers=server_count, servers_per_pool=server_count)
+            attributes = {"pooler": opened, "runner": running, "server_count": server_count}
             run_state_machine_as_test(type("Interleavings", (Interleavings,), attributes), settings=tier)
         finally:
             running.run(context.__aexit__(None, None, None))

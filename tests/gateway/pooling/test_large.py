@@ -36,11 +36,11 @@ def megabytes(is_long_run: bool) -> int:
     return LONG if is_long_run else EVERYDAY
 
 
-async def say(speaker: ProtocolClient, chunks: Iterator[bytes]) -> None:
+async def say(connection: ProtocolClient, chunks: Iterator[bytes]) -> None:
     """Send no more at once than the other side takes."""
     for chunk in chunks:
-        speaker.send(chunk)
-        await speaker.wire.writer.drain()
+        connection.send(chunk)
+        await connection.wire.writer.drain()
 
 
 def large(kind: bytes, before: bytes, megabytes: int, after: bytes) -> Iterator[bytes]:
@@ -57,9 +57,9 @@ def large_bind(name: bytes, megabytes: int) -> Iterator[bytes]:
     return large(b"B", b"\0" + name + b"\0\0\0\0\1" + size, megabytes, b"\0\0")
 
 
-async def lengths(speaker: ProtocolClient) -> AsyncIterator[tuple[bytes, int]]:
+async def lengths(connection: ProtocolClient) -> AsyncIterator[tuple[bytes, int]]:
     """Read a reply and return its size without keeping it."""
-    reader, kind = speaker.wire.reader, b""
+    reader, kind = connection.wire.reader, b""
     while kind != messages.READY_FOR_QUERY:
         head = await reader.readexactly(5)
         kind, left = head[:1], int.from_bytes(head[1:]) - 4
@@ -144,8 +144,8 @@ async def test_someone_who_does_not_read_costs_no_memory(one_server_connection: 
     memory = Memory()
     client.wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
     client.send(query(f"select repeat('x', 1000) from generate_series(1, {megabytes * 1000})"))
-    asked = "select exists (select from pg_stat_activity where datname = $1 and wait_event = 'ClientWrite')"
-    await one_server_connection.wait_until(asked, one_server_connection.database)
+    is_blocked_query = "select exists (select from pg_stat_activity where datname = $1 and wait_event = 'ClientWrite')"
+    await one_server_connection.wait_until(is_blocked_query, one_server_connection.database)
     assert memory.grown() < ROOM
     client.wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
     assert [kind async for kind, _ in lengths(client)].count(b"D") == megabytes * 1000

@@ -27,7 +27,7 @@ async def test_a_transactions_temporary_tables_end_with_it(three_clients: list[P
 
 @pytest.mark.parametrize("by", ["simple", "extended"])
 @pytest.mark.parametrize(
-    "words",
+    "sql",
     [
         "create temp table t (id integer)",
         "CREATE /* not really */ TEMPORARY VIEW t AS select 1",
@@ -53,9 +53,7 @@ async def test_what_cannot_be_kept_is_refused_and_the_session_goes_on(
     assert await other.fetch_value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
 
 
-@pytest.mark.parametrize(
-    "words", ["listen news", "select pg_advisory_lock(1)", "select pg_try_advisory_lock_shared(1)"]
-)
+@pytest.mark.parametrize("sql", ["listen news", "select pg_advisory_lock(1)", "select pg_try_advisory_lock_shared(1)"])
 async def test_a_refusal_aborts_the_transaction_like_an_error(three_clients: list[ProtocolClient], sql: str) -> None:
     client, other, _ = three_clients
     await client.execute("begin", "insert into things values (1)")

@@ -41,47 +41,47 @@ SCRIPTS = {
     }.items()
     for name, script in scripts.items()
 }
-Say = Callable[[ProtocolClient, bytes], Awaitable[None]]
-Visit = Callable[[], Awaitable[None]]
+Writer = Callable[[ProtocolClient, bytes], Awaitable[None]]
+Interruption = Callable[[], Awaitable[None]]
 
 
-async def at_once(speaker: ProtocolClient, data: bytes) -> None:
-    speaker.send(data)
+async def at_once(connection: ProtocolClient, data: bytes) -> None:
+    connection.send(data)
 
 
-async def byte_by_byte(speaker: ProtocolClient, data: bytes) -> None:
+async def byte_by_byte(connection: ProtocolClient, data: bytes) -> None:
     for byte in data:
-        speaker.send(bytes([byte]))
+        connection.send(bytes([byte]))
         await asyncio.sleep(0)
 
 
-async def answers(speaker: ProtocolClient, script: Script, say: Say, between: Visit) -> list[Any]:
+async def run_script(connection: ProtocolClient, script: Script, write: Writer, between: Interruption) -> list[Any]:
     """Return the replies to each write; other clients run in between if no transaction is open."""
-    heard = []
+    replies_of_writes = []
     for data, count in script:
-        speaker.received.clear()
-        await say(speaker, data)
-        status = [(await speaker.read_reply()).status for _ in range(count)]
-        heard.append([normalize_message(each) for each in speaker.received])
+        connection.received.clear()
+        await write(connection, data)
+        status = [(await connection.read_reply()).status for _ in range(count)]
+        replies_of_writes.append([normalize_message(each) for each in connection.received])
         if status[-1:] == ["I"]:
             await between()
-    return heard
+    return replies_of_writes
 
 
-async def nobody() -> None:
+async def do_nothing() -> None:
     return
 
 
-async def visit(visitor: ProtocolClient) -> None:
+async def leave_state(other: ProtocolClient) -> None:
     """A client that leaves all possible state behind."""
     names = b"".join(close("S", name) + parse(name, f"select 'of another, {name}'") for name in ("s", "t", "my"))
-    await visitor.request(names, bind_and_execute("s"), SYNC)
+    await other.request(names, bind_and_execute("s"), SYNC)
     made = "drop table if exists pg_temp.things; create temp table things (id text); declare c cursor for select 1"
-    await visitor.request(query(f"begin; {made}; commit"))
-    await visitor.request_all(
+    await other.request(query(f"begin; {made}; commit"))
+    await other.request_all(
         query("set timezone = 'Europe/Rome'; set search_path = nowhere"), extended_query("select 1/0"), SYNC
     )
-    await visitor.request(parse("", "select 'of another'"), SYNC)
+    await other.request(parse("", "select 'of another'"), SYNC)
 
 
 async def fresh_tables(pooler: Pooler) -> None:
@@ -92,18 +92,18 @@ async def fresh_tables(pooler: Pooler) -> None:
 async def test_the_answers_are_those_of_the_direct_host(one_server_connection: Pooler, script: Script) -> None:
     """Also for an undisturbed client, which keeps its server connection, and for one that always gets a new one."""
     await fresh_tables(one_server_connection)
-    expected = await answers(await one_server_connection.connect_directly(), script, at_once, nobody)
-    visitor = await one_server_connection.connect()
-    ways: list[tuple[Say, Visit]] = [
-        (at_once, nobody),
+    expected = await run_script(await one_server_connection.connect_directly(), script, at_once, do_nothing)
+    other = await one_server_connection.connect()
+    ways: list[tuple[Writer, Interruption]] = [
+        (at_once, do_nothing),
         (at_once, one_server_connection.kill_server_connections),
-        (at_once, lambda: visit(visitor)),
-        (byte_by_byte, lambda: visit(visitor)),
+        (at_once, lambda: leave_state(other)),
+        (byte_by_byte, lambda: leave_state(other)),
     ]
-    for say, between in ways:
+    for write, between in ways:
         await fresh_tables(one_server_connection)
-        assert await answers(await one_server_connection.connect(), script, say, between) == expected
-        assert await visitor.fetch_value("select 'served'") == "served"
+        assert await run_script(await one_server_connection.connect(), script, write, between) == expected
+        assert await other.fetch_value("select 'served'") == "served"
 
 
 async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> None:
@@ -116,8 +116,8 @@ async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> Non
         + (bind("", "s", "b") + execute() + FLUSH + close("S", "s") + SYNC + query("delete from things"))
     )
     whole = [Write(script, count_ready_for_query(script))]
-    client, visitor = await one_server_connection.connect_many(2)
-    [expected] = await answers(client, whole, at_once, nobody)
+    client, other = await one_server_connection.connect_many(2)
+    [expected] = await run_script(client, whole, at_once, do_nothing)
     for cut in range(1, len(script)):
         client.received.clear()
         client.send(script[:cut])
@@ -127,7 +127,7 @@ async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> Non
             await client.read_reply()
         assert [normalize_message(each) for each in client.received] == expected, cut
         if cut % 20 == 0:
-            await visit(visitor)
+            await leave_state(other)
 
 
 async def test_what_was_flushed_is_answered_and_the_member_stays_until_the_end(one_server_connection: Pooler) -> None:

@@ -107,11 +107,13 @@ async def test_there_are_never_more_members_than_allowed(pooler: Pooler) -> None
     role = f"{pooler.database}_app"
     await pooler.superuser.execute(f"create role {role} login superuser")
     clients = [await pooler.connect(**({"user": role} if number % 2 else {})) for number in range(12)]
-    asked = "select count(*) from pg_stat_activity where datname = current_database() and usename in ('{0}', 'store')"
+    count_query = (
+        "select count(*) from pg_stat_activity where datname = current_database() and usename in ('{0}', 'store')"
+    )
 
     async def works(client: ProtocolClient) -> None:
         for _ in range(5):
-            highest = int(await client.fetch_value(asked.format(role)) or 0)
+            highest = int(await client.fetch_value(count_query.format(role)) or 0)
             assert highest <= 3 + 1  # and the superuser session
             await client.execute("begin", "select pg_sleep(0.005)", "commit")
 

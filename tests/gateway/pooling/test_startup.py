@@ -29,8 +29,8 @@ async def test_each_has_its_own_application_name_though_they_share_a_member(one_
     for _ in range(2):
         for number, client in enumerate(clients):
             assert await client.fetch_value("show application_name") == f"app {number}"
-            asked = "select application_name from pg_stat_activity where pid = pg_backend_pid()"
-            assert await client.fetch_value(asked) == f"app {number}"
+            name_query = "select application_name from pg_stat_activity where pid = pg_backend_pid()"
+            assert await client.fetch_value(name_query) == f"app {number}"
     assert len(await one_server_connection.list_server_pids()) == 1
     await clients[0].execute("set application_name = 'another'")
     await clients[1].execute("reset application_name")
@@ -44,7 +44,7 @@ async def test_each_has_its_own_application_name_though_they_share_a_member(one_
 
 
 @pytest.mark.parametrize(
-    "words", ["reset application_name", "set application_name to default", "reset all", "discard all"]
+    "sql", ["reset application_name", "set application_name to default", "reset all", "discard all"]
 )
 async def test_a_name_that_is_reset_is_the_clients_own_again(one_server_connection: Pooler, sql: str) -> None:
     """Not the one of the client that the server connection was opened for."""
@@ -107,11 +107,11 @@ async def test_bad_parameters_get_postgres_own_words(one_server_connection: Pool
     ):
         replies = []
         for host in (HOST, POOLED_HOST):
-            speaker = ProtocolClient(await one_server_connection.gateway.open_wire_client())
-            await speaker.wire.start_tls(host=host, alpn="postgresql")
-            speaker.wire.send_startup(0, **{"database": one_server_connection.database, **startup})
-            await speaker.wire.authenticate()
-            replies.append(await speaker.read_error())
+            connection = ProtocolClient(await one_server_connection.gateway.open_wire_client())
+            await connection.wire.start_tls(host=host, alpn="postgresql")
+            connection.wire.send_startup(0, **{"database": one_server_connection.database, **startup})
+            await connection.wire.authenticate()
+            replies.append(await connection.read_error())
         assert replies[0] == replies[1], startup
         assert replies[0].severity == "FATAL"
     assert await served.fetch_value("select 1") == "1"

@@ -155,7 +155,7 @@ async def test_a_temporary_table_does_not_stay_in_anybodys_statement(three_clien
     assert (await one.request(bind_and_execute("s"), SYNC)).rows == [("1",)]
 
 
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("server_count", [1, 2])
 @pytest.mark.parametrize("before", [b"", describe("S", "s"), bind_and_execute("s")], ids=["new", "described", "used"])
 @pytest.mark.parametrize(
     "others",
@@ -163,10 +163,10 @@ async def test_a_temporary_table_does_not_stay_in_anybodys_statement(three_clien
     ids=["elsewhere", "alike", "other"],
 )
 async def test_in_a_failed_transaction_a_statement_is_an_error_and_can_be_used_later(
-    pooler: Pooler, members: int, before: bytes, others: bytes
+    pooler: Pooler, server_count: int, before: bytes, others: bytes
 ) -> None:
     """Also on a server connection that would have to prepare it first, which is impossible there."""
-    pooler.configure(servers=members, servers_per_pool=members)
+    pooler.configure(servers=server_count, servers_per_pool=server_count)
     client, other, third = await pooler.connect_many(3)
     await client.request(parse("s", "select 1"), SYNC)
     await client.request(before, SYNC)
@@ -307,8 +307,8 @@ async def test_what_follows_the_sync_after_an_error_is_answered(one_server_conne
     assert (await client.read_until("E")).sqlstate == "26000"
     client.send(parse("s", "select 'skipped'"))
     await asyncio.sleep(0.05)
-    synced, asked = await client.request_all(SYNC, query("select 'asked'"))
-    assert (synced.message_types, asked.value) == ("Z", "asked")
+    synced, queried = await client.request_all(SYNC, query("select 'asked'"))
+    assert (synced.message_types, queried.value) == ("Z", "asked")
     assert (await client.request(bind_and_execute("s"), SYNC)).sqlstate == "26000"
 
 

@@ -57,12 +57,12 @@ async def rounds(everybody: list[ProtocolClient], count: int) -> None:
 async def test_both_go_on_when_both_want_more_than_there_is(pooler: Pooler) -> None:
     """It becomes stable: no server connection is closed again and again only to be reopened."""
     ours, theirs = await clients_by_worker(pooler, SERVERS)
-    members: set[int] = set()
+    pids: set[int] = set()
     for _ in range(20):
-        before = members
+        before = pids
         await rounds([*ours, *theirs], 60)  # longer than two sharing intervals
-        members = set(await pooler.list_server_pids())
-        assert len(members) <= SERVERS
-        if members == before:
+        pids = set(await pooler.list_server_pids())
+        assert len(pids) <= SERVERS
+        if pids == before:
             return
-    pytest.fail(f"they never keep the members that they have; the last were {before}, then {members}")
+    pytest.fail(f"the server connections never become stable; the last were {before}, then {pids}")

@@ -41,8 +41,8 @@ def test_errors_of_servers_are_read() -> None:
 def test_questions_for_a_proof() -> None:
     assert bytes.fromhex("520000000800000000") == messages.AUTHENTICATION_OK
     assert bytes.fromhex("520000000800000003") == messages.AUTHENTICATION_CLEARTEXT_PASSWORD
-    asked = messages.encode_authentication_sasl(["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"])
-    assert asked == b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"
+    encoded = messages.encode_authentication_sasl(["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"])
+    assert encoded == b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"
     assert messages.encode_authentication_sasl_continue(b"r=x") == b"R\0\0\0\x0b\0\0\0\x0br=x"
     assert messages.encode_authentication_sasl_final(b"v=x") == b"R\0\0\0\x0b\0\0\0\x0cv=x"
     assert messages.parse_authentication_code(body(messages.encode_authentication_sasl_final(b""))) == 12
@@ -58,7 +58,7 @@ def test_answers_to_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"X", b"X\0", b"X\0\0\0\0", b"X\0\0\0\0\x04n,,", b"X\0\0\0\0\x02n,,", b"X\0\xff\xff\xff\xffn"]
+    "body", [b"", b"X", b"X\0", b"X\0\0\0\0", b"X\0\0\0\0\x04n,,", b"X\0\0\0\0\x02n,,", b"X\0\xff\xff\xff\xffn"]
 )
 def test_cut_off_answers(body: bytes) -> None:
     with pytest.raises(ProtocolError):
