@@ -1,4 +1,4 @@
-"""Who may enter: known roles with their own verifier, everybody else with one that nothing fits."""
+"""Access of roles: known roles get their verifier, all others one that no password matches."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from support.platform import API, Platform, open_platform
 from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
-NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for
+NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint without settings of its own
 
 
 @pytest.fixture(params=EVERYDAY_BACKENDS)
@@ -38,7 +38,7 @@ async def change_role(platform: Platform, made: dict[str, Any], **changes: Any) 
         await rows.roles.save(replace(role, **changes))
 
 
-def parts(verifier: str) -> tuple[str, int, bytes, bytes, bytes]:
+def parse_verifier(verifier: str) -> tuple[str, int, bytes, bytes, bytes]:
     scheme, numbers, keys = verifier.split("$")
     iterations, salt = numbers.split(":")
     stored, server = keys.split(":")
@@ -62,22 +62,22 @@ async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: 
 
 async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
     made = await platform.create_project()
-    known = parts((await access(platform, made)).verifier)
+    known = parse_verifier((await access(platform, made)).verifier)
     endpoint = EndpointId(made["endpoints"][0]["id"])
-    entrance = platform.inner.gateway_api.gateway_access
+    resolver = platform.inner.gateway_api.gateway_access
     for where, role in ((endpoint, "nobody"), (EndpointId.new(), "neondb_owner"), (endpoint, "bough_admin")):
-        first, second = [await entrance.resolve(where, role) for _ in range(2)]
+        first, second = [await resolver.resolve(where, role) for _ in range(2)]
         assert not first.is_known
-        mock = parts(first.verifier)
+        mock = parse_verifier(first.verifier)
         assert [type(each) for each in mock] == [type(each) for each in known]
         assert (mock[:2], *map(len, mock[2:])) == (known[:2], *map(len, known[2:]))
-        assert parts(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
-        assert parts(second.verifier)[3] != mock[3]
-    salts = {parts((await entrance.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
+        assert parse_verifier(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
+        assert parse_verifier(second.verifier)[3] != mock[3]
+    salts = {parse_verifier((await resolver.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
     allowances = platform.services.allowances
     other = await AccessResolver(platform.store, b"another secret", allowances).resolve(endpoint, "a")
-    assert parts(other.verifier)[2] not in salts
+    assert parse_verifier(other.verifier)[2] not in salts
 
 
 async def test_deleted_projects_are_not_known(platform: Platform) -> None:
