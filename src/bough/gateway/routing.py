@@ -6,11 +6,21 @@ from dataclasses import dataclass
 
 from bough.errors import Invalid
 from bough.gateway.wire import replication
-from bough.gateway.wire.libpq_options import LIBPQ_OPTIONS
 from bough.ids import EndpointId
 
+# Options of libpq connection strings that some drivers send as startup parameters. Postgres would reject the
+# connection, because it has no settings with these names.
+_LIBPQ_OPTIONS = """
+    host hostaddr port dbname password passfile require_auth channel_binding connect_timeout
+    fallback_application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout
+    gssencmode krbsrvname gsslib gssdelegation requirepeer service servicefile
+    requiressl sslcompression sslmode sslnegotiation sslcert sslkey sslkeylogfile sslpassword sslcertmode sslrootcert
+    sslcrl sslcrldir sslsni ssl_min_protocol_version ssl_max_protocol_version min_protocol_version
+    max_protocol_version target_session_attrs load_balance_hosts scram_client_key scram_server_key
+    oauth_issuer oauth_client_id oauth_client_secret oauth_scope
+""".split()
 _ENDPOINT_PREFIX = "ep-"
-_NOT_FORWARDED = LIBPQ_OPTIONS | {"user", "database", "options"}  # handled by us, or meant for the client library
+_NOT_FORWARDED = frozenset((*_LIBPQ_OPTIONS, "user", "database", "options"))
 _POOLED_SUFFIX = "-pooler"
 _MAX_NAME_BYTES = 63  # Postgres truncates longer names
 _WORD = re.compile(r"(?:\\.|[^\\ \t\n\v\f\r])+", re.DOTALL)  # as Postgres splits the options

@@ -11,8 +11,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bough.control.gateway.activity import EndpointActivity
 from bough.domain.gateway_protocol import END, FORGET, HINT, NOTIFICATION_TIMEOUT_SECONDS, EndSessions
 from bough.ids import EndpointId
+
+
+class GatewayNotifier:
+    """The notifications for operations, which do not know the gateway's folder."""
+
+    def __init__(self, folder: Path, activity: EndpointActivity) -> None:
+        self._folder = folder
+        self._activity = activity
+
+    async def end_sessions(self, endpoints: Collection[EndpointId], reason: str) -> None:
+        await end_sessions(self._folder, endpoints, reason)
+
+    async def invalidate(self, endpoints: Collection[EndpointId]) -> None:
+        for endpoint in endpoints:
+            self._activity.invalidate(endpoint)
+        await invalidate_endpoints(self._folder, endpoints)
 
 
 async def invalidate_endpoints(folder: Path, endpoints: Collection[EndpointId]) -> None:

@@ -8,11 +8,12 @@ from bough.gateway.channel import Channel, ConnectionLost, is_disconnected
 from bough.gateway.errors import QUERY_CANCELED
 from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.reader import ClientReader
-from bough.gateway.pooling.requests import HEADER_LENGTH, RequestStream
+from bough.gateway.pooling.requests import RequestStream
 from bough.gateway.pooling.server_connection import ServerConnection
 from bough.gateway.pooling.translation import FLUSH, MessageTranslator
 from bough.gateway.pooling.writer import BufferedWriter
 from bough.gateway.wire import messages
+from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.hints import add_hint
 from bough.gateway.wire.messages import ErrorResponse
 from bough.gateway.wire.protocol_error import ProtocolError

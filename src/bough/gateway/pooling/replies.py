@@ -9,11 +9,11 @@ from typing import Protocol
 from bough.gateway.pooling.pending_replies import PendingReplies, ReplacementError, ReplyKind
 from bough.gateway.pooling.statements import NAME_PREFIX, hash_description
 from bough.gateway.wire import hints, messages
+from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.messages import ErrorResponse
 from bough.gateway.wire.protocol_error import ProtocolError
 from bough.gateway.wire.rejections import SYNTAX_ERROR, SYNTAX_ERROR_TOKEN
 
-_HEADER_LENGTH = 5
 _MAX_READ_BYTES = 1 << 20  # a larger message is forwarded unread
 MAX_OWN_REPLY_BYTES = 1 << 20  # of all replies to the gateway's own queries
 _COMMAND_COMPLETE, _COPY_IN, _ERROR, _PARAMETER_STATUS, _READY, _ROW = b"CGESZD"
@@ -118,7 +118,7 @@ class ReplyStream:
             self._pending.complete_next()
             at += len(_PARSE_AND_BIND_COMPLETE)
         while at < end:
-            if end - at < _HEADER_LENGTH:
+            if end - at < HEADER_LENGTH:
                 end = self._buffer_rest(data, at, end)
                 break
             kind = data[at]
@@ -161,8 +161,8 @@ class ReplyStream:
     def _buffer_rest(self, data: bytes | bytearray, at: int, end: int) -> int:
         """Buffer the rest; return where the bytes to forward end."""
         self._buffer = bytearray(data[at:end])
-        has_header = end - at >= _HEADER_LENGTH
-        self._missing_bytes = (at + 1 + _unpack_length(data, at + 1)[0] if has_header else at + _HEADER_LENGTH) - end
+        has_header = end - at >= HEADER_LENGTH
+        self._missing_bytes = (at + 1 + _unpack_length(data, at + 1)[0] if has_header else at + HEADER_LENGTH) - end
         return at
 
     def _count_own(self, count: int) -> None:
@@ -174,20 +174,20 @@ class ReplyStream:
         """Read the replies to the gateway's own queries; return where they end."""
         at = 0
         while self.own_queries and at < end:
-            stop = at + 1 + _unpack_length(data, at + 1)[0] if end - at >= _HEADER_LENGTH else end + 1
+            stop = at + 1 + _unpack_length(data, at + 1)[0] if end - at >= HEADER_LENGTH else end + 1
             if stop > end:
                 self._buffer_rest(data, at, end)
                 return end
             kind = data[at]
             if kind == _READY:
                 self.own_queries -= 1
-                self._pending.status = data[at + _HEADER_LENGTH]
+                self._pending.status = data[at + HEADER_LENGTH]
             elif kind == _ROW:
-                self.own_rows.append(bytes(data[at + _HEADER_LENGTH : stop]))
+                self.own_rows.append(bytes(data[at + HEADER_LENGTH : stop]))
             elif kind == _PARAMETER_STATUS:
-                self._handler.on_parameter_status(bytes(data[at + _HEADER_LENGTH : stop]))
+                self._handler.on_parameter_status(bytes(data[at + HEADER_LENGTH : stop]))
             elif kind == _ERROR:
-                self.own_error = messages.parse_error_response(bytes(data[at + _HEADER_LENGTH : stop]))
+                self.own_error = messages.parse_error_response(bytes(data[at + HEADER_LENGTH : stop]))
             at = stop
         if not self.own_queries:
             self._handler.on_own_queries_done()
@@ -196,9 +196,9 @@ class ReplyStream:
     def _handle(self, kind: int, data: bytes | bytearray, at: int, stop: int) -> bytes | None:
         """Return the replacement for a message; None: forward it unchanged."""
         if kind == _READY:
-            self._pending.on_ready(data[at + _HEADER_LENGTH])
+            self._pending.on_ready(data[at + HEADER_LENGTH])
         elif kind == _COMMAND_COMPLETE:
-            tag = bytes(data[at + _HEADER_LENGTH : stop])
+            tag = bytes(data[at + HEADER_LENGTH : stop])
             if tag in _SESSION_TAGS:
                 self._handle_command_tag(tag)
         elif kind in _PARSE_OR_CLOSE_COMPLETE:
@@ -209,11 +209,11 @@ class ReplyStream:
             is_first = self.is_before_first_reply and at == self._client_start
             return self._handle_error(bytes(data[at:stop]), is_first=is_first)
         elif kind == _PARAMETER_STATUS:
-            self._handler.on_parameter_status(bytes(data[at + _HEADER_LENGTH : stop]))
+            self._handler.on_parameter_status(bytes(data[at + HEADER_LENGTH : stop]))
         elif kind == _COPY_IN:
             self._pending.on_copy_in()
         else:
-            return self._handle_description(kind, bytes(data[at + _HEADER_LENGTH : stop]))
+            return self._handle_description(kind, bytes(data[at + HEADER_LENGTH : stop]))
         return None
 
     def _handle_description(self, kind: int, body: bytes) -> bytes | None:
@@ -244,7 +244,7 @@ class ReplyStream:
             pending.is_dirty = pending.has_sql_prepared = True
 
     def _handle_error(self, message: bytes, *, is_first: bool) -> bytes | None:
-        error = messages.parse_error_response(message[_HEADER_LENGTH:])
+        error = messages.parse_error_response(message[HEADER_LENGTH:])
         if error.severity in ("FATAL", "PANIC"):
             self.is_admin_shutdown = is_first and error.sqlstate == _ADMIN_SHUTDOWN
             self.fatal_error = message

@@ -22,11 +22,11 @@ from bough.gateway.pooling.translation import (
     Data,
     MessageTranslator,
 )
+from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.protocol_error import ProtocolError
 from bough.gateway.wire.sql import split_statements
 
 MAX_BUFFERED_BYTES = 65536  # of one message
-HEADER_LENGTH = 5
 _MAX_NAME_BYTES = 4096  # within which the names at the start of a message must end
 _MAX_LENGTH = (1 << 30) - 1  # as in Postgres
 _TERMINATE = b"X"[0]

@@ -19,11 +19,11 @@ from bough.gateway.pooling.statements import (
     encode_empty_statement,
     encode_query,
 )
+from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.protocol_error import ProtocolError
 from bough.gateway.wire.rejections import StatementRejection
 from bough.gateway.wire.session_effects import NO_EFFECTS, SessionEffects, find_session_effects
 
-_HEADER_LENGTH = 5
 BIND, CALL, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL, DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC = b"BFCdcfDEHPQS"
 BATCH_ENDS = frozenset((CALL, QUERY, SYNC))
 COPY_MESSAGES = frozenset((COPY_DATA, COPY_DONE, COPY_FAIL))
@@ -60,7 +60,7 @@ class MessageTranslator:
             return None  # Postgres skips it
         data, at, stop, limit = span
         effects = find_session_effects(
-            bytes(data[at + _HEADER_LENGTH : min(stop - 1, limit)]), is_transaction=pending.is_free
+            bytes(data[at + HEADER_LENGTH : min(stop - 1, limit)]), is_transaction=pending.is_free
         )
         if effects.deallocates and self._must_wait(pending):
             return statements.FLUSH
@@ -85,9 +85,9 @@ class MessageTranslator:
 
     def parse(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, limit = span
-        end = data.index(0, at + _HEADER_LENGTH, limit)
+        end = data.index(0, at + HEADER_LENGTH, limit)
         body = bytes(data[end + 1 : limit])
-        name = bytes(data[at + _HEADER_LENGTH : end])
+        name = bytes(data[at + HEADER_LENGTH : end])
         if pending.is_skipping and not name:
             return None
         effects = find_session_effects(body.partition(b"\0")[0], is_transaction=not name and pending.is_free)
@@ -125,7 +125,7 @@ class MessageTranslator:
 
     def bind(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, limit = span
-        begin = data.index(0, at + _HEADER_LENGTH, limit) + 1
+        begin = data.index(0, at + HEADER_LENGTH, limit) + 1
         end = data.index(0, begin, limit)
         pending.is_unsynced = True
         if end == begin:
@@ -143,12 +143,12 @@ class MessageTranslator:
             return prefix
         pending.mark_bound()
         length = (stop - at - 1 + len(name) - (end - begin)).to_bytes(4)
-        return b"".join((prefix, b"B", length, data[at + _HEADER_LENGTH : begin], name, data[end:limit]))
+        return b"".join((prefix, b"B", length, data[at + HEADER_LENGTH : begin], name, data[end:limit]))
 
     def describe(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, _ = span
         pending.is_unsynced = True
-        if data[at + _HEADER_LENGTH] != _STATEMENT:
+        if data[at + HEADER_LENGTH] != _STATEMENT:
             return None
         client_name = _parse_name(data, at, stop)
         if client_name:
@@ -168,7 +168,7 @@ class MessageTranslator:
         """
         data, at, stop, _ = span
         pending.is_unsynced = True
-        name = _parse_name(data, at, stop) if data[at + _HEADER_LENGTH] == _STATEMENT else None
+        name = _parse_name(data, at, stop) if data[at + HEADER_LENGTH] == _STATEMENT else None
         if not name:
             pending.expect(pending_replies.CLOSE if name is None else pending_replies.CLOSE_UNNAMED)
             return None
@@ -247,9 +247,9 @@ def _encode_sentinel(pending: PendingReplies) -> bytes:
 
 def _parse_name(data: Data, at: int, stop: int) -> bytes:
     """Parse the name in a Describe or Close message."""
-    if stop - at < _HEADER_LENGTH + 2 or data[stop - 1] != 0:
+    if stop - at < HEADER_LENGTH + 2 or data[stop - 1] != 0:
         raise ValueError
-    return bytes(data[at + _HEADER_LENGTH + 1 : stop - 1])
+    return bytes(data[at + HEADER_LENGTH + 1 : stop - 1])
 
 
 Handler = Callable[[MessageTranslator, MessageSpan, PendingReplies], Data | None]

@@ -1,8 +1,9 @@
 """Adds a hint to the error that Postgres reports for writes to a branch over its storage limit."""
 
+from bough.gateway.wire.framing import HEADER_LENGTH
+
 READ_ONLY_SQLSTATE = b"25006"  # read_only_sql_transaction
 _SQLSTATE_FIELD = b"\0C" + READ_ONLY_SQLSTATE + b"\0"
-_HEADER_LENGTH = 5
 _ERROR = ord("E")
 # All message types that a server sends after its greeting.
 _MESSAGE_TYPES = frozenset(b"123ACDEGHINRSTVWZcdnstv")
@@ -24,7 +25,7 @@ def add_hints(data: bytes, hint: bytes) -> bytes | None:
 
 def add_hint(error: bytes, hint: bytes) -> bytes | None:
     """Return the error message with the hint; None if it is another error or has a hint already."""
-    body = error[_HEADER_LENGTH:]
+    body = error[HEADER_LENGTH:]
     fields = body[:-1].split(b"\0")
     if not body.endswith(b"\0\0") or not all(fields[:-1]):
         return None
@@ -42,8 +43,8 @@ def _split_messages(data: bytes) -> list[bytes] | None:
     messages: list[bytes] = []
     at, end = 0, len(data)
     while at < end:
-        stop = at + 1 + int.from_bytes(data[at + 1 : at + _HEADER_LENGTH])
-        if data[at] not in _MESSAGE_TYPES or not at + _HEADER_LENGTH <= stop <= end:
+        stop = at + 1 + int.from_bytes(data[at + 1 : at + HEADER_LENGTH])
+        if data[at] not in _MESSAGE_TYPES or not at + HEADER_LENGTH <= stop <= end:
             return None
         messages.append(data[at:stop])
         at = stop
