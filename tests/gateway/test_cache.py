@@ -35,7 +35,7 @@ def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_plane_module, "CONTROL_RETRY_SECONDS", 0.2)
 
 
-def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def advance_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     moment = clock.monotonic() + seconds
     monkeypatch.setattr(clock, "monotonic", lambda: moment)
 
@@ -48,7 +48,7 @@ async def test_an_answer_is_asked_for_once_while_it_is_fresh(
     assert len(control_plane.calls) == 1
     await cache.get_access(ONE, "bob")
     assert len(control_plane.calls) == 2
-    later(monkeypatch, FRESH_SECONDS + 0.1)
+    advance_clock(monkeypatch, FRESH_SECONDS + 0.1)
     await cache.get_access(ONE, "alice")
     assert len(control_plane.calls) == 3
 
@@ -58,7 +58,7 @@ async def test_while_control_is_away_an_old_answer_counts(
 ) -> None:
     known = await cache.get_access(ONE, "alice")
     control_plane.is_unavailable = True
-    later(monkeypatch, 3600)
+    advance_clock(monkeypatch, 3600)
     assert await cache.get_access(ONE, "alice") is known
     with pytest.raises(ControlUnavailable):
         await cache.get_access(ONE, "bob")
@@ -106,7 +106,7 @@ async def test_nobody_is_remembered_as_long_and_pushes_out_nobody_else(
     for name in ("alice", "nobody49"):
         await cache.get_access(ONE, name)
     assert len(control_plane.calls) == call_count
-    later(monkeypatch, FRESH_SECONDS + 0.1)
+    advance_clock(monkeypatch, FRESH_SECONDS + 0.1)
     for name in ("alice", "nobody49"):
         await cache.get_access(ONE, name)
     assert len(control_plane.calls) == call_count + 2
@@ -117,7 +117,7 @@ async def test_a_role_that_is_gone_is_forgotten_also_for_the_time_when_control_i
 ) -> None:
     await cache.get_access(ONE, "alice")
     control_plane.access_reply = make_access(is_known=False)
-    later(monkeypatch, FRESH_SECONDS + 0.1)
+    advance_clock(monkeypatch, FRESH_SECONDS + 0.1)
     await cache.get_access(ONE, "alice")
     control_plane.is_unavailable = True
     assert not (await cache.get_access(ONE, "alice")).is_known

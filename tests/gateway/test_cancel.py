@@ -18,7 +18,7 @@ async def two_workers(postgres_server: PostgresServer) -> AsyncIterator[InProces
         yield opened
 
 
-async def sleeping(opened_gateway: InProcessGateway, minor: int) -> tuple[WireClient, bytes]:
+async def start_sleeping_query(opened_gateway: InProcessGateway, minor: int) -> tuple[WireClient, bytes]:
     """Return a client with a running query, and its cancel key."""
     wire = await opened_gateway.open_wire_client()
     await wire.start_tls(alpn="postgresql")
@@ -30,7 +30,7 @@ async def sleeping(opened_gateway: InProcessGateway, minor: int) -> tuple[WireCl
     return wire, key
 
 
-def request(key: bytes) -> bytes:
+def encode_request(key: bytes) -> bytes:
     return (len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key
 
 
@@ -38,7 +38,7 @@ async def cancel(opened_gateway: InProcessGateway, key: bytes, *, encrypted: boo
     wire = await opened_gateway.open_wire_client()
     if encrypted:
         await wire.start_tls(alpn="postgresql")
-    wire.writer.write(request(key))
+    wire.writer.write(encode_request(key))
     assert await wire.reader.read() == b""
     wire.close()
 
@@ -46,7 +46,7 @@ async def cancel(opened_gateway: InProcessGateway, key: bytes, *, encrypted: boo
 @pytest.mark.parametrize("minor", [0, 2])
 @pytest.mark.parametrize("encrypted", [True, False])
 async def test_a_query_is_cancelled(gateway: InProcessGateway, minor: int, encrypted: bool) -> None:
-    wire, key = await sleeping(gateway, minor)
+    wire, key = await start_sleeping_query(gateway, minor)
     await cancel(gateway, key, encrypted=encrypted)
     error = (await wire.read_until(messages.ERROR_RESPONSE))[-1]
     assert messages.parse_error_response(error.body).sqlstate == "57014"
@@ -58,7 +58,7 @@ async def test_any_worker_takes_the_request(two_workers: InProcessGateway) -> No
     """The kernel spreads connections over both workers, so many attempts reach both."""
     numbers = set()
     for _ in range(12):
-        wire, key = await sleeping(two_workers, 0)
+        wire, key = await start_sleeping_query(two_workers, 0)
         numbers.add(key[0])
         await cancel(two_workers, key, encrypted=False)
         error = (await wire.read_until(messages.ERROR_RESPONSE))[-1]
@@ -68,7 +68,7 @@ async def test_any_worker_takes_the_request(two_workers: InProcessGateway) -> No
 
 
 async def test_a_wrong_key_cancels_nothing(gateway: InProcessGateway) -> None:
-    wire, key = await sleeping(gateway, 0)
+    wire, key = await start_sleeping_query(gateway, 0)
     for wrong in (key[:4] + b"\0\0\0\0", b"\x7f\0\0\0" + key[4:], key + b"x", b"\0\0\0\0" + b"k" * 200):
         await cancel(gateway, wrong, encrypted=False)
     with pytest.raises(TimeoutError):
@@ -90,7 +90,7 @@ async def test_the_query_of_a_client_that_vanished_is_cancelled_at_once(
 ) -> None:
     """The kernel closes the connection of a killed process, without a TLS close_notify."""
     monkeypatch.setattr(relay, "HALF_CLOSED_SECONDS", 3600)
-    wire, _ = await sleeping(gateway, 0)
+    wire, _ = await start_sleeping_query(gateway, 0)
     wire.writer.transport.abort()
     session = await postgres_server.connect()
     active_query = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'"

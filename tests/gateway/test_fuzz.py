@@ -1,6 +1,6 @@
 """Fuzzing of the parsers for unauthenticated clients: each input is parsed or rejected with an expected error.
 
-Valid packets and messages are mutated at random, a million of them in the long tier. A failure reports its seed, so
+Valid packets and messages are mutate at random, a million of them in the long tier. A failure reports its seed, so
 that it can be repeated.
 """
 
@@ -45,12 +45,14 @@ def read_host(data: bytes) -> None:
     host, _, options = data.decode("latin-1").partition(" ")
     found = resolve_target(host, "localhost", {"user": "a", "options": options})
     assert found.endpoint is None or len(found.endpoint) <= 60
-    received = _words(found.parameters.get("options", ""))
+    received = _split_options(found.parameters.get("options", ""))
     assert [word for word in received if word.startswith(("endpoint=", "project="))] == []
-    assert [word for word in received if word != "-c"] == [word for word in _words(options) if not _is_named(word)]
+    assert [word for word in received if word != "-c"] == [
+        word for word in _split_options(options) if not _names_endpoint(word)
+    ]
 
 
-def _words(options: str) -> list[str]:
+def _split_options(options: str) -> list[str]:
     """Split options character by character, as Postgres does."""
     words, word, is_escaped = [], "", False
     for letter in options:
@@ -65,7 +67,7 @@ def _words(options: str) -> list[str]:
     return [word for word in (*words, word) if word]
 
 
-def _is_named(word: str) -> bool:
+def _names_endpoint(word: str) -> bool:
     starts = [start + name for start in ("", "--", "-c") for name in ("endpoint=", "project=")]
     return word == "-c" or word.startswith(tuple(starts))
 
@@ -86,7 +88,7 @@ def read_messages(data: bytes) -> None:
         messages.parse_backend_key_data,
         messages.parse_parameter_status,
     ):
-        _refused(reader, data)
+        _expect_rejection(reader, data)
     messages.parse_authentication_code(data)
 
 
@@ -98,7 +100,7 @@ def read_password(data: bytes) -> None:
 
 
 def read_first_proof(data: bytes) -> None:
-    _refused(
+    _expect_rejection(
         lambda data: ScramExchange(KNOWN, bytes(32), is_known=True).handle_client_first(SCRAM_SHA_256_PLUS, data),
         data,
     )
@@ -117,7 +119,7 @@ def read_verifier(data: bytes) -> None:
     assert found is None or (len(found.stored_key), len(found.server_key)) == (32, 32)
 
 
-def _refused(reader: Callable[[bytes], object], data: bytes) -> None:
+def _expect_rejection(reader: Callable[[bytes], object], data: bytes) -> None:
     try:
         reader(data)
     except ANSWERS:
@@ -162,7 +164,7 @@ _ODD = [
 ]
 
 
-def mutated(good: bytes, rng: random.Random) -> bytes:
+def mutate(good: bytes, rng: random.Random) -> bytes:
     """Change, cut, repeat or insert a few bytes; sometimes insert something long."""
     data = bytearray(good)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
@@ -193,7 +195,7 @@ def test_spoiled_bytes_end_in_an_answer(reader: Callable[[bytes], None], is_long
     rng = random.Random(seed)
     replied = rejected = 0
     for turn in range((LONG if is_long_run else EVERYDAY) // len(GOOD)):
-        data = mutated(rng.choice(GOOD[reader]), rng)
+        data = mutate(rng.choice(GOOD[reader]), rng)
         try:
             reader(data)
             replied += 1
@@ -206,7 +208,7 @@ def test_spoiled_bytes_end_in_an_answer(reader: Callable[[bytes], None], is_long
 
 @given(st.sampled_from(list(GOOD)), st.binary(max_size=300))
 def test_bytes_of_chance_end_in_an_answer(reader: Callable[[bytes], None], data: bytes) -> None:
-    _refused(reader, data)
+    _expect_rejection(reader, data)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=8), st.text(max_size=80) | st.none())
@@ -226,7 +228,7 @@ def test_no_packet_takes_much_memory(filling: bytes) -> None:
     try:
         for reader in GOOD:
             for data in (startup_packets.packet(0x30000, b"user\0a\0options\0" + body + b"\0\0"), body + b"\0"):
-                _refused(reader, data)
+                _expect_rejection(reader, data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -31,7 +31,7 @@ launch.main()
 
 
 @asynccontextmanager
-async def plane_of(stub: FakePostgresControlPlane, path: Path) -> AsyncIterator[None]:
+async def serve_control_plane(stub: FakePostgresControlPlane, path: Path) -> AsyncIterator[None]:
     connections: set[asyncio.Task[None]] = set()
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,20 +60,20 @@ async def plane_of(stub: FakePostgresControlPlane, path: Path) -> AsyncIterator[
 
 
 @pytest.fixture
-async def launched(gateway: InProcessGateway) -> AsyncIterator[asyncio.subprocess.Process]:
+async def launched_worker(gateway: InProcessGateway) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a worker process instead of the in-process one; late imports are listed in the file `late`."""
     listener = gateway.servers[0]._listeners[0].dup()
     gateway.servers[0].stop_accepting()
     async with (
-        plane_of(gateway.control_plane, gateway.folder / "stub.sock"),
-        worker(gateway, listener.fileno()) as process,
+        serve_control_plane(gateway.control_plane, gateway.folder / "stub.sock"),
+        start_worker(gateway, listener.fileno()) as process,
     ):
         yield process
     listener.close()
 
 
 @asynccontextmanager
-async def worker(in_process: InProcessGateway, listener: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def start_worker(in_process: InProcessGateway, listener: int) -> AsyncIterator[asyncio.subprocess.Process]:
     ready, write_end = os.pipe()
     alive, our_end = os.pipe()
     settings = {
@@ -104,7 +104,7 @@ async def worker(in_process: InProcessGateway, listener: int) -> AsyncIterator[a
     os.close(our_end)
 
 
-async def entered(in_process: InProcessGateway, password: str = PASSWORD) -> WireClient:
+async def start_login(in_process: InProcessGateway, password: str = PASSWORD) -> WireClient:
     wire = await in_process.open_wire_client()
     await wire.start_tls(alpn="postgresql")
     wire.send_startup()
@@ -113,9 +113,9 @@ async def entered(in_process: InProcessGateway, password: str = PASSWORD) -> Wir
 
 
 async def test_nothing_is_loaded_late(
-    gateway: InProcessGateway, launched: asyncio.subprocess.Process, postgres_server: PostgresServer
+    gateway: InProcessGateway, launched_worker: asyncio.subprocess.Process, postgres_server: PostgresServer
 ) -> None:
-    wire = await entered(gateway)
+    wire = await start_login(gateway)
     key = next(m.body for m in await wire.read_until(messages.READY_FOR_QUERY) if m.type == messages.BACKEND_KEY_DATA)
     wire.send(b"Q", b"select pg_sleep(600)\0")
     cancelling = await gateway.open_wire_client()
@@ -123,16 +123,16 @@ async def test_nothing_is_loaded_late(
     assert await cancelling.reader.read() == b""
     await wire.read_until(messages.ERROR_RESPONSE)
     await wire.read_until(messages.READY_FOR_QUERY)
-    assert (await (await entered(gateway, "wrong")).read_error()).sqlstate == "28P01"
+    assert (await (await start_login(gateway, "wrong")).read_error()).sqlstate == "28P01"
     by_password = f"hostaddr=127.0.0.1 port={gateway.port} user=store dbname=postgres sslmode=require"
     assert await gateway.query_with_libpq(by_password, password=f"endpoint={ENDPOINT};{PASSWORD}") == "1"
     (await gateway.open_wire_client()).writer.write(b"nonsense" * 100)
     gateway.write_certificate()
     old = wire.channel_binding()
-    while (await entered(gateway)).channel_binding() == old:  # noqa: ASYNC110  another process takes it up
+    while (await start_login(gateway)).channel_binding() == old:  # noqa: ASYNC110  another process takes it up
         await asyncio.sleep(0.3)
     await asyncio.sleep(1.2)  # until a report is sent
-    launched.terminate()
+    launched_worker.terminate()
     assert (await wire.read_error()).sqlstate == "57P01"
-    assert await launched.wait() == 0
+    assert await launched_worker.wait() == 0
     assert (gateway.folder / "late").read_text() == "", (gateway.folder / "log").read_text()

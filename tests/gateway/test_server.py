@@ -45,7 +45,7 @@ def test_a_dead_client_is_noticed_by_the_system() -> None:
     tcp.close()
 
 
-class Full(socket.socket):
+class ListenerWithoutDescriptors(socket.socket):
     """A listener whose process has no free file descriptors for a while."""
 
     rejections = 2
@@ -59,7 +59,7 @@ class Full(socket.socket):
 
 async def test_without_file_descriptors_clients_wait_and_are_served_later(gateway: InProcessGateway) -> None:
     gateway.servers[0].stop_accepting()
-    full = Full()
+    full = ListenerWithoutDescriptors()
     full.bind(("127.0.0.1", 0))
     full.listen(8)
     gateway.port = full.getsockname()[1]

@@ -45,7 +45,7 @@ PASSWORDS = [
 ]
 
 
-async def _kept(postgres_server: PostgresServer, passwords: list[str]) -> list[str]:
+async def _store_passwords(postgres_server: PostgresServer, passwords: list[str]) -> list[str]:
     """Return what Postgres stores for each password."""
     connection = await postgres_server.connect()
     try:
@@ -77,7 +77,7 @@ async def test_passwords_are_prepared_as_postgres_does(postgres_server: Postgres
         "".join(rng.choice(plain if rng.random() < 0.8 else odd) for _ in range(rng.randint(1, 3)))
         for _ in range(count)
     ]
-    kept = await _kept(postgres_server, tried)
+    kept = await _store_passwords(postgres_server, tried)
     assert len(kept) == len(tried)
     wrong = [
         ascii(text)

@@ -56,19 +56,19 @@ async def test_cancels_in_a_hurry_hit_only_their_own_client(
     client, *others = three_clients
     short = "select pg_sleep(0.002)"
 
-    async def is_cancelled() -> None:
+    async def run_canceled() -> None:
         for _ in range(300 if is_long_run else 60):
             client.send(query(short))
             reply, _ = await asyncio.gather(client.read_reply(), one_server_connection.cancel(client))
             assert reply.sqlstate in (None, "57014")
 
-    async def is_not(other: ProtocolClient) -> None:
+    async def run_undisturbed(other: ProtocolClient) -> None:
         while not task.done():
             assert (await other.query(short)).sqlstate is None
             assert (await other.extended_query(short)).sqlstate is None
 
-    task = asyncio.create_task(is_cancelled())
-    await asyncio.gather(task, *(is_not(other) for other in others))
+    task = asyncio.create_task(run_canceled())
+    await asyncio.gather(task, *(run_undisturbed(other) for other in others))
 
 
 async def test_who_waits_for_a_member_can_be_cancelled(

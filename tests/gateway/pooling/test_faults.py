@@ -22,21 +22,21 @@ LONG = "select pg_sleep(600)"
 COUNT = "select count(*) from things"
 
 
-def leave_rudely(client: ProtocolClient) -> None:
+def reset_connection(client: ProtocolClient) -> None:
     client.reset_connection()
 
 
-def leave_in_the_middle_of_a_message(client: ProtocolClient) -> None:
+def reset_within_message(client: ProtocolClient) -> None:
     client.send(query("insert into things values (3)")[:-4])
     client.wire.close()
 
 
-def leave_politely(client: ProtocolClient) -> None:
+def terminate(client: ProtocolClient) -> None:
     client.send(b"X\0\0\0\4")
     client.wire.close()
 
 
-def leave_without_a_word(client: ProtocolClient) -> None:
+def close_without_terminate(client: ProtocolClient) -> None:
     client.wire.close()
 
 
@@ -46,7 +46,7 @@ def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "HALF_CLOSED_SECONDS", 0.2)
 
 
-LEAVES = [leave_rudely, leave_in_the_middle_of_a_message, leave_politely, leave_without_a_word]
+LEAVES = [reset_connection, reset_within_message, terminate, close_without_terminate]
 MIDDLES = {
     "a transaction": query("begin; insert into things values (1); lock table things"),
     "a failed transaction": query("begin; insert into things values (1); select 1/0"),

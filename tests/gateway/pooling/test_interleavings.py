@@ -110,7 +110,7 @@ class Interleavings(RuleBasedStateMachine):
         self.do(who, ways[way])
 
     @rule(who=CLIENT_NUMBERS, sql=st.sampled_from(ERRORS), is_simple=st.booleans())
-    def errs(self, who: int, sql: str, is_simple: bool) -> None:
+    def fails(self, who: int, sql: str, is_simple: bool) -> None:
         self.do(who, query(sql) if is_simple else extended_query(sql) + SYNC)
 
     @rule(who=CLIENT_NUMBERS, name=NAMES, text=st.sampled_from(STATEMENT_TEXTS))
@@ -146,7 +146,7 @@ class Interleavings(RuleBasedStateMachine):
         self.do(who, query(statement) if is_simple else extended_query(statement) + SYNC)
 
     @rule(who=CLIENT_NUMBERS, way=st.sampled_from(["create", "create", "listen", *TEMPORARY]))
-    def makes_what_ends_with_its_transaction(self, who: int, way: str) -> None:
+    def creates_transaction_state(self, who: int, way: str) -> None:
         if way == "listen":
             self.do(who, query("listen news"), REJECTED_QUERY, is_rejected=True)
         elif way != "create":
@@ -165,17 +165,17 @@ class Interleavings(RuleBasedStateMachine):
             self.references.pairs[who].has_hidden_setting = True
 
     @rule(who=CLIENT_NUMBERS, is_simple=st.booleans())
-    def looks(self, who: int, is_simple: bool) -> None:
+    def reads_its_state(self, who: int, is_simple: bool) -> None:
         self.do(who, query(STATE_QUERY) if is_simple else extended_query(STATE_QUERY) + SYNC)
 
     @rule(who=CLIENT_NUMBERS)
-    def looks_at_its_name(self, who: int) -> None:
+    def reads_its_application_name(self, who: int) -> None:
         """In a transaction that has reset it, it may differ."""
         if self.status(who) == "I":
             self.do(who, query(SHOW_APPLICATION_NAME))
 
     @rule(who=CLIENT_NUMBERS)
-    def looks_for_what_others_hide(self, who: int) -> None:
+    def reads_the_hidden_setting(self, who: int) -> None:
         if who in self.references.pairs and not self.references.pairs[who].has_hidden_setting:
             self.do(who, query(HIDDEN_SETTING_QUERY))
 
@@ -185,19 +185,19 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(
         who=CLIENT_NUMBERS,
-        works=st.lists(st.sampled_from(TRANSACTION_STATEMENTS), max_size=5),
+        statements=st.lists(st.sampled_from(TRANSACTION_STATEMENTS), max_size=5),
         end=st.sampled_from(["commit", "rollback", "leave"]),
     )
-    def does_a_transaction(self, who: int, works: list[str], end: str) -> None:
+    def runs_a_transaction(self, who: int, statements: list[str], end: str) -> None:
         """A whole transaction, if it can begin: few would get that far one step at a time."""
         if not self.can_begin(who):
             return
         self.do(who, query("begin"))
-        for work in works:
+        for work in statements:
             if work == "insert":
                 self.inserts(who, "simple")
             elif work == "make":
-                self.makes_what_ends_with_its_transaction(who, "create")
+                self.creates_transaction_state(who, "create")
             else:
                 self.do(who, query(work))
         if end == "leave":
@@ -206,30 +206,30 @@ class Interleavings(RuleBasedStateMachine):
             self.do(who, query(end))
 
     @rule(who=CLIENT_NUMBERS, batch=BATCHES)
-    def says_much_at_once(self, who: int, batch: list[str]) -> None:
+    def sends_a_long_batch(self, who: int, batch: list[str]) -> None:
         """Not while others wait: they would be served in the middle, which the references cannot predict."""
         if self.can_begin(who) and not self.references.waiting and not self.has_table(who):
             self.do(who, b"".join(PIECES[chunk] for chunk in batch) + END_MARKER, has_end_marker=True)
 
-    @rule(who=CLIENT_NUMBERS, politely=st.booleans(), is_to=RARELY)
-    def leaves(self, who: int, politely: bool, is_to: bool) -> None:
-        if is_to and who in self.references.pairs and not self.is_busy(who):
+    @rule(who=CLIENT_NUMBERS, politely=st.booleans(), is_chosen=RARELY)
+    def leaves(self, who: int, politely: bool, is_chosen: bool) -> None:
+        if is_chosen and who in self.references.pairs and not self.is_busy(who):
             self.run(self.references.disconnect(who, politely=politely))
 
-    @rule(who=CLIENT_NUMBERS, turns=st.integers(0, 6), is_batch=st.booleans(), is_to=RARELY)
-    def leaves_in_the_middle(self, who: int, turns: int, is_batch: bool, is_to: bool) -> None:
-        if is_to and who in self.references.pairs and not self.is_busy(who) and self.status(who) == "I":
+    @rule(who=CLIENT_NUMBERS, turns=st.integers(0, 6), is_batch=st.booleans(), is_chosen=RARELY)
+    def leaves_in_the_middle(self, who: int, turns: int, is_batch: bool, is_chosen: bool) -> None:
+        if is_chosen and who in self.references.pairs and not self.is_busy(who) and self.status(who) == "I":
             self.run(self.references.disconnect(who, insert_both_halves(next(self.numbers), is_batch), turns=turns))
 
-    @rule(are_to=RARELY)
-    def members_die(self, are_to: bool) -> None:
-        if are_to:
+    @rule(is_chosen=RARELY)
+    def kills_servers(self, is_chosen: bool) -> None:
+        if is_chosen:
             self.run(self.references.kill_server_connections())
 
-    @rule(who=CLIENT_NUMBERS, is_batch=st.booleans(), are_to=RARELY)
-    def members_die_in_the_middle(self, who: int, is_batch: bool, are_to: bool) -> None:
+    @rule(who=CLIENT_NUMBERS, is_batch=st.booleans(), is_chosen=RARELY)
+    def kills_servers_during_a_request(self, who: int, is_batch: bool, is_chosen: bool) -> None:
         """Confirmed inserts must be there, and every insert must be there once."""
-        if self.references.count_in_transaction or not are_to:
+        if self.references.count_in_transaction or not is_chosen:
             return
         number = next(self.numbers)
 
@@ -247,11 +247,11 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.run(self.references.finish())
-            self.run(self._compared())
+            self.run(self._compare_databases())
         finally:
-            self.run(self._forgotten())
+            self.run(self._disconnect_closed_clients())
 
-    async def _compared(self) -> None:
+    async def _compare_databases(self) -> None:
         """Every committed token is there once, and no other; interrupted ones left all or nothing."""
         await self.pooler.kill_server_connections()
         theirs = await reference_database.list_tokens(
@@ -262,7 +262,7 @@ class Interleavings(RuleBasedStateMachine):
         assert self.done <= found.keys()
         assert {tuple(each) for each in found.values()} <= {(1, 2)}, found
 
-    async def _forgotten(self) -> None:
+    async def _disconnect_closed_clients(self) -> None:
         for pair in self.references.pairs.values():
             pair.client.reset_connection()
             pair.reference.wire.close()

@@ -111,13 +111,13 @@ async def test_there_are_never_more_members_than_allowed(pooler: Pooler) -> None
         "select count(*) from pg_stat_activity where datname = current_database() and usename in ('{0}', 'store')"
     )
 
-    async def works(client: ProtocolClient) -> None:
+    async def run_transactions(client: ProtocolClient) -> None:
         for _ in range(5):
             highest = int(await client.fetch_value(count_query.format(role)) or 0)
             assert highest <= 3 + 1  # and the superuser session
             await client.execute("begin", "select pg_sleep(0.005)", "commit")
 
-    await asyncio.gather(*(works(client) for client in clients))
+    await asyncio.gather(*(run_transactions(client) for client in clients))
 
 
 async def test_a_copy_can_be_long_and_others_wait_for_its_end(three_clients: list[ProtocolClient]) -> None:

@@ -46,11 +46,11 @@ async def test_clients_of_both_are_served_though_one_worker_had_all_there_is(poo
         assert len(await pooler.list_server_pids()) <= SERVERS
 
 
-async def rounds(everybody: list[ProtocolClient], count: int) -> None:
+async def run_rounds(clients: list[ProtocolClient], count: int) -> None:
     for _ in range(count):
-        for client in everybody:
+        for client in clients:
             client.send(query("select pg_sleep(0.002)"))
-        for client in everybody:
+        for client in clients:
             assert not (await client.read_reply()).errors
 
 
@@ -60,7 +60,7 @@ async def test_both_go_on_when_both_want_more_than_there_is(pooler: Pooler) -> N
     pids: set[int] = set()
     for _ in range(20):
         before = pids
-        await rounds([*ours, *theirs], 60)  # longer than two sharing intervals
+        await run_rounds([*ours, *theirs], 60)  # longer than two sharing intervals
         pids = set(await pooler.list_server_pids())
         assert len(pids) <= SERVERS
         if pids == before:
