@@ -1,4 +1,4 @@
-"""Access decisions: known roles get their own verifier, all others one that no password matches."""
+"""Access of roles: known roles get their verifier, all others one that no password matches."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.control.gateway.access import AccessDecision, AccessResolver
+from bough.control.gateway.access import AccessResolver
+from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
@@ -17,7 +18,7 @@ from support.platform import API, Platform, open_platform
 from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
-NEW = PoolSettings(servers=100, servers_per_pool=100)  # the defaults of a new endpoint
+NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint without settings of its own
 
 
 @pytest.fixture(params=EVERYDAY_BACKENDS)
@@ -27,7 +28,7 @@ async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServ
         yield opened
 
 
-async def access(platform: Platform, created: dict[str, Any], role: str = "neondb_owner") -> AccessDecision:
+async def access(platform: Platform, created: dict[str, Any], role: str = "neondb_owner") -> Access:
     return await platform.inner.gateway_api.gateway_access.resolve(EndpointId(created["endpoints"][0]["id"]), role)
 
 
@@ -49,8 +50,13 @@ async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: 
     found = await access(platform, created)
     async with platform.store.read() as rows:
         (role,) = await rows.roles.list_in_branch(created["branch"]["id"])
-    assert found == AccessDecision(
-        verifier=role.verifier or "", is_known=True, valid_until=None, allowed_networks=None, rejection=None, pool=NEW
+    assert found == Access(
+        verifier=role.verifier or "",
+        is_known=True,
+        valid_until=None,
+        allowed_networks=None,
+        rejection=None,
+        pool_settings=NEW,
     )
 
 
@@ -65,7 +71,7 @@ async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
         mock = parse_verifier(first.verifier)
         assert [type(each) for each in mock] == [type(each) for each in known]
         assert (mock[:2], *map(len, mock[2:])) == (known[:2], *map(len, known[2:]))
-        assert parse_verifier(second.verifier)[2] == mock[2], "the salt of a repeated request is the same"
+        assert parse_verifier(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
         assert parse_verifier(second.verifier)[3] != mock[3]
     salts = {parse_verifier((await resolver.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
@@ -142,7 +148,7 @@ async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
 
 async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform) -> None:
     created = await platform.create_project(autoscaling_limit_max_cu=2)
-    assert (await access(platform, created)).pool == PoolSettings(servers=810, servers_per_pool=810)
+    assert (await access(platform, created)).pool_settings == PoolSettings(servers=810, servers_per_pool=810)
     await platform.run_operations()
     path = f"{API}/projects/{created['project']['id']}/endpoints/{created['endpoints'][0]['id']}"
     settings = {"default_pool_size": "9000", "server_idle_timeout": "0", "max_prepared_statements": "5"}
@@ -150,8 +156,10 @@ async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform
     assert (await platform.client.patch(path, json=change)).status_code == 200
     expected = PoolSettings(servers=810, servers_per_pool=810, idle_seconds=0.0, statements=5, direct_host_too=True)
     for role in ("neondb_owner", "nobody"):
-        assert (await access(platform, created, role)).pool == expected
-    assert (await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")).pool == NEW
+        assert (await access(platform, created, role)).pool_settings == expected
+    assert (
+        await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")
+    ).pool_settings == NEW
 
 
 async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) -> None:
@@ -161,4 +169,4 @@ async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) 
         assert endpoint is not None
         old = {"pool_mode": "session", "default_pool_size": "many", "no such": "thing"}
         await rows.endpoints.save(replace(endpoint, settings={"pgbouncer_settings": old}))
-    assert (await access(platform, created)).pool == NEW
+    assert (await access(platform, created)).pool_settings == NEW

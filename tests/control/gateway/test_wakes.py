@@ -1,4 +1,4 @@
-"""Finding a compute: suspended endpoints are woken once for any number of callers, without delays by other work."""
+"""Wakes of suspended endpoints: shared by all requests, and not delayed by work elsewhere."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,8 +9,9 @@ import pytest
 
 from bough import clock
 from bough.domain.endpoint import EndpointState
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.domain.operation import OperationAction, OperationStatus
-from bough.engine.port import ComputeAddress, EngineError
+from bough.engine.port import EngineError
 from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
@@ -33,7 +34,7 @@ async def wake(platform: Platform, created: dict[str, Any]) -> ComputeAddress:
 
 
 async def asleep(platform: Platform, **fields: Any) -> dict[str, Any]:
-    """Return a project with a suspended compute."""
+    """Create a project whose compute is suspended."""
     created = await platform.create_ready_project(**fields)
     await call(platform, created, "suspend")
     await platform.run_operations()
@@ -48,7 +49,7 @@ async def call(platform: Platform, created: dict[str, Any], verb: str) -> None:
 
 
 async def starts(platform: Platform, created: dict[str, Any]) -> list[OperationStatus]:
-    """Return the statuses of the operations that started its compute, without the first."""
+    """Return the statuses of the operations that started its compute, except the first."""
     found = await platform.list_operations(created["project"]["id"])
     return [each.status for each in found if each.action is OperationAction.START_COMPUTE][1:]
 
@@ -101,7 +102,7 @@ async def test_one_whose_compute_crashed_is_started_again(platform: Platform) ->
 
 
 async def test_work_on_it_is_waited_for(platform: Platform) -> None:
-    """A running suspend operation ends first; it does not make the wake fail."""
+    """A running stop ends first; the wake does not fail because of it."""
     created = await platform.create_ready_project()
     await call(platform, created, "suspend")
     async with platform.background_runner():
@@ -141,7 +142,7 @@ async def test_it_does_not_wait_behind_slow_work_elsewhere(platform: Platform, m
 async def test_a_start_that_waits_behind_slow_work_is_hurried(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a boot of the machine, when many computes must start and a client needs one of them."""
+    """As after a reboot, when many computes are to be started and a client connects to one of them."""
     created = await asleep(platform)
     await call(platform, created, "start")
     monkeypatch.setattr(platform.inner.runner, "_workers", {True: 1, False: 0})
@@ -192,10 +193,10 @@ async def test_work_that_does_not_end_is_busy_after_a_while(postgres_server: Pos
     async with open_platform(wake_seconds=0.3) as platform:
         created = await platform.create_ready_project()
         endpoint = await platform.get_endpoint(created)
-        operation = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        async with platform.services.queue.locked_transaction(operation.lock) as rows:
+        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        async with platform.services.queue.locked_transaction(wish.lock) as rows:
             await rows.endpoints.save(replace(endpoint, pending_state=EndpointState.IDLE))
-            await platform.services.queue.enqueue(rows, [operation], "test")
+            await platform.services.queue.enqueue(rows, [wish], "test")
         with pytest.raises(Busy, match=r"did not wake within 0\.3 seconds"):
             await wake(platform, created)
 
@@ -222,7 +223,7 @@ async def test_wakes_are_admitted_at_a_bounded_rate(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_slow_search_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On SQLite, quick statements run on the event loop and slow ones do not."""
+    """On SQLite, statements run in the event loop's thread, except those that may take long."""
     async with open_platform() as platform:
         created = await asleep(platform)
         async with platform.store.read(slow=True) as rows:
@@ -253,7 +254,7 @@ async def test_when_it_was_wanted_is_remembered(platform: Platform) -> None:
 
 
 async def all_taken(platform: Platform, projects: list[dict[str, Any]]) -> bool:
-    """Return whether every project has a running operation."""
+    """Whether each has a running operation."""
     for created in projects:
         first = (await platform.list_operations(created["project"]["id"]))[0]
         if first.lease_until is None or first.has_ended:
