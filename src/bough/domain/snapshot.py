@@ -11,8 +11,6 @@ from bough.domain.branch import Branch
 from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId, ProjectId, SnapshotId, VolumeId
 
-SNAPSHOT_KEY = "snapshot_id"  # the parameter of work that makes, removes or copies one
-
 
 class SnapshotState(StrEnum):
     INIT = "init"  # planned; its volume is being made
