@@ -147,7 +147,7 @@ async def test_one_limit_takes_the_other_with_it(caller: Caller, fields: Json, s
     [
         ({"autoscaling_limit_min_cu": 0.1}, "autoscaling_limit_min_cu"),
         ({"autoscaling_limit_min_cu": 4, "autoscaling_limit_max_cu": 2}, "is larger than autoscaling_limit_max_cu"),
-        ({"autoscaling_limit_max_cu": 1024}, "over the 64 CU that the plan allows"),
+        ({"autoscaling_limit_max_cu": 1024}, "exceeds the 64 CU that the plan allows"),
         ({"suspend_timeout_seconds": 59}, "use 0 for the default, -1 for never, or 60 to 604800"),
         ({"suspend_timeout_seconds": 604_801}, "suspend_timeout_seconds"),
         ({"disabled": "no"}, "endpoint.disabled"),

@@ -141,7 +141,7 @@ async def test_several_readers_are_made_at_once(caller: Caller) -> None:
         ({"branch_id": None}, "endpoint.branch_id"),
         ({"autoscaling_limit_min_cu": 0.1}, "autoscaling_limit_min_cu"),
         ({"autoscaling_limit_min_cu": 4, "autoscaling_limit_max_cu": 2}, "is larger than autoscaling_limit_max_cu"),
-        ({"autoscaling_limit_max_cu": 1024}, "over the 64 CU that the plan allows"),
+        ({"autoscaling_limit_max_cu": 1024}, "exceeds the 64 CU that the plan allows"),
         ({"autoscaling_limit_max_cu": "2"}, "endpoint.autoscaling_limit_max_cu"),
         ({"suspend_timeout_seconds": 59}, "use 0 for the default, -1 for never, or 60 to 604800"),
         ({"suspend_timeout_seconds": -2}, "suspend_timeout_seconds"),

@@ -9,7 +9,7 @@ SENTENCES: list[tuple[Json, str]] = [
     ({"region_id": "moon-far-side"}, "no region 'moon-far-side' here. Regions: aws-us-east-2"),
     ({"region_id": ""}, "no region"),
     ({"autoscaling_limit_min_cu": 2, "autoscaling_limit_max_cu": 1}, "is larger than autoscaling_limit_max_cu"),
-    ({"autoscaling_limit_max_cu": 65}, "over the 64 CU that the plan allows"),
+    ({"autoscaling_limit_max_cu": 65}, "exceeds the 64 CU that the plan allows"),
     ({"default_endpoint_settings": {"suspend_timeout_seconds": 1}}, "suspend_timeout_seconds is 1"),
     ({"default_endpoint_settings": {"suspend_timeout_seconds": 59}}, "use 0 for the default, -1 for never"),
     ({"default_endpoint_settings": {"suspend_timeout_seconds": -2}}, "suspend_timeout_seconds"),

@@ -156,10 +156,10 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
     ("point", "sentence"),
     [
         ({}, "restored to a point of its own history: give source_lsn or source_timestamp."),
-        ({"source_lsn": "nowhere"}, "source_lsn is 'nowhere': write a position in the WAL as 0/1A2B3C4D."),
-        ({"source_lsn": "0/99"}, "source_lsn (0/99) is not in the branch's history: give a position from 0/100 to"),
+        ({"source_lsn": "nowhere"}, "source_lsn is 'nowhere': write a WAL position such as 0/1A2B3C4D."),
+        ({"source_lsn": "0/99"}, "source_lsn (0/99) is not in the branch's history: use a position from 0/100 to"),
         ({"source_timestamp": "2020-01-01T00:00:00Z"}, "source_timestamp (2020-01-01T00:00:00Z) is before the history"),
-        ({"source_timestamp": "9999-01-01T00:00:00Z"}, "is in the future: give a moment from "),
+        ({"source_timestamp": "9999-01-01T00:00:00Z"}, "is in the future: use a time from "),
         ({"source_timestamp": "noon"}, "source_timestamp"),
         (
             {"source_lsn": "0/200", "source_timestamp": "2026-01-01T00:00:00Z"},

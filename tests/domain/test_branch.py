@@ -43,10 +43,10 @@ def test_an_end_within_thirty_days_is_kept_in_utc(span: timedelta) -> None:
 @pytest.mark.parametrize(
     ("at", "sentence"),
     [
-        (NOON, "is in the past; give a moment in the next 30 days"),
+        (NOON, "is in the past; use a time within the next 30 days"),
         (NOON - SECOND, "is in the past"),
         (datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), "is in the past"),
-        (NOON + MAX_LIFETIME + SECOND, "is more than 30 days away; a branch expires within 30 days"),
+        (NOON + MAX_LIFETIME + SECOND, "is more than 30 days away; use a time within the next 30 days"),
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))), "is more than 30 days away"),
     ],
 )

@@ -102,5 +102,5 @@ def test_what_is_kept_is_no_longer_than_was_asked_for() -> None:
 
 @pytest.mark.parametrize("point", [Point(at=NOON), Point(lsn="0/500")])
 def test_without_a_base_there_is_no_history(point: Point) -> None:
-    with pytest.raises(Invalid, match="no history to go back to yet"):
+    with pytest.raises(Invalid, match="no history to restore yet"):
         found(history(past(FIRST, began=None)), point)

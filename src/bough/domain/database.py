@@ -1,4 +1,4 @@
-"""A database of a branch, and which names it may have."""
+"""A database of a branch, and the rules for its name."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ class Database:
 
 
 def new_database(branch_id: BranchId, name: str, owner: str, now: datetime, *, is_wished: bool = False) -> Database:
-    """Without an id, which the store gives."""
+    """The store assigns the id."""
     return Database(
         id=0, branch_id=branch_id, name=name, owner_name=owner, created_at=now, updated_at=now, is_wished=is_wished
     )
