@@ -1,4 +1,4 @@
-"""Amounts of bytes, as people write and read them."""
+"""Parsing and formatting of sizes in bytes."""
 
 import re
 
@@ -6,7 +6,7 @@ _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 
 def parse_bytes(text: str) -> int | None:
-    """`50G`, `500M`, `1.5T`, `50 GB`, `50GiB` or plain bytes; None when it is none of these."""
+    """Parse `50G`, `500M`, `1.5T`, `50 GB`, `50GiB` or a number of bytes; None for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
 

@@ -1,8 +1,8 @@
-"""A block of ours in a file of hosts (/etc/hosts) that belongs to everybody.
+"""Maintains a block of lines in a shared hosts file (/etc/hosts).
 
-The block stands between two comments that name its owner; a line that somebody else wrote is never
-changed, not even one inside the block. The file is written in place, because containers mount that
-very file, and in one stroke from the first byte that differs, so a reader never meets half of it.
+Two comments that name its owner enclose the block. Lines of others are never changed, not even inside the block. The
+file is written in place, because containers bind-mount it, and with a single write from the first byte that differs,
+so that readers never see a partial change.
 """
 
 import fcntl
@@ -17,69 +17,69 @@ from pathlib import Path
 from bough import clock
 from bough.config import default_cache, is_root
 
-LOCK_TIMEOUT = 2.0  # seconds for another owner to finish
+LOCK_TIMEOUT = 2.0  # seconds
 
-_OURS = re.compile(rb"\S+ ep-\S+")
+_ENTRY = re.compile(rb"\S+ ep-\S+")
 
 
 def write_lines(path: Path, owner: str, lines: Sequence[str]) -> bool:
-    """Exactly these lines; without any the block goes. Whether that changed the file."""
+    """Write exactly these lines; without lines the block is removed. Return whether the file changed."""
     return _change(path, owner, lambda _before: list(lines))
 
 
 def add_line(path: Path, owner: str, line: str) -> bool:
-    """One more line, unless it is there."""
+    """Add a line if it is missing. Return whether the file changed."""
     return _change(path, owner, lambda before: before if line in before else [*before, line])
 
 
 def _change(path: Path, owner: str, change: Callable[[list[str]], list[str]]) -> bool:
-    with _opened(path) as descriptor:
-        before = _content(descriptor)
-        others, ours = _apart(before, owner)
-        wanted = change(ours)
-        if wanted == ours and (ours or others == before):
+    with _open_locked(path) as descriptor:
+        before = _read(descriptor)
+        others, own = _split(before, owner)
+        changed = change(own)
+        if changed == own and (own or others == before):
             return False
-        after = _appended(others, owner, wanted)
-        begin = before.find(_marks(owner)[0])
-        same = len(before) if begin < 0 else begin
-        os.pwrite(descriptor, after[same:], same)
+        after = _append_block(others, owner, changed)
+        block_start = before.find(_markers(owner)[0])
+        unchanged = len(before) if block_start < 0 else block_start
+        os.pwrite(descriptor, after[unchanged:], unchanged)
         if len(after) < len(before):
             os.ftruncate(descriptor, len(after))
         return True
 
 
-def _apart(content: bytes, owner: str) -> tuple[bytes, list[str]]:
-    """What others wrote, and our lines."""
-    begin, end = _marks(owner)
+def _split(content: bytes, owner: str) -> tuple[bytes, list[str]]:
+    """The content without the block, and the entries of the block."""
+    begin, end = _markers(owner)
     others: list[bytes] = []
-    ours: list[str] = []
-    inside = False
+    own: list[str] = []
+    is_inside = False
     for line in content.splitlines(keepends=True):
-        bare = line.strip()
-        if bare in {begin, end}:
-            inside = bare == begin
-        elif inside and _OURS.match(bare):
-            ours.append(bare.decode())
+        text = line.strip()
+        if text in {begin, end}:
+            is_inside = text == begin
+        elif is_inside and _ENTRY.match(text):
+            own.append(text.decode())
         else:
             others.append(line)
-    return b"".join(others), ours
+    return b"".join(others), own
 
 
-def _appended(content: bytes, owner: str, ours: list[str]) -> bytes:
-    if not ours:
+def _append_block(content: bytes, owner: str, lines: list[str]) -> bytes:
+    if not lines:
         return content
-    begin, end = _marks(owner)
-    gap = b"" if not content or content.endswith(b"\n") else b"\n"
-    return content + gap + b"\n".join([begin, *(line.encode() for line in ours), end, b""])
+    begin, end = _markers(owner)
+    separator = b"" if not content or content.endswith(b"\n") else b"\n"
+    return content + separator + b"\n".join([begin, *(line.encode() for line in lines), end, b""])
 
 
-def _marks(owner: str) -> tuple[bytes, bytes]:
+def _markers(owner: str) -> tuple[bytes, bytes]:
     return f"# begin of {owner}".encode(), f"# end of {owner}".encode()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """The file, for us alone among all homes that change it."""
+def _open_locked(path: Path) -> Iterator[int]:
+    """Open the file while no other home changes it."""
     with _locked(lock_file(path)):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -89,7 +89,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def lock_file(path: Path) -> Path:
-    """A file of our own: whoever may read the file of hosts could hold a lock on that for ever."""
+    """A separate lock file: anyone who can read the hosts file could lock it forever."""
     folder = Path("/run/bough") if is_root() else default_cache()
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
     return folder / f"hosts-{name}.lock"
@@ -118,7 +118,7 @@ def _lock(descriptor: int, deadline: float) -> None:
             return
 
 
-def _content(descriptor: int) -> bytes:
+def _read(descriptor: int) -> bytes:
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(0)
         return file.read()

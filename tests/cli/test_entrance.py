@@ -93,7 +93,7 @@ def test_up_refuses_a_bad_one_with_one_sentence(bough: Program, own: Own) -> Non
 def test_half_a_setting_and_half_a_path_are_refused() -> None:
     with pytest.raises(InvalidSetting, match="tls_certificate and tls_key: give both or neither"):
         load_settings({}, {"BOUGH_TLS_KEY": "/a"})
-    with pytest.raises(InvalidSetting, match=r"own\.pem: give the whole path"):
+    with pytest.raises(InvalidSetting, match=r"own\.pem: give an absolute path"):
         load_settings({}, {"BOUGH_TLS_KEY": "/a", "BOUGH_TLS_CERTIFICATE": "own.pem"})
 
 

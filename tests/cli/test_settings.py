@@ -72,7 +72,7 @@ def test_an_unknown_name_in_the_file_is_refused_by_name(bough: Program) -> None:
 def test_a_wrong_flag_is_refused_by_name(bough: Program, flag: str, value: str, name: str) -> None:
     done = bough("up", flag, value)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"bough: The setting '{name}' is wrong: ")
+    assert done.stderr.startswith(f"bough: The setting '{name}' is invalid: ")
     assert not bough.home.exists()
 
 

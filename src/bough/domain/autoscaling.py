@@ -1,4 +1,4 @@
-"""The size of a compute between its limits: it grows at the first busy sample and shrinks after several quiet ones. Pure.
+"""Autoscaling: a compute grows at the first busy sample and shrinks after several quiet ones. Pure.
 
 One CU is one core and 4 GiB of memory. The page cache does not count: it grows to whatever is free, and the kernel
 gives it back on demand.

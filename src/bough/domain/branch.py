@@ -138,8 +138,8 @@ def check_deletable(branch: Branch, *, has_children: bool) -> None:
 def check_can_have_children(branch: Branch) -> None:
     if branch.expires_at is not None:
         raise RuleViolation(
-            f"The branch {branch.name!r} expires at {branch.expires_at.isoformat()}, so no branch can be created from it. "
-            "Clear its expires_at first."
+            f"The branch {branch.name!r} expires at {branch.expires_at.isoformat()}, so no branch can be created from "
+            "it. Clear its expires_at first."
         )
 
 

@@ -95,8 +95,8 @@ class BranchHistory:
         return None if earliest is None else max(earliest, self.now - self.retention)
 
     def resolve_point(self, point: Point, *, parameter_name: str, end_lsn: str | None) -> RecoveryTarget:
-        """Find the volume that contains the point. `parameter_name` is used in errors; `end_lsn` is the current end of the
-        WAL, if known.
+        """Find the volume that contains the point. `parameter_name` appears in errors; `end_lsn` is the current end of
+        the WAL, if known.
         """
         if point.at is not None:
             return self._at(point.at.astimezone(UTC), parameter_name)

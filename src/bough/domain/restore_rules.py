@@ -54,7 +54,8 @@ def check_restorable(
         raise Invalid("To restore a branch to its own history, give source_lsn or source_timestamp.")
     if is_own_history and not has_preserve_name:
         raise Invalid(
-            "To restore a branch to its own history, give preserve_under_name: its current data is kept under that name."
+            "To restore a branch to its own history, give preserve_under_name: its current data is kept in a branch of "
+            "that name."
         )
     if has_children and not has_preserve_name:
         raise RuleViolation(has_children_message(branch))
