@@ -1,4 +1,4 @@
-"""Which moves of a branch are legal: into a state, towards an end, out of the world."""
+"""Legal changes of a branch: states, expiration, deletion."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -73,7 +73,7 @@ def test_what_must_stay_is_neither_deleted_nor_expires(
     with pytest.raises(RuleViolation) as refused:
         branches.check_deletable(branch, has_children=has_children)
     assert refused.value.public_message == f"The branch 'dev' cannot be deleted: {reason}"
-    branches.check_can_expire(branch, has_children=has_children)  # without an end there is nothing to refuse
+    branches.check_can_expire(branch, has_children=has_children)  # without expires_at every branch passes
     with pytest.raises(RuleViolation) as refused:
         branches.check_can_expire(replace(branch, expires_at=NOON), has_children=has_children)
     assert refused.value.public_message == f"The branch 'dev' cannot have expires_at: {reason}"

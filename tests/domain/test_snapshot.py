@@ -1,4 +1,4 @@
-"""Snapshots: whose they may be, what they are called, when they end."""
+"""Snapshots: source branch, names, expiration."""
 
 from datetime import UTC, timedelta, timezone
 
@@ -20,11 +20,11 @@ def test_only_a_root_branch_has_them() -> None:
 
 def test_an_end_is_to_come_and_kept_in_utc() -> None:
     assert snapshot.check_expiry(None, NOON) is None
-    given = (NOON + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=9)))
-    kept = snapshot.check_expiry(given, NOON)
-    assert kept == given
-    assert kept is not None
-    assert kept.tzinfo is UTC
+    requested = (NOON + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=9)))
+    checked = snapshot.check_expiry(requested, NOON)
+    assert checked == requested
+    assert checked is not None
+    assert checked.tzinfo is UTC
     with pytest.raises(Invalid, match="is in the past; use a future time"):
         snapshot.check_expiry(NOON, NOON)
 

@@ -1,4 +1,4 @@
-"""Schedules: which moments their items name, which are due, and what may not be asked for."""
+"""Snapshot schedules: run times, due snapshots, and invalid schedules."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
