@@ -9,12 +9,12 @@ import pytest
 
 from bough import clock
 from bough.control.gateway.access import AccessDecision, AccessResolver
-from bough.control.gateway.allowances import AllowancePolicy
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
 from bough.postgres.scram import scram_verifier
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for
@@ -69,7 +69,7 @@ async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
         assert parts(second.verifier)[3] != mock[3]
     salts = {parts((await entrance.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
-    allowances = AllowancePolicy(platform.settings, platform.services.vault)
+    allowances = platform.services.allowances
     other = await AccessResolver(platform.store, b"another secret", allowances).resolve(endpoint, "a")
     assert parts(other.verifier)[2] not in salts
 

@@ -53,7 +53,7 @@ def few(is_long_run: bool) -> int:
 
 
 def tasks_of(platform: Platform) -> list[Task]:
-    return [task for loop in platform.inner.loops for task in loop._due]
+    return [task for loop in platform.inner.loops for task in loop.tasks]
 
 
 def name_of(task: Task) -> str:
@@ -96,7 +96,7 @@ async def test_a_round_of_history_reads_no_run_file_and_lists_no_folder_for_each
     hours = Hours(monkeypatch)
     await many.create_up_to(few)
     await rounds(many.platform, hours)
-    work = (await rounds(many.platform, hours))["KeepHistory"]
+    work = (await rounds(many.platform, hours))["MaintainHistory"]
     runs, volumes = many.platform.settings.home / "run", many.platform.settings.home / "volumes"
     assert not work.opened_in(str(runs))
     assert work.listed_entries < 5 * few  # each volume's own folders, and not all volumes for each

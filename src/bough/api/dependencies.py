@@ -1,4 +1,4 @@
-"""What handlers may ask for: the caller, a project held for a right, a desk for decisions."""
+"""What handlers may ask for: the caller, a project held for a right, a context for decisions."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -94,7 +94,7 @@ def _bearer(request: Request) -> str:
 async def get_context(request: Request, services: ServicesDep, caller: PrincipalDep) -> Context:
     once = await _idempotency_key(request, services, caller)
     request.state.once = once
-    return services.create_context(caller, _audit_record(request, caller), once)
+    return Context(services=services, principal=caller, audit=_audit_record(request, caller), idempotency_key=once)
 
 
 ContextDep = Annotated[Context, Depends(get_context)]
