@@ -152,7 +152,9 @@ async def test_what_must_stay_cannot_expire(caller: Caller) -> None:
 async def test_one_that_expires_has_no_children_no_protection_and_is_no_default(caller: Caller) -> None:
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch("dev", expires_at=_in(DAY)))["branch"]["id"]
-    assert "no branch can be created from it. Clear its expires_at first" in await _refused(tree, 422, parent_id=branch_id)
+    assert "no branch can be created from it. Clear its expires_at first" in await _refused(
+        tree, 422, parent_id=branch_id
+    )
     assert "cannot have expires_at: it is protected" in await _patch_refused(tree, 422, branch_id, protected=True)
     for verb in ("set_as_default", "set_as_primary"):
         sentence = await tree.expect_error(422, "POST", f"{tree.branch_path(branch_id)}/{verb}")

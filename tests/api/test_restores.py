@@ -19,7 +19,6 @@ from bough import clock
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
 from bough.domain.history import HEAD, Point, RecoveryTarget
-from bough.domain.operation import ALSO_LOCKED_KEY, SOURCE_KEY
 from bough.ids import BranchId, EndpointId, OperationId
 from support.api_client import Caller, Json
 
@@ -71,7 +70,7 @@ async def test_to_a_moment_of_its_own_history(caller: Caller) -> None:
     kept = next(each for each in listed if each["name"] == "before")
     assert (kept["current_state"], kept["pending_state"]) == ("init", "ready")
     assert kept["parent_id"] == tree.main_branch_id
-    assert (await parameters(tree, made))[ALSO_LOCKED_KEY] == kept["id"]
+    assert (await parameters(tree, made))["also_id"] == kept["id"]
     roles = (await tree.request("GET", f"{tree.branch_path(kept['id'])}/roles"))["roles"]
     assert [role["name"] for role in roles] == ["neondb_owner"]
     assert (await tree.request("GET", f"{tree.branch_path(kept['id'])}/endpoints"))["endpoints"] == []
@@ -105,8 +104,8 @@ async def test_from_another_branch_as_it_is_now(caller: Caller) -> None:
     source = await tree.get_branch_row(tree.main_branch_id)
     made = await restored(tree, dev, body(tree.main_branch_id))
     assert await told(tree, made) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
-    assert (await parameters(tree, made))[SOURCE_KEY] == tree.main_branch_id
-    assert ALSO_LOCKED_KEY not in await parameters(tree, made)
+    assert (await parameters(tree, made))["source_id"] == tree.main_branch_id
+    assert "also_id" not in await parameters(tree, made)
     assert await tree.list_branch_names() == ["dev", "main"]
 
 

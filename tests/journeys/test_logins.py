@@ -9,7 +9,7 @@ import pytest
 
 from bough.control.platform.shutdown import stop_all_computes
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction
+from bough.domain.operation import OperationKind
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId
 from bough.operations import contents_sync
@@ -186,6 +186,6 @@ async def test_on_an_older_version_a_role_made_with_sql_is_let_in_when_it_is_see
         await ours.execute("create role app login password 'x'")
     await read(platform, made)
     last = (await platform.list_operations(made["project"]["id"]))[-1]
-    assert last.action is OperationAction.APPLY_CONFIG
+    assert last.kind is OperationKind.APPLY_CONFIG
     async with platform.connect(endpoint, "app", "neondb") as client:
         assert await client.fetchval("select current_user::text") == "app"

@@ -13,7 +13,7 @@ from bough.domain.project import Project
 from bough.engine.port import MAX_LISTED
 from bough.errors import Conflict, Invalid, NotFound, RuleViolation
 from bough.ids import BranchId
-from bough.operations.actions.apply_config import PREVIOUS_KEY
+from bough.operations.actions.change_catalog import PreviousDatabase
 from bough.store.store import Rows
 
 
@@ -61,7 +61,7 @@ async def update_database(
             rows,
             branch,
             AlterDatabase(name=name, new_name=after.name, owner=after.owner_name),
-            {PREVIOUS_KEY: {"name": name, "owner_name": before.owner_name}},
+            PreviousDatabase(name=name, owner_name=before.owner_name),
         )
     return after, operations
 
