@@ -74,7 +74,7 @@ def test_every_action_says_how_far_it_reaches() -> None:
     assert {action.kind for action in ALL_ACTIONS} == set(OperationKind) == set(LEVELS)
 
 
-@pytest.mark.parametrize("action", ALL_ACTIONS, ids=lambda action: action.__name__)
+@pytest.mark.parametrize("action", list(ALL_ACTIONS), ids=lambda action: action.__name__)
 def test_what_an_operation_touches_is_read_from_its_row(action: ActionType) -> None:
     params = PARAMS.get(action, NoParams())
     new = NewOperation(action, HERE, MAIN, ONE, params)

@@ -106,7 +106,13 @@ def test_every_action_with_parameters_has_a_stored_row() -> None:
     assert {action for action, _ in SCENARIOS} == with_parameters | set(WITHOUT_PARAMETERS)
 
 
-@pytest.mark.parametrize(("action", "setting"), SCENARIOS, ids=lambda part: part.__name__.strip("_"))
+ROWS = [
+    pytest.param(action, setting, marks=[pytest.mark.long] if action in WITHOUT_PARAMETERS else [])
+    for action, setting in SCENARIOS
+]
+
+
+@pytest.mark.parametrize(("action", "setting"), ROWS, ids=lambda part: part.__name__.strip("_"))
 async def test_an_operation_of_the_last_version_runs(platform: Platform, action: ActionType, setting: Setting) -> None:
     scenario = await setting(platform)
     operation = await enqueue(platform, scenario)
