@@ -154,7 +154,7 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
 @pytest.mark.parametrize(
     ("point", "sentence"),
     [
-        ({}, "restored to a point of its own history: give source_lsn or source_timestamp."),
+        ({}, "To restore a branch to its own history, give source_lsn or source_timestamp."),
         ({"source_lsn": "nowhere"}, "source_lsn is 'nowhere': write a WAL position such as 0/1A2B3C4D."),
         ({"source_lsn": "0/99"}, "source_lsn (0/99) is not in the branch's history: use a position from 0/100 to"),
         ({"source_timestamp": "2020-01-01T00:00:00Z"}, "source_timestamp (2020-01-01T00:00:00Z) is before the history"),

@@ -138,7 +138,7 @@ async def test_a_password_changed_since_is_the_one_that_counts(caller: Caller) -
     ]
     await tree.request("POST", finalizing(tree, branch_id))
     role = (await tree.get_role_rows(branch_id))["neondb_owner"]
-    assert role.is_wished
+    assert role.is_pending
     assert role.verifier == (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"].verifier
     shown = await tree.request("GET", f"{tree.role_path('neondb_owner', branch_id)}/reveal_password")
     assert shown["password"] == new

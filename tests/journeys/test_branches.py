@@ -120,7 +120,7 @@ async def test_a_child_of_a_protected_branch_has_other_passwords(platform: Platf
     async with platform.store.read() as rows:
         known = {role.name: role for role in await rows.roles.list_in_branch(BranchId(branch["branch"]["id"]))}
     assert {name: role.verifier for name, role in known.items()} == new
-    assert not any(role.is_wished for role in known.values())
+    assert not any(role.is_pending for role in known.values())
     assert branch["roles"][0]["password"] != made["roles"][0]["password"]
     revealed = await send_request(
         platform, "GET", f"{project_path(made)}/branches/{branch['branch']['id']}/roles/neondb_owner/reveal_password"

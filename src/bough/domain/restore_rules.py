@@ -54,8 +54,7 @@ def check_restorable(
         raise Invalid("To restore a branch to its own history, give source_lsn or source_timestamp.")
     if is_own_history and not has_preserve_name:
         raise Invalid(
-            "To restore a branch to its own history, give preserve_under_name: its current data is kept in a branch of "
-            "that name."
+            "Restoring a branch to its own history keeps its current data in a new branch: give preserve_under_name."
         )
     if has_children and not has_preserve_name:
         raise RuleViolation(has_children_message(branch))
@@ -63,6 +62,6 @@ def check_restorable(
 
 def has_children_message(branch: Branch) -> str:
     return (
-        f"The branch {branch.name!r} has child branches, which need its current data. Give preserve_under_name to move "
+        f"The branch {branch.name!r} has child branches, which need its current data: give preserve_under_name to move "
         "them to a branch of that name, or delete them first."
     )

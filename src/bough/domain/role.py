@@ -2,7 +2,7 @@
 
 import secrets
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bough.domain.identifiers import check_identifier
@@ -23,7 +23,7 @@ class Role:
     created_at: datetime
     updated_at: datetime
     valid_until: datetime | None = None  # when its password expires
-    is_wished: bool = False  # Postgres has not been told of it yet
+    is_pending: bool = field(default=False, metadata={"column": "is_wished"})  # not applied in Postgres yet
     can_login: bool = True
 
 

@@ -37,7 +37,7 @@ class StoredContents:
 
     @property
     def has_pending_changes(self) -> bool:
-        return any(role.is_wished for role in self.roles) or any(each.is_wished for each in self.databases)
+        return any(role.is_pending for role in self.roles) or any(each.is_pending for each in self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ async def inherit_contents(rows: Rows, branch_id: BranchId, parent: BranchConten
     created for the branch are kept.
     """
     own = await load_contents(rows, branch_id)
-    pending = {role.name for role in own.roles if role.is_wished}
+    pending = {role.name for role in own.roles if role.is_pending}
     stored = [role for role in own.roles if role.name not in pending]
     actual = [role for role in parent.roles if role.name not in pending]
     if has_new_passwords:
@@ -136,7 +136,7 @@ async def replace_contents(rows: Rows, branch_id: BranchId, actual: BranchConten
     await _sync_roles(rows, branch_id, own.roles, actual.roles)
     await _sync_databases(rows, branch_id, own.databases, actual.databases)
     for role in await rows.roles.list_in_branch(branch_id):
-        if role.is_wished:
+        if role.is_pending:
             await rows.roles.mark_applied(branch_id, role.name, role.verifier, clock.now())
 
 

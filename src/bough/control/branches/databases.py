@@ -32,7 +32,7 @@ async def create_database(
                 f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",
                 code="DATABASES_LIMIT_EXCEEDED",
             )
-        made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
+        made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_pending=True))
         operations = await enqueue_change(context, rows, branch, CreateDatabase(name=name, owner=owner))
     return made, operations
 
@@ -54,7 +54,7 @@ async def update_database(
         if after.name != name:
             _check_free(after.name, known)
         await _check_owner(rows, branch.id, after.owner_name)
-        after = replace(after, is_wished=True, updated_at=clock.now())
+        after = replace(after, is_pending=True, updated_at=clock.now())
         await rows.databases.save(after)
         operations = await enqueue_change(
             context,

@@ -72,7 +72,7 @@ async def find_creating_operation(rows: Rows, parent: Branch) -> OperationId | N
     A root branch has its role and database only once its first compute has started.
     """
     kinds = {OperationKind.CREATE_ROOT_BRANCH, OperationKind.CREATE_BRANCH}
-    if any(role.is_wished for role in await rows.roles.list_in_branch(parent.id)):
+    if any(role.is_pending for role in await rows.roles.list_in_branch(parent.id)):
         kinds.add(OperationKind.START_COMPUTE)
     operations = await rows.operations.list_open(parent.project_id)
     creating = [each.id for each in operations if each.branch_id == parent.id and each.kind in kinds]

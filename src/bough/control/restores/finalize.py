@@ -50,7 +50,7 @@ async def _share_passwords(context: Context, rows: Rows, project: Project, old: 
         if known is None or role.verifier is None or role.verifier == known.verifier:
             continue
         copy = inheritance.copy_role(role, branch, vault, InheritedContents(roles=[], databases=[]))
-        await rows.roles.save(replace(copy, created_at=known.created_at, updated_at=clock.now(), is_wished=True))
+        await rows.roles.save(replace(copy, created_at=known.created_at, updated_at=clock.now(), is_pending=True))
 
 
 def plan_finalize(

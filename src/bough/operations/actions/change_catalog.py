@@ -110,9 +110,9 @@ class ChangeCatalog(Action[ChangeCatalogParams]):
                     previous = self.params.previous
                     assert previous is not None, "a change of a database is stored with what it was"
                     before = replace(database, name=previous.name, owner_name=previous.owner_name)
-                    await rows.databases.save(replace(before, is_wished=False, updated_at=clock.now()))
+                    await rows.databases.save(replace(before, is_pending=False, updated_at=clock.now()))
             case SetPassword(name=name):
                 if role := await rows.roles.get(self.branch_id, name):
-                    await rows.roles.save(replace(role, is_wished=False))
+                    await rows.roles.save(replace(role, is_pending=False))
             case DropRole() | DropDatabase():
                 pass

@@ -128,7 +128,7 @@ class CreateBranch(Action[CreateBranchParams]):
         """Set the new passwords of the branch, and remove all others."""
         async with ctx.read() as rows:
             roles = await rows.roles.list_in_branch(self.branch_id)
-        verifiers = {role.name: role.verifier for role in roles if role.is_wished and role.verifier is not None}
+        verifiers = {role.name: role.verifier for role in roles if role.is_pending and role.verifier is not None}
         await ctx.engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
         if contents is None:
             return None

@@ -130,7 +130,7 @@ async def _keep_passwords(rows: Rows, old: Branch, new: Branch, now: datetime) -
             verifier=role.verifier,
             valid_until=role.valid_until,
             sealed_password=None,
-            is_wished=True,
+            is_pending=True,
             updated_at=now,
         )
         await rows.roles.save(changed)
