@@ -17,7 +17,7 @@ SENTENCES: list[tuple[Json, str]] = [
     ({"default_endpoint_settings": {"pg_settings": {"no good": "1"}}}, "pg_settings"),
     ({"default_endpoint_settings": {"pg_settings": {"a" * 64: "1"}}}, "pg_settings"),
     ({"default_endpoint_settings": {"pgbouncer_settings": {"max_client_conn": "9"}}}, "These are: pool_mode, default"),
-    ({"default_endpoint_settings": {"pgbouncer_settings": {"no good": "9"}}}, "has 'no good', which is not honoured"),
+    ({"default_endpoint_settings": {"pgbouncer_settings": {"no good": "9"}}}, "has 'no good', which is not supported"),
     ({"default_endpoint_settings": {"pgbouncer_settings": {"pool_mode": "session"}}}, "only transaction is possible"),
     ({"default_endpoint_settings": {"pgbouncer_settings": {"default_pool_size": "0"}}}, "number from 1 to 10000"),
     ({"default_endpoint_settings": {"pgbouncer_settings": {"query_wait_timeout": "1s"}}}, "is '1s': use seconds"),
