@@ -1,6 +1,6 @@
 """Retention of the history of one lineage: how much is needed, removing the rest, and recording what is left.
 
-History that an open operation was told to restore to is kept until the operation ends.
+History that the parameters of an open operation name is kept until the operation ends.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -121,10 +121,12 @@ def _is_named(volume_id: VolumeId, operations: Iterable[Operation]) -> bool:
 
 def _is_locked(branch: Branch, locks: Iterable[LockScope]) -> bool:
     """Whether the branch is being created, deleted, archived or restored."""
-    is_locked = any(
-        lock.level is LockLevel.BRANCH and branch.id in (lock.branch_id, lock.also_locked_id) for lock in locks
-    )
-    return is_locked or branch.state is BranchState.INIT
+    for lock in locks:
+        if lock.level is LockLevel.PROJECT:
+            return True
+        if lock.level is LockLevel.BRANCH and branch.id in (lock.branch_id, lock.also_locked_id):
+            return True
+    return branch.state is BranchState.INIT
 
 
 def _mentions(value: Any, volume_id: VolumeId) -> bool:
