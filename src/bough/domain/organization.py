@@ -9,7 +9,7 @@ from bough.ids import MemberId, OrganizationId, UserId
 
 
 class MemberRole(StrEnum):
-    """See domain/rights.py for what each role may do."""
+    """The role of a member of an organization."""
 
     ADMIN = "admin"  # everything, including members and keys
     MEMBER = "member"  # creates projects and changes all of them

@@ -19,7 +19,7 @@ router = APIRouter(tags=["Operation"], route_class=IdempotentRoute)
 
 
 class OperationAction(StrEnum):
-    """Out of the set that existing clients know."""
+    """What an operation does, under the names that clients know."""
 
     CREATE_TIMELINE = "create_timeline"
     CREATE_BRANCH = "create_branch"
