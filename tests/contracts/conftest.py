@@ -1,4 +1,4 @@
-"""The store, once on each back end; the places of volume drivers; and an engine on each of them."""
+"""Fixtures for contract tests: the store on each back end, a folder for each volume driver, and an engine on each."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bough.domain.catalog_change import DisableSubscriptions, ReplacePasswords
-from bough.engine.port import BranchContents, Engine, Origin
+from bough.engine.port import BranchContents, BranchEngine, Origin
 from bough.engine.spec import BranchSpec
 
 Verifiers = Mapping[str, str | None]  # by role; None: the role has no password
 
 
-async def disable_subscriptions(engine: Engine, spec: BranchSpec, origin: Origin) -> None:
+async def disable_subscriptions(engine: BranchEngine, spec: BranchSpec, origin: Origin) -> None:
     """Disable all subscriptions in the volume. Repeatable."""
     if origin.has_subscriptions:
         await engine.apply_change(spec, DisableSubscriptions())
 
 
 async def adopt_passwords(
-    engine: Engine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers, *, is_protected: bool
+    engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers, *, is_protected: bool
 ) -> BranchContents:
     """Set these passwords and return the new contents. The passwords of a protected source are removed. Repeatable."""
     if is_protected:
@@ -33,7 +33,7 @@ async def adopt_passwords(
 
 
 async def keep_passwords(
-    engine: Engine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers
+    engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers
 ) -> BranchContents:
     """Set these passwords for the roles that the volume has."""
     changed = {

@@ -16,7 +16,7 @@ from bough.domain.history import LineageRange
 from bough.domain.locks import LockLevel, LockScope
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.engine.port import Engine, HistoryStatus
+from bough.engine.port import HistoryEngine, HistoryStatus
 from bough.ids import LineageId, ProjectId, VolumeId
 from bough.store.store import Rows
 
@@ -41,7 +41,7 @@ class StoreAccess:
 
 
 async def apply_retention(
-    store_access: StoreAccess, engine: Engine, volume_id: VolumeId, *, takes_base: bool = False
+    store_access: StoreAccess, engine: HistoryEngine, volume_id: VolumeId, *, takes_base: bool = False
 ) -> tuple[LineageRetention, HistoryStatus] | None:
     """Remove expired history and record what is left; None when there is nothing to do now.
 

@@ -5,13 +5,13 @@ Recorded usage never decreases: of each run only the difference to the last meas
 
 from bough import log
 from bough.domain.endpoint import Endpoint
-from bough.engine.port import ComputeUsage, Engine, EngineError
+from bough.engine.port import ComputeUsage, EngineError, EngineInspection
 from bough.store.store import Rows
 
 logger = log.get_logger(component="operations")
 
 
-async def measure_usage(engine: Engine, endpoint: Endpoint) -> ComputeUsage | None:
+async def measure_usage(engine: EngineInspection, endpoint: Endpoint) -> ComputeUsage | None:
     """Return None when the compute does not run or cannot be queried."""
     try:
         return await engine.measure_usage(endpoint.id)
