@@ -8,6 +8,7 @@ from functools import partial
 
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange, CreateRole, DeleteAllRows
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local import free_space
 from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.computes import changes, truncation
@@ -42,7 +43,6 @@ from bough.engine.port import (
     DEFAULT_CONTENTS_QUERY,
     BranchContents,
     Capabilities,
-    ComputeAddress,
     ComputeUsage,
     ContentsQuery,
     EngineError,
