@@ -260,6 +260,12 @@ class EngineHome:
         assert await compute.start() is Readiness.READY
         return compute
 
+    async def restart_control(self) -> None:
+        """Replace the engine, as when control is restarted; computes keep running."""
+        await self.engine.close()
+        self.engine = LocalEngine(self.settings)
+        await self.engine.prepare()
+
     async def delete_computes(self) -> None:
         for compute in self.computes:
             await compute.suspend()
