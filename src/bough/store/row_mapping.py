@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_Converters = tuple[tuple[str, Callable[[Any], Any] | None], ...]
+_Converters = tuple[tuple[str, str, Callable[[Any], Any] | None], ...]  # field, column, conversion
 _known: dict[type[Any], _Converters] = {}
 
 
@@ -16,20 +16,25 @@ def from_row(kind: type[T], row: Mapping[str, Any], prefix: str = "") -> T:
     converters = _known.get(kind)
     if converters is None:
         converters = _known[kind] = _converters(kind)
-    return kind(**{name: _typed(convert, row[prefix + name]) for name, convert in converters})
+    return kind(**{name: _typed(convert, row[prefix + column]) for name, column, convert in converters})
 
 
 def to_columns(instance: Any) -> dict[str, Any]:
-    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
+    return {_column(field): getattr(instance, field.name) for field in dataclasses.fields(instance)}
 
 
 def _typed(convert: Callable[[Any], Any] | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 
+def _column(field: dataclasses.Field[Any]) -> str:
+    """Fields are named like columns, unless their metadata says otherwise."""
+    return str(field.metadata.get("column", field.name))
+
+
 def _converters(kind: Any) -> _Converters:
     hints = typing.get_type_hints(kind)
-    return tuple((field.name, _converter(hints[field.name])) for field in dataclasses.fields(kind))
+    return tuple((field.name, _column(field), _converter(hints[field.name])) for field in dataclasses.fields(kind))
 
 
 def _converter(hint: Any) -> Callable[[Any], Any] | None:

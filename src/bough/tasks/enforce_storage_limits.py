@@ -15,11 +15,12 @@ from bough.control.gateway.allowances import AllowancePolicy
 from bough.domain import allowance
 from bough.domain.allowance import Fullness, classify_fullness
 from bough.domain.endpoint import EndpointType
-from bough.domain.operation import LockLevel, LockScope, OperationAction
+from bough.domain.locks import LockLevel, LockScope
 from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId, ProjectId
 from bough.operations.action import NewOperation
+from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.queue import OperationQueue
 from bough.postgres import storage
 from bough.store.allowances import BranchStorage
@@ -148,7 +149,7 @@ class EnforceStorageLimits:
         lock = LockScope(level=LockLevel.BRANCH, project_id=branch.project_id, branch_id=branch.branch_id)
         try:
             async with self._queue.locked_transaction(lock, can_wait=False) as rows:
-                operation = NewOperation(OperationAction.APPLY_CONFIG, branch.project_id, branch.branch_id, endpoint_id)
+                operation = NewOperation(ApplyConfig, branch.project_id, branch.branch_id, endpoint_id)
                 await self._queue.enqueue(rows, [operation], request_id=REQUEST_ID)
         except Busy:
             self._activity.mark_unmeasured([endpoint_id])  # the next run tries again
@@ -180,9 +181,7 @@ class EnforceStorageLimits:
                 return
             await rows.allowances.set_fullness(branch.branch_id, target, stored)
             if fresh.writer_id is not None:
-                operation = NewOperation(
-                    OperationAction.APPLY_CONFIG, branch.project_id, branch.branch_id, fresh.writer_id
-                )
+                operation = NewOperation(ApplyConfig, branch.project_id, branch.branch_id, fresh.writer_id)
                 await self._queue.enqueue(rows, [operation], request_id=REQUEST_ID)
         if branch.writer_id is not None:
             self._activity.invalidate(branch.writer_id)

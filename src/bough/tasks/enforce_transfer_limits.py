@@ -14,10 +14,10 @@ from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy, is_unclaimed
 from bough.domain import allowance
 from bough.domain.endpoint import EndpointState, request_state
-from bough.domain.operation import OperationAction
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
+from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.queue import OperationQueue
 from bough.store.allowances import TransferUsage
 from bough.store.store import Store
@@ -91,7 +91,7 @@ class EnforceTransferLimits:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return False
-        operation = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation(SuspendCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint_id)

@@ -26,7 +26,7 @@ class ExpireSnapshots:
         return f"deleting {count} expired snapshots" if count else ""
 
     async def _expire(self, snapshot: Snapshot) -> bool:
-        operation = snapshots.build_delete_operation(snapshot.project_id, snapshot.id)
+        operation = snapshots.plan_delete(snapshot.project_id, snapshot.id)
         try:
             async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 fresh = await rows.snapshots.get(snapshot.project_id, snapshot.id)

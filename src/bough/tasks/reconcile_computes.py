@@ -7,11 +7,11 @@ from typing import Protocol
 
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction, lock_of
 from bough.engine.port import ComputeEngine, EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
+from bough.operations.actions.start_compute import StartCompute
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
@@ -50,7 +50,7 @@ class ReconcileComputes:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return
-        operation = NewOperation(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation(StartCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.locked_transaction(operation.lock) as rows:
                 await self._queue.enqueue(rows, [operation], request_id="keep-computes")
@@ -65,5 +65,5 @@ class ReconcileComputes:
             live = await rows.endpoints.get_live(endpoint_id)
         if live is not None and live.state is EndpointState.ACTIVE:
             return
-        if not any(lock_of(operation).endpoint_id == endpoint_id for operation in operations):
+        if not any(self._queue.lock_of(operation).endpoint_id == endpoint_id for operation in operations):
             await self._engine.ensure_suspended(endpoint_id)

@@ -1,6 +1,5 @@
 """Branches: create, update, delete, make one the default."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -22,18 +21,18 @@ from bough.control.context import Context
 from bough.control.endpoints import endpoints
 from bough.control.endpoints.plan import plan_endpoint
 from bough.domain import branch as branches
-from bough.domain import history
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
-from bough.domain.history import Point
-from bough.domain.operation import SOURCE_KEY, LockLevel, LockScope, Operation, OperationAction
+from bough.domain.history import Point, RecoveryTarget
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.errors import NotFound, RuleViolation
 from bough.ids import BranchId
 from bough.operations import archival
 from bough.operations.action import NewOperation
-from bough.operations.actions.create_branch import NEW_PASSWORDS_KEY
+from bough.operations.actions.create_branch import CreateBranch, CreateBranchParams
 from bough.operations.archival import plan_unarchive
 from bough.store.queries import Duplicate
 from bough.store.store import Rows
@@ -60,8 +59,11 @@ async def create_branch(context: Context, project: Project, requested: NewBranch
         parent = await lookup.branch(rows, project, parent_id)
         plan = await context.project_plan(rows, project)
         await _check_quota(rows, project, plan, len(requested.endpoints))
-        parameters = {SOURCE_KEY: parent.id, NEW_PASSWORDS_KEY: parent.is_protected}
-        parameters |= await _resolve_point(context, rows, project, parent, requested.point, wal_end=wal_end)
+        params = CreateBranchParams(
+            source_id=parent.id,
+            replaces_passwords=parent.is_protected,
+            target=await _resolve_point(context, rows, project, parent, requested.point, wal_end=wal_end),
+        )
         branch = await _add_branch(context, rows, project, parent, requested)
         context.audit.add_details(thing=branch.id, name=branch.name)
         # A microsecond apart, so that lists show them in the requested order.
@@ -79,7 +81,7 @@ async def create_branch(context: Context, project: Project, requested: NewBranch
         operations = await context.enqueue(
             rows,
             *await archival.plan_unarchive(rows, parent),
-            NewOperation(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=parameters),
+            NewOperation(CreateBranch, project.id, branch.id, params=params),
             *endpoints.plan_starts(*new_endpoints),
             *([archival.plan_archive(branch, new_endpoints)] if requested.is_archived else []),
             after=await find_creating_operation(rows, parent),
@@ -183,13 +185,12 @@ async def _check_quota(rows: Rows, project: Project, plan: Plan, more_endpoints:
 
 async def _resolve_point(
     context: Context, rows: Rows, project: Project, parent: Branch, point: Point, *, wal_end: str | None
-) -> Mapping[str, str]:
-    """Return the operation parameters of the starting point; none for the parent's current state."""
+) -> RecoveryTarget | None:
+    """Return the starting point; None for the current state of the parent."""
     if point.is_head:
-        return {}
+        return None
     name = "parent_lsn" if point.lsn is not None else "parent_timestamp"
-    target = await points.resolve_point(context, rows, project, parent, point, name=name, wal_end=wal_end)
-    return history.encode_target(target)
+    return await points.resolve_point(context, rows, project, parent, point, name=name, wal_end=wal_end)
 
 
 async def _add_branch(context: Context, rows: Rows, project: Project, parent: Branch, requested: NewBranch) -> Branch:

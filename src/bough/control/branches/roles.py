@@ -78,7 +78,7 @@ async def reset_role_password(
             sealed_password=context.services.vault.seal(credentials.password, purpose)
             if project.store_passwords
             else None,
-            is_wished=True,
+            is_pending=True,
             updated_at=clock.now(),
         )
         await rows.roles.save(changed)

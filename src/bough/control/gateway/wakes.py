@@ -15,14 +15,15 @@ from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.platform.admission import Admission
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
 from bough.domain.gateway_protocol import ComputeAddress
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import ComputeEngine
 from bough.errors import Busy, NotFound, PlatformError, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations import archival
 from bough.operations.action import NewOperation
+from bough.operations.actions.start_compute import StartCompute
 from bough.operations.events import Events
-from bough.operations.queue import OperationQueue, find_conflict
+from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
 REQUEST_ID = "wake"
@@ -103,7 +104,7 @@ class Wakes:
             if address := await self._find_address(endpoint):
                 return address
             operation = await self._start(endpoint)
-            if operation.action is OperationAction.START_COMPUTE and operation.endpoint_id == endpoint_id:
+            if operation.kind is StartCompute.kind and operation.endpoint_id == endpoint_id:
                 await self._wait_started(operation)
                 if address := await self._engine.find_address(endpoint_id):
                     return address
@@ -130,11 +131,9 @@ class Wakes:
 
     async def _start(self, endpoint: Endpoint) -> Operation:
         """Return the operation that starts the compute, or one that must end first."""
-        new_operation = NewOperation(
-            OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id
-        )
+        new_operation = NewOperation(StartCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         async with self._store.transaction(durable=False) as rows:
-            conflict = await find_conflict(rows, new_operation.lock)
+            conflict = await self._queue.find_conflict(rows, new_operation.lock)
             if conflict is not None:
                 if not conflict.is_urgent:
                     await rows.operations.mark_urgent(conflict.id)
