@@ -99,8 +99,8 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
         assert await rows.allowances.get_transfer(ProjectId.new()) is None
         both = await rows.allowances.list_transfers([project.id, other.id, ProjectId.new()])
     assert found is not None
-    assert (found.moved, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
-    assert {each.project_id: each.moved for each in both} == {project.id: 2**41 + 5, other.id: 0}
+    assert (found.transferred_bytes, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
+    assert {each.project_id: each.transferred_bytes for each in both} == {project.id: 2**41 + 5, other.id: 0}
 
 
 async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Store) -> None:

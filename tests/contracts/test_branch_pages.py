@@ -12,7 +12,7 @@ from bough.domain.project import Project
 from bough.domain.usage import EndpointTraffic
 from bough.ids import BranchId, ProjectId
 from bough.store.branch_pages import BranchSortOrder, BranchUsage, BranchWithUsage, SortBy
-from bough.store.order import SortPosition
+from bough.store.paging import SortPosition
 from bough.store.queries import Duplicate
 from bough.store.store import Store
 from support.stores import NOON, add_project, make_branch, make_endpoint, make_project

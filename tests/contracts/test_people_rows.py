@@ -15,7 +15,7 @@ from bough.domain.session import Session
 from bough.domain.user import OPERATOR, User
 from bough.ids import InvitationId, MemberId, OrganizationId, UserId
 from bough.store.members import MemberAndUser, MemberSortOrder, SortBy
-from bough.store.order import SortPosition
+from bough.store.paging import SortPosition
 from bough.store.queries import Duplicate
 from bough.store.store import Store
 from support.stores import NOON, ORGANIZATION

@@ -79,7 +79,7 @@ async def test_a_claim_resets_what_was_transferred(pages_app: PagesApp) -> None:
         found = await rows.allowances.get_transfer(made.project_id)
     assert found is not None
     assert found.period is not None
-    assert (found.period.bytes_before, found.period.is_over) == (found.moved, False)
+    assert (found.period.bytes_before, found.period.is_over) == (found.transferred_bytes, False)
     assert found.period.began_at > before
 
 

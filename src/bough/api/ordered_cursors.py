@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from bough import ids
 from bough.api.schemas import check_text
 from bough.errors import Invalid
-from bough.store.order import SortOrder, SortPosition
+from bough.store.paging import SortOrder, SortPosition
 
 
 def encode_sort_cursor(position: SortPosition, order: SortOrder) -> str:
