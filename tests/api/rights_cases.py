@@ -348,7 +348,9 @@ CASES = (
         "revoke an admin's key",
         _new(f"{O}/api_keys", {"key_name": "ci"}, lambda made: made["id"]),
     ),
-    _case("POST", "/organizations/{source_org_id}/projects/transfer", "manage", _transfer_to_admin, needs_new_project=True),
+    _case(
+        "POST", "/organizations/{source_org_id}/projects/transfer", "manage", _transfer_to_admin, needs_new_project=True
+    ),
     _case("POST", "/users/me/projects/transfer", "in person", _transfer_own),
     _case("GET", "/projects", "anything"),
     _case("GET", "/projects", "see organization", _at("/projects?org_id={org_id}")),

@@ -1,4 +1,4 @@
-"""The store, once on each back end; the places of volume drivers; and an engine on each of them."""
+"""Fixtures: the store in each back end, folders of volume drivers, and an engine with each driver."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

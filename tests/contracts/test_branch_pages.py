@@ -1,4 +1,4 @@
-"""Branches as they are listed: orders, pages, searches and what was used, on both back ends."""
+"""Lists of branches: orders, pages, searches and usage, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,9 @@ ORDERS = [BranchSortOrder(by=by, is_descending=falls) for by, falls in product(g
 
 
 async def _fan(store: Store, *names: str, **changes: Any) -> tuple[Project, list[Branch]]:
-    """A project, its root and children of these names, each a minute younger and changed a minute earlier."""
+    """Creates a project with a root and children of these names, each created a minute later and changed a minute
+    earlier than the one before.
+    """
     project = make_project()
     root, _ = await add_project(store, project)
     made = [root]
@@ -63,7 +65,7 @@ async def _names(store: Store, project: Project, **query: Any) -> list[str]:
 
 
 async def _paged(store: Store, project: Project, order: BranchSortOrder, limit: int, **query: Any) -> list[BranchId]:
-    """Every page after another, the last of which says that it is."""
+    """Reads all pages and checks that the last one has no next position."""
     ids: list[BranchId] = []
     after = None
     while True:

@@ -1,4 +1,4 @@
-"""The queue's rows on both back ends: leases, fences, order."""
+"""The rows of the operation queue in both back ends: leases, fences, order."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rows of people: accounts, organizations, members, invitations, sessions, links and mails."""
+"""Rows of users, organizations, members, invitations, sessions, links and mail messages."""
 
 import asyncio
 from dataclasses import replace
@@ -60,7 +60,7 @@ def a_session(digest: str, user_id: UserId = OPERATOR, **changes: Any) -> Sessio
 
 
 async def _team(store: Store, *emails: str) -> tuple[Organization, list[MemberAndUser]]:
-    """An organization whose members joined in pairs."""
+    """Creates an organization whose members joined in pairs."""
     team, seen = an_organization(), []
     async with store.transaction() as rows:
         await rows.organizations.add(team)
@@ -132,7 +132,7 @@ async def test_a_lock_on_an_organization_lets_one_decide_at_a_time(store: Store)
             await rows.organizations.lock(team.id)
             if await rows.members.count_admins(team.id) <= 1:
                 return False
-            await asyncio.sleep(0.01)  # for the other to come meanwhile
+            await asyncio.sleep(0.01)  # lets the other task arrive
             await rows.members.set_role(member, MemberRole.VIEWER)
             return True
 

@@ -1,4 +1,4 @@
-"""Keys of organizations, what people have on single projects, offers of projects and the audit: on every back end."""
+"""Organization keys, access to single projects, transfer requests and the audit log, in both back ends."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

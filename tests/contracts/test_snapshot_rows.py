@@ -1,4 +1,4 @@
-"""Snapshots and their schedules: the rows, on both back ends."""
+"""Snapshots and their schedules: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -45,7 +45,7 @@ async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
         await _add(rows, other, "second")
     async with store.read() as rows:
         found = await rows.snapshots.list_in_project(branch.project_id)
-        assert [each.name for each in found] == ["second", "ünïcode \u2603"], "the newest first"
+        assert [each.name for each in found] == ["second", "ünïcode \u2603"], "the newest comes first"
         assert found[0] == second
         assert await rows.snapshots.get(branch.project_id, second.id) == second
         assert await rows.snapshots.get(other.project_id, second.id) is None

@@ -1,4 +1,4 @@
-"""Usage, gateway workers, urgent operations and roles that follow: the rows, on both back ends."""
+"""Usage, gateway workers, urgent operations and applied roles: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -106,7 +106,7 @@ async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
 
 
 async def cpu(store: Store, endpoint: Endpoint) -> tuple[float, float]:
-    """Of all runs, and of the last."""
+    """Returns the CPU time of all runs and of the last run."""
     async with store.read() as rows:
         found = await rows.usage.get(endpoint.id)
     assert found is not None
@@ -132,7 +132,7 @@ async def test_another_run_adds_all_that_it_took(store: Store) -> None:
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 1.5)
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 2.0)
     assert await cpu(store, endpoint) == (6.0, 2.0)
-    async with store.transaction() as rows:  # the clock was set back meanwhile
+    async with store.transaction() as rows:  # the clock was set back
         await rows.usage.add_cpu(endpoint.id, NOON - MINUTE, 0.5)
     assert await cpu(store, endpoint) == (6.5, 0.5)
 
@@ -151,7 +151,7 @@ async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None
 async def test_what_was_written_is_how_far_the_wal_came(store: Store) -> None:
     branch, _ = await add_project(store, make_project())
     written = []
-    for position in (2**40, 2**40 + 5, 2**40 + 5, 7, 10):  # the fourth: a restore has set it back
+    for position in (2**40, 2**40 + 5, 2**40 + 5, 7, 10):  # the fourth is lower, as after a restore
         async with store.transaction() as rows:
             await rows.branches.record_wal_position(branch.id, position)
         async with store.read() as rows:

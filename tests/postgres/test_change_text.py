@@ -1,4 +1,4 @@
-"""Statements that change what is in a branch, and what a stopped server's files tell: as text and bytes."""
+"""Statements that change the contents of a branch, and the files of a stopped server."""
 
 import struct
 
