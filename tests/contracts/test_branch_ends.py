@@ -1,4 +1,4 @@
-"""Deleted branches: which rows are deleted with one, which another branch still needs, what is due. In both back ends."""
+"""Deleted branches: rows that are deleted, rows that other branches still need, and due work, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
