@@ -1,7 +1,7 @@
-"""From the framework's description of routes, which is OpenAPI 3.1, to one in 3.0.
+"""Converts the OpenAPI 3.1 document of the framework to OpenAPI 3.0.
 
-The difference that matters is in JSON Schema, and is taken back here. Each API writes its description into a file of
-`openapi/`; with `--check` the command fails when that is stale.
+The relevant differences are in JSON Schema. Each API has its document in `openapi/`, and `--check` fails if it is out
+of date.
 """
 
 import json
@@ -26,7 +26,7 @@ def build_document(routes: Sequence[BaseRoute], *, title: str, version: str, des
     for path in document["paths"].values():
         for operation in path.values():
             operation["operationId"] = _camel(operation["operationId"].split("_api_v")[0])
-            operation["responses"].pop("422", None)  # a request that does not validate gets our 400
+            operation["responses"].pop("422", None)  # invalid requests get a 400
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
     document = _downgrade_schema(document)
@@ -45,7 +45,7 @@ def write_or_check(generated: str, committed: Path, module: str, arguments: Sequ
         return 0
     if committed.exists() and committed.read_text() == generated:
         return 0
-    print(f"{committed} is stale. Write it anew: .venv/bin/python -m {module}", file=sys.stderr)
+    print(f"{committed} is out of date. Update it with: .venv/bin/python -m {module}", file=sys.stderr)
     return 1
 
 
@@ -55,7 +55,7 @@ def _camel(snake: str) -> str:
 
 
 def _downgrade_schema(node: Any) -> Any:
-    """A schema of 2020-12 as one of OpenAPI 3.0."""
+    """Converts a JSON Schema of draft 2020-12 to the dialect of OpenAPI 3.0."""
     if isinstance(node, list):
         return [_downgrade_schema(each) for each in node]
     if not isinstance(node, dict):
@@ -79,7 +79,7 @@ def _downgrade_schema(node: Any) -> Any:
 
 
 def _drop_nullable_required(schema: dict[str, Any]) -> None:
-    """What has no value is left out of an answer, so it is not required either."""
+    """Fields without a value are omitted from responses, so they are not required."""
     properties = schema.get("properties", {})
     required = [name for name in schema.pop("required", []) if not properties[name].get("nullable")]
     if required:
@@ -87,5 +87,5 @@ def _drop_nullable_required(schema: dict[str, Any]) -> None:
 
 
 def _wrap_reference(schema: dict[str, Any]) -> dict[str, Any]:
-    """Beside a reference nothing else counts in 3.0, so it goes into an allOf."""
+    """OpenAPI 3.0 ignores the siblings of a reference, so the reference is wrapped in an allOf."""
     return {"allOf": [schema]} if "$ref" in schema else schema

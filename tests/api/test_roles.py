@@ -309,7 +309,7 @@ async def test_what_is_not_there(caller: Caller) -> None:
 async def test_a_verb_has_one_method(caller: Caller, method: str, rest: str) -> None:
     tree = await create_project_client(caller)
     sentence = await tree.expect_error(405, method, tree.role_path("neondb_owner") + rest)
-    assert "does not take this method" in sentence
+    assert "does not support this method" in sentence
 
 
 async def test_another_change_of_the_branch_waits_its_turn(caller: Caller) -> None:

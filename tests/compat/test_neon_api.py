@@ -182,7 +182,7 @@ def test_roles_and_databases(client: NeonAPI, project: Any) -> None:
     assert reset.role.password not in (None, made.role.password)
     _finished(client, reset)
     # The client asks with POST where the API has GET.
-    with pytest.raises(NeonAPIError, match="does not take this method"):
+    with pytest.raises(NeonAPIError, match="does not support this method"):
         client.role_password_reveal(project.id, branch_id, "app")
 
     database = client.database_create(project.id, branch_id, database={"name": "shop", "owner_name": "app"}).database

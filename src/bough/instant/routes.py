@@ -120,7 +120,7 @@ def _audit_record(request: Request) -> AuditRecord:
 
 
 def _services(request: Request) -> Services:
-    found: Services = request.app.state.parts
+    found: Services = request.app.state.services
     return found
 
 

@@ -19,7 +19,7 @@ from bough.pages.renderer import render
 class PageRequest:
     def __init__(self, request: Request) -> None:
         self.http_request = request
-        self.services: Services = request.app.state.parts
+        self.services: Services = request.app.state.services
         self.client = _client(request)
         self.form = forms.EMPTY
         self.signed_in_user: SignedInUser | None = None

@@ -12,7 +12,8 @@ from pydantic import AfterValidator
 from bough.access import lookup
 from bough.access.principal import Principal
 from bough.api.dependencies import PrincipalDep, ServicesDep
-from bough.api.schemas import INT64_MAX, IdText, Pagination, Text, View, to_response
+from bough.api.paging import UNKNOWN_CURSOR, Pagination
+from bough.api.schemas import INT64_MAX, IdText, Text, View, to_response
 from bough.api.v2.branch_bodies import Timestamp
 from bough.domain.api_key import KeyKind
 from bough.domain.audit import ActorKind, AuditEntry
@@ -140,5 +141,5 @@ def _decode_cursor(cursor: str | None) -> int | None:
     if not cursor:
         return None
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 19 or int(cursor) > INT64_MAX:
-        raise Invalid("The cursor is not one that this API gave. Start again without a cursor.")
+        raise Invalid(UNKNOWN_CURSOR)
     return int(cursor)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from bough.access import lookup
 from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject, ServicesDep, WritableProject
-from bough.api.ordered_cursors import decode_sort_cursor, encode_sort_cursor
+from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import BranchIdPath, Text, View, to_response
 from bough.api.v2.branch_bodies import BranchCreate, BranchUpdate
 from bough.api.v2.branch_views import Annotation, BranchView

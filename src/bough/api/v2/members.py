@@ -15,7 +15,7 @@ from bough.api.dependencies import (
     ReadableOrganization,
     ServicesDep,
 )
-from bough.api.ordered_cursors import decode_sort_cursor, encode_sort_cursor
+from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import Body, Text, View, to_response
 from bough.control.people import members
 from bough.control.people.members import Members

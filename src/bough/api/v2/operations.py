@@ -7,8 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 
 from bough.api.dependencies import IdempotentRoute, ReadableProject, ServicesDep
-from bough.api.paging import decode_cursor
-from bough.api.schemas import Pagination, Text, View, to_pagination, to_response
+from bough.api.paging import Pagination, decode_cursor, to_pagination
+from bough.api.schemas import Text, View, to_response
 from bough.domain.operation import Operation, OperationAction, OperationStatus
 from bough.errors import NotFound
 from bough.ids import OperationId

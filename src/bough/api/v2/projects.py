@@ -19,8 +19,8 @@ from bough.api.dependencies import (
     ServicesDep,
     WritableProject,
 )
-from bough.api.paging import decode_cursor
-from bough.api.schemas import Body, ComputeUnits, Flag, IdText, Name, Pagination, Text, View, to_pagination, to_response
+from bough.api.paging import Pagination, decode_cursor, to_pagination
+from bough.api.schemas import Body, ComputeUnits, Flag, IdText, Name, Text, View, to_response
 from bough.api.v2.branch_views import BranchView
 from bough.api.v2.connection_uris import ConnectionDetails
 from bough.api.v2.databases import DatabaseView
