@@ -15,9 +15,9 @@ pip := $(bin)/python -m pip --disable-pip-version-check
 up: .venv/run.stamp
 	@exec $(bin)/bough up $(ARGS)
 
-# Three at a time, for two cores: much of a test is waiting. The programs that tests start are compiled once.
+# As many at a time as cores and memory allow (tests/support/tiers.py). The programs that tests start are compiled once.
 test: .venv/dev.stamp
-	@PYTHONDONTWRITEBYTECODE= $(bin)/python -m pytest -n 3 --dist worksteal $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(bin)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: .venv/dev.stamp
 	@$(bin)/ruff format --check .

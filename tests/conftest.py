@@ -1,16 +1,17 @@
-"""Options, tiers and the fixtures that every room may use."""
+"""Options, tiers and the fixtures that every folder may use."""
 
 import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
-from bough.config import Settings, default_cache
-from bough.engine.local.installs import download
-from support.platform import Platform, PostgresServer, open_platform, temporary_folder
+from support import tiers
+from support.platform import Platform, open_platform, temporary_folder
+from support.postgres import PostgresServer
 
 # A slow machine is not a defect: what matters is the answer, never how long it took.
 hypothesis.settings.register_profile(
@@ -20,6 +21,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     print_blob=True,
 )
+hypothesis.settings.register_profile("fast", hypothesis.settings.get_profile("everyday"), max_examples=10)
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("everyday"), max_examples=500)
 
 
@@ -33,32 +35,41 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the large counts too")
+    group = parser.getgroup("tiers").addoption
+    group("--long", action="store_true", help="run the tests with large counts too")
+    group("--fast", action="store_true", help="run only pure tests and tests of the API in this process")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: one of several of its kind, of which the others run every day")
-    hypothesis.settings.load_profile("long" if config.getoption("--long") else "everyday")
+    config.addinivalue_line("markers", "long: runs with --long only; a similar test runs every day")
+    config.addinivalue_line("markers", "slow: does not run with --fast")
+    if config.getoption("--long") and config.getoption("--fast"):
+        raise pytest.UsageError("--long and --fast exclude one another: give one of them.")
+    hypothesis.settings.load_profile(tiers.tier_of(config))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    return tiers.choose_workers()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The fast tier does not even import the tests of other folders: None leaves the decision to others."""
+    if config.getoption("--fast") and not tiers.is_in_fast_folders(collection_path):
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
-    later = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=later)
-    items[:] = [item for item in items if item not in later]
+    tier = tiers.tier_of(config)
+    deselected = {item for item in items if tiers.is_deselected(item, tier)}
+    config.hook.pytest_deselected(items=list(deselected))
+    items[:] = [item for item in items if item not in deselected]
 
 
 @pytest.fixture(scope="session")
 def is_long_run(request: pytest.FixtureRequest) -> bool:
     """Whether the large counts were asked for."""
     return bool(request.config.getoption("--long"))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ensure_postgres() -> None:
-    """The Postgres of the tests is the one users get; fetched once a machine."""
-    download.ensure_installed(Settings(cache=default_cache()))
 
 
 @pytest.fixture
@@ -82,7 +93,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     ran = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error"))
-    tier = "long" if config.getoption("--long") else "everyday"
+    tier = tiers.tier_of(config)
     terminalreporter.write_line(f"{tier} tier: {ran} ran, {sum(reasons.values())} skipped")
+    reports = [each for kind in ("", "passed", "failed", "error") for each in terminalreporter.stats.get(kind, [])]
+    for folder, seconds in tiers.seconds_by_folder(reports).most_common():
+        terminalreporter.write_line(f"  {seconds:6.0f} s in {folder}")
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"  skipped {count}: {reason}")

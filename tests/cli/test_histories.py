@@ -13,7 +13,7 @@ from bough.control.platform.history_problems import HistoryProblem
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.ids import ProjectId
 from bough.postgres import wal
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import add_project, make_project, open_store
 
 MB = 1024**2

@@ -195,7 +195,7 @@ def test_an_image_larger_than_the_disk_is_refused(bough: Program) -> None:
 
 
 def test_only_root_makes_one(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preconditions, "running_as_root", lambda: False)
+    monkeypatch.setattr(preconditions, "is_root", lambda: False)
     with pytest.raises(PreconditionFailed, match=r"Only root can make and mount an image: run `sudo .*--size 50G"):
         preconditions.require_root(Settings(home=bough.home), "50G")
 

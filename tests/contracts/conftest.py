@@ -8,7 +8,7 @@ import pytest
 from bough.store.store import Store
 from contracts.driver_workspace import driver_folder, workspace
 from contracts.engines import engine, settings, spec
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import BACKENDS, open_store
 
 __all__ = ["driver_folder", "engine", "settings", "spec", "store", "workspace"]

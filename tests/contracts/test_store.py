@@ -16,7 +16,7 @@ from bough.store.paging import PagePosition
 from bough.store.postgres import PostgresStore
 from bough.store.queries import Duplicate
 from bough.store.store import Store
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import NOON, ORGANIZATION, add_project, make_project
 
 

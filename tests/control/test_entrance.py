@@ -14,7 +14,8 @@ from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
 from bough.postgres.scram import scram_verifier
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for

@@ -49,7 +49,7 @@ async def test_one_that_could_not_be_read_is_started_at_the_next_up(
         raise EngineError("The compute did not take our statements.")
 
     with monkeypatch.context() as during:
-        during.setattr(platform.engine, "contents", refuse)
+        during.setattr(platform.engine, "read_compute_contents", refuse)
         await stop_all_computes(platform.store, platform.engine)
     assert not (await platform.engine.observe()).running_endpoints
     assert await state(platform, made) is EndpointState.ACTIVE

@@ -15,7 +15,8 @@ from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
 from support.engine_home import kill_process
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 

@@ -413,7 +413,7 @@ async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home:
     assert f"/{compute.spec.endpoint_id}\n" in group_of(pid)
     groups = {member: group_of(member) for member in processes.list_pids_of_user(compute.data_folder.stat().st_uid)}
     assert {group for member, group in groups.items() if not is_leaving(member)} == {group_of(pid)}
-    await compute.start(cu=2)
+    await compute.start(max_cu=2)
     assert compute.pid == pid
     assert limits_of(pid) != before
     await compute.suspend()
@@ -438,7 +438,7 @@ async def test_a_new_control_knows_the_groups_of_running_computes(home: EngineHo
     before = group_of(compute.pid)
     async with EngineHome.open(home.settings) as later:
         compute.home = later
-        await compute.start(cu=1)
+        await compute.start(max_cu=1)
         assert group_of(compute.pid) == before
         compute.home = home
     assert limits_of(compute.pid).get("pids.max") == "312"

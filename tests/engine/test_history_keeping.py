@@ -225,7 +225,9 @@ async def test_no_base_is_taken_where_there_is_no_room(home: EngineHome, monkeyp
     folder = home.engine._volumes.folder(compute.spec.volume_id)
     folder.write_record(replace(record(compute), first_segment=None))
     monkeypatch.setattr(
-        home.engine._history._maintenance, "_shortage", lambda: "The disk has 1 MB of free space: free some space."
+        home.engine._history._maintenance,
+        "_explain_shortage",
+        lambda: "The disk has 1 MB of free space: free some space.",
     )
     kept = await keep(compute)
     assert bases(compute) == []

@@ -183,7 +183,7 @@ def test_something_else_in_its_place_is_refused(home: Path, marker: str | None, 
 def test_only_root_can_mount_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = storage.create_home_image(home)
     made.unmount()
-    monkeypatch.setattr(image, "running_as_root", lambda: False)
+    monkeypatch.setattr(image, "is_root", lambda: False)
     assert refused(home) == (
         f"The storage of {home} is not mounted, and only root can mount it: run `sudo bough up --home {home}`."
     )

@@ -356,7 +356,7 @@ async def test_who_forks_without_end_is_stopped_and_the_neighbour_goes_on(home: 
 async def test_who_takes_memory_without_end_is_killed_and_the_neighbour_goes_on(
     home: EngineHome, neighbour: Compute
 ) -> None:
-    compute = await limited(home, memory=256 * MIB)
+    compute = await limited(home, memory_bytes=256 * MIB)
     pid = neighbour.pid
     with pytest.raises((asyncpg.PostgresError, OSError), match=r"signal 9|child process|closed|reset"):
         await Intruder(compute).run_python(

@@ -104,10 +104,10 @@ async def test_of_one_whose_volume_is_gone(home: EngineHome) -> None:
 async def test_of_one_that_stands_still(home: EngineHome) -> None:
     compute = await home.create_compute()
     marks = await insert_numbers(compute, 3)
-    assert await compute.start(stands=True) is Readiness.READY
+    assert await compute.start(is_read_only=True) is Readiness.READY
     for point in (*marks[1].points, Point(at=clock.now())):
         own, _ = await create_branch_at(compute, point)
-        assert await own.start(stands=False) is Readiness.READY
+        assert await own.start(is_read_only=False) is Readiness.READY
         assert await read_numbers(own) == ([1, 2] if point in marks[1].points else [1, 2, 3])
 
 

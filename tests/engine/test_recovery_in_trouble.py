@@ -220,8 +220,8 @@ async def test_what_another_control_left_is_made_anew(
     held_up.touch()
     with monkeypatch.context() as killed:
         killed.setattr("bough.engine.local.history.base_restore.finish_recovery", lambda *_: _be_killed())
-        killed.setattr(home.engine._history._recovery, "drop", _do_nothing)
-        killed.setattr(home.engine._history._spools, "forget", _do_nothing)
+        killed.setattr(home.engine._history._recovery, "drop_pending", _do_nothing)
+        killed.setattr(home.engine._history._spools, "remove", _do_nothing)
         with pytest.raises(ControlKilled):
             await ensure_branch_at(own, compute, marks[1].points[0])
     assert list((home.settings.home / "spool").iterdir()) != []

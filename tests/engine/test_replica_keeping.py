@@ -125,7 +125,7 @@ async def test_of_one_that_was_deleted_while_its_primary_slept_no_slot_stays(
     await primary.suspend()
     await replica.suspend()
     await replica.delete()
-    await primary.start(replicas=())
+    await primary.start(replica_volumes=())
     assert await list_slots(primary) == set()
     await primary.suspend()
     assert HomeConsistency(home.settings).find_inconsistencies() == []
@@ -135,9 +135,9 @@ async def test_a_slot_of_a_tenant_is_not_touched(primary: Compute) -> None:
     await primary.fetch_value("select pg_create_physical_replication_slot('theirs', true)", ADMIN_ROLE)
     replica = await start_replica(primary)
     await primary.suspend()
-    await primary.start(replicas=())
+    await primary.start(replica_volumes=())
     assert await list_slots(primary) == {"theirs"}
-    await primary.start(replicas=(replica.spec.volume_id,))
+    await primary.start(replica_volumes=(replica.spec.volume_id,))
     assert await list_slots(primary) == {"theirs", slot_name_of(replica)}
 
 
@@ -160,7 +160,7 @@ async def test_a_branch_of_a_branch_with_replicas_is_a_branch_like_any_other(
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     child = await home.create_child(primary)
-    await child.start(replicas=())
+    await child.start(replica_volumes=())
     await insert_numbers(child, 2)
     assert await list_slots(child) == set()
     assert not await child.fetch_value("select pg_is_in_recovery()")

@@ -250,7 +250,7 @@ async def test_the_side_door_and_the_slot_are_made_again_when_it_is_asked_for(
 async def test_without_a_primary_it_stands_still_until_it_is_started_again(primary: Compute, home: EngineHome) -> None:
     await primary.suspend()
     replica = plan_replica(primary)
-    await replica.start(follows=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=None))
+    await replica.start(primary=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=None))
     await wait_for_numbers(replica, 1)
     assert await replica.fetch_value("show primary_conninfo") in ("", None)
     await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
@@ -268,10 +268,10 @@ async def test_without_a_primary_it_stands_still_until_it_is_started_again(prima
 async def test_a_primary_that_comes_is_followed_without_a_restart(primary: Compute) -> None:
     await primary.suspend()
     replica = plan_replica(primary)
-    await replica.start(follows=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=None))
+    await replica.start(primary=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=None))
     pid = replica.pid
     await primary.start()
-    await replica.start(follows=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=primary.spec.endpoint_id))
+    await replica.start(primary=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=primary.spec.endpoint_id))
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
     assert replica.pid == pid
@@ -283,7 +283,7 @@ async def test_it_leaves_a_volume_that_is_no_longer_its_branchs(primary: Compute
     other = await home.create_child(primary)
     await other.start()
     await insert_numbers(other, 5)
-    await replica.start(follows=PrimarySpec(volume_id=other.spec.volume_id, endpoint_id=other.spec.endpoint_id))
+    await replica.start(primary=PrimarySpec(volume_id=other.spec.volume_id, endpoint_id=other.spec.endpoint_id))
     await wait_for_numbers(replica, 1, 5)
     await insert_numbers(other, 6)
     await wait_for_numbers(replica, 1, 5, 6)

@@ -156,7 +156,7 @@ async def test_limits_that_move_take_the_size_with_them(home: EngineHome) -> Non
     async with compute.connect() as client:
         assert (await shown(client))["effective_cache_size"] == "3GB"
     assert (compute.pid, await size_of(compute)) == (pid, 1)
-    await compute.start(cu=0.5, min_cu=0.25, settings=build_compute_settings(0.5, logical_replication=False))
+    await compute.start(max_cu=0.5, min_cu=0.25, settings=build_compute_settings(0.5, logical_replication=False))
     assert await compute.fetch_value("show effective_cache_size") == "1536MB"
     assert (await size_of(compute), await compute.fetch_value("show max_connections")) == (0.5, "225")
 
@@ -195,7 +195,7 @@ async def test_the_load_of_a_busy_compute_grows(home: EngineHome) -> None:
 
 async def test_without_control_groups_its_settings_follow(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await elastic(home)
-    monkeypatch.setattr(home.engine._sizes, "_groups", Cgroups("x", (), "this machine has none"))
+    monkeypatch.setattr(home.engine._sizes, "_cgroups", Cgroups("x", (), "this machine has none"))
     async with compute.connect() as client:
         await client.execute(BURN)
         reading = await home.engine.read_load(compute.spec.endpoint_id)
@@ -206,7 +206,7 @@ async def test_without_control_groups_its_settings_follow(home: EngineHome, monk
 
 
 async def test_one_that_does_not_run_is_left_alone(home: EngineHome) -> None:
-    compute = await home.create_branch(cu=LARGEST, min_cu=0.25, settings=SETTINGS)
+    compute = await home.create_branch(max_cu=LARGEST, min_cu=0.25, settings=SETTINGS)
     unknown = EndpointId.new()
     for endpoint in (compute.spec.endpoint_id, unknown):
         await home.engine.resize(endpoint, 1)

@@ -26,11 +26,11 @@ OTHER = scram_verifier("another")
 
 
 async def stand(compute: Compute) -> None:
-    assert await compute.start(stands=True) is Readiness.READY
+    assert await compute.start(is_read_only=True) is Readiness.READY
 
 
 async def write_again(compute: Compute, number: int) -> None:
-    assert await compute.start(stands=False) is Readiness.READY
+    assert await compute.start(is_read_only=False) is Readiness.READY
     await insert_numbers(compute, number)
 
 
@@ -185,7 +185,7 @@ async def test_what_is_stored_is_told_in_either_state(home: EngineHome, primary:
 
 async def test_an_older_version_tells_it_too(home: EngineHome) -> None:
     require_system_15()
-    compute = await home.create_compute(15, storage_bytes=100 * 2**20)
+    compute = await home.create_compute(15, storage_limit_bytes=100 * 2**20)
     found = await home.engine.measure_storage(compute.spec.endpoint_id)
     assert found is not None
     assert found.used_bytes < 2**20

@@ -161,7 +161,7 @@ async def test_what_is_written_moves_the_end_of_the_wal(home: EngineHome) -> Non
 
 async def test_a_server_that_only_follows_writes_none(home: EngineHome) -> None:
     compute = await home.create_compute()
-    await compute.start(stands=True)
+    await compute.start(is_read_only=True)
     async with session.open_session(await listening(compute)) as ours:
         position = await ours.read_position()
     assert position.wal is None

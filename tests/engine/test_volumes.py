@@ -61,7 +61,7 @@ async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
         begun.set()
         hurried.append(hurry.wait(60))
 
-    monkeypatch.setattr(reflink, "ease", ease)
+    monkeypatch.setattr(reflink, "free_blocks", ease)
     (tmp_path / "vol-old" / "data").mkdir(parents=True)
     volumes = Volumes(tmp_path)
     volumes.configure(ReflinkDriver(), None)

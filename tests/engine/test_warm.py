@@ -68,7 +68,7 @@ async def test_spares_are_made_for_the_plan_of_whoever_took_the_last_one(home: W
         limits = f"{megabytes // 2 * 1024}kB"
         written = (home.settings.home / "volumes" / spare / "conf" / postgresql_conf.LIMITS_FILE).read_text()
         assert (limits in written) is is_as_made
-        compute = await home.create_project(storage_bytes=megabytes * 2**20)
+        compute = await home.create_project(storage_limit_bytes=megabytes * 2**20)
         assert await compute.start() is Readiness.READY
         assert compute.pid == home.postmaster_pid(spare)
         while await compute.fetch_value("show temp_file_limit") != f"{megabytes // 2}MB":  # noqa: ASYNC110

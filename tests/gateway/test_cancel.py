@@ -8,12 +8,12 @@ import pytest
 from bough.gateway import relay
 from bough.gateway.wire import messages
 from support import gateway as doorways
-from support import platform
 from support.gateway import InProcessGateway, WireClient
+from support.postgres import PostgresServer
 
 
 @pytest.fixture
-async def two_workers(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def two_workers(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server, workers=2) as opened:
         yield opened
 
@@ -76,7 +76,7 @@ async def test_a_wrong_key_cancels_nothing(gateway: InProcessGateway) -> None:
     wire.close()
 
 
-async def test_numbers_of_workers_that_ended_are_free_again(postgres_server: platform.PostgresServer) -> None:
+async def test_numbers_of_workers_that_ended_are_free_again(postgres_server: PostgresServer) -> None:
     async with doorways.open_gateway(postgres_server, workers=2) as opened:
         assert [siblings.number for siblings in opened.peers] == [0, 1]
         folder = opened.folder
@@ -86,7 +86,7 @@ async def test_numbers_of_workers_that_ended_are_free_again(postgres_server: pla
 
 
 async def test_the_query_of_a_client_that_vanished_is_cancelled_at_once(
-    gateway: InProcessGateway, postgres_server: platform.PostgresServer, monkeypatch: pytest.MonkeyPatch
+    gateway: InProcessGateway, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its system closes the connection for it, and TLS was not told."""
     monkeypatch.setattr(relay, "HALF_CLOSED_SECONDS", 3600)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bough.gateway.wire import messages
-from support import platform
 from support.gateway import ENDPOINT, PASSWORD, FakePostgresControlPlane, InProcessGateway, WireClient
+from support.postgres import PostgresServer
 
 # What the worker imports once it serves is written down. It stays who it is: not every test runs as root.
 WATCHED = """
@@ -113,7 +113,7 @@ async def entered(doorway: InProcessGateway, password: str = PASSWORD) -> WireCl
 
 
 async def test_nothing_is_loaded_late(
-    gateway: InProcessGateway, launched: asyncio.subprocess.Process, postgres_server: platform.PostgresServer
+    gateway: InProcessGateway, launched: asyncio.subprocess.Process, postgres_server: PostgresServer
 ) -> None:
     wire = await entered(gateway)
     key = next(m.body for m in await wire.read_until(messages.READY_FOR_QUERY) if m.type == messages.BACKEND_KEY_DATA)

@@ -44,7 +44,7 @@ async def test_a_wrong_password_wakes_nothing(gateway: InProcessGateway, binds: 
 
 
 async def test_somebody_unknown_sees_what_a_wrong_password_sees(gateway: InProcessGateway) -> None:
-    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD), is_known=False)
+    gateway.control_plane.access_reply = make_access(scram_verifier(PASSWORD), is_known=False)
     wire = await entered(gateway)
     await wire.authenticate(PASSWORD)
     assert await wire.read_error() == REFUSED
@@ -54,7 +54,7 @@ async def test_somebody_unknown_sees_what_a_wrong_password_sees(gateway: InProce
 async def test_a_password_that_is_over_is_a_wrong_one(gateway: InProcessGateway) -> None:
     good = make_access(scram_verifier(PASSWORD), valid_until=clock.now() + timedelta(hours=1))
     for until, enters in ((timedelta(hours=1), True), (timedelta(seconds=-1), False)):
-        gateway.control_plane.answer = replace(good, valid_until=clock.now() + until)
+        gateway.control_plane.access_reply = replace(good, valid_until=clock.now() + until)
         gateway.worker_services[0].cache.invalidate([ENDPOINT])
         wire = await entered(gateway)
         await wire.authenticate()
@@ -70,7 +70,7 @@ async def test_a_changed_password_is_asked_for_again_after_a_refusal(gateway: In
     await wire.authenticate()
     await wire.read_until(messages.READY_FOR_QUERY)
     wire.close()
-    gateway.control_plane.answer = make_access(scram_verifier("another horse"))
+    gateway.control_plane.access_reply = make_access(scram_verifier("another horse"))
     wire = await entered(gateway)
     await wire.authenticate("another horse")
     assert await wire.read_error() == REFUSED  # the old one is remembered for a moment
@@ -82,13 +82,13 @@ async def test_a_changed_password_is_asked_for_again_after_a_refusal(gateway: In
 
 async def test_only_the_networks_of_the_project_are_let_in(gateway: InProcessGateway) -> None:
     known = make_access(scram_verifier(PASSWORD))
-    gateway.control_plane.answer = replace(known, allowed_networks=(ip_network("10.0.0.0/8"),))
+    gateway.control_plane.access_reply = replace(known, allowed_networks=(ip_network("10.0.0.0/8"),))
     wire = await entered(gateway)
     await wire.authenticate()
     trouble = await wire.read_error()
     assert trouble.sqlstate == "28000"
     assert "127.0.0.1 is not among those that the project allows" in trouble.message
-    gateway.control_plane.answer = replace(
+    gateway.control_plane.access_reply = replace(
         known, allowed_networks=(ip_network("10.0.0.0/8"), ip_network("127.0.0.0/8"))
     )
     gateway.worker_services[0].cache.invalidate([ENDPOINT])
@@ -99,7 +99,9 @@ async def test_only_the_networks_of_the_project_are_let_in(gateway: InProcessGat
 
 
 async def test_a_role_that_cannot_enter_is_told_why(gateway: InProcessGateway) -> None:
-    gateway.control_plane.answer = replace(make_access("md5"), rejection="Its password is stored as md5; set it again.")
+    gateway.control_plane.access_reply = replace(
+        make_access("md5"), rejection="Its password is stored as md5; set it again."
+    )
     wire = await entered(gateway)
     assert await wire.read_error() == messages.ErrorResponse(
         sqlstate="28000", message="Its password is stored as md5; set it again."
@@ -138,7 +140,7 @@ async def test_why_it_is_closed_is_told_to_whoever_has_the_password_and_to_nobod
 ) -> None:
     why = "Claim it to go on: https://bough.example/claim/1"
     for password, is_known in ((PASSWORD, True), ("wrong", True), (PASSWORD, False)):
-        gateway.control_plane.answer = replace(
+        gateway.control_plane.access_reply = replace(
             make_access(scram_verifier(PASSWORD), is_known=is_known), blocked_reason=why
         )
         gateway.worker_services[0].cache.invalidate([ENDPOINT])

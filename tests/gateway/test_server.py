@@ -12,8 +12,8 @@ from bough.gateway.accept_balancer import ACCEPT_DELAY_SECONDS, AcceptBalancer
 from bough.gateway.client_origin import ClientOrigins
 from gateway.test_door import BY_NAME
 from support import gateway as doorways
-from support import platform
 from support.gateway import InProcessGateway
+from support.postgres import PostgresServer
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_stopping_tells_everybody(gateway: InProcessGateway) -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-async def test_workers_take_clients_in_turn(postgres_server: platform.PostgresServer, workers: int) -> None:
+async def test_workers_take_clients_in_turn(postgres_server: PostgresServer, workers: int) -> None:
     async with doorways.open_gateway(postgres_server, workers=workers) as opened:
         for _ in range(4 * workers):
             wire = await opened.open_wire_client()
@@ -95,7 +95,7 @@ async def test_workers_take_clients_in_turn(postgres_server: platform.PostgresSe
         assert opened.servers[0].connections == 4
 
 
-async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: platform.PostgresServer) -> None:
+async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: PostgresServer) -> None:
     """Its note stays as it was, with none."""
     async with doorways.open_gateway(postgres_server, workers=1) as opened:
         AcceptBalancer(opened.folder, 5)

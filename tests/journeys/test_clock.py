@@ -11,7 +11,8 @@ import pytest
 from bough import clock
 from bough.domain.operation import OperationStatus
 from bough.ids import ProjectId
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 DAY = timedelta(days=1)

@@ -167,7 +167,7 @@ async def test_a_lost_storage_is_told_and_changes_no_row(platform_with_image: tu
     assert await project.state() == ("active", None)
     assert len(await project.operations()) == 2
     failed = {line["task"]: line for line in lines if line["event"] == "task_failed"}
-    assert "is not mounted" in failed["KeepComputes"]["error"]
+    assert "is not mounted" in failed["ReconcileComputes"]["error"]
     refused = await platform.client.post(f"{API}/projects", json={"project": {}})
     assert refused.status_code == 503
     assert "is not mounted" in refused.json()["message"]

@@ -72,7 +72,7 @@ class NewUser:
         return self.run(".venv/bin/bough", command, "--home", self.home)
 
     def sockets(self) -> Path:
-        program = f"from bough import config; print(config.load({{'home': {str(self.home)!r}}}).sockets)"
+        program = f"from bough import config; print(config.load_settings({{'home': {str(self.home)!r}}}).sockets)"
         return Path(self.run(".venv/bin/python", "-c", program).strip())
 
     def query(self, created: dict[str, Any], statement: str) -> str:

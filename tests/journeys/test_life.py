@@ -10,7 +10,8 @@ import pytest
 
 from bough import clock
 from bough.domain.operation import OperationStatus
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import BACKENDS
 
 

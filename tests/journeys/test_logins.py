@@ -16,7 +16,8 @@ from bough.operations import contents_sync
 from bough.postgres.scram import scram_verifier
 from engine.test_computes import require_system_15
 from support.branches import kill_compute
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 
@@ -150,7 +151,7 @@ async def test_only_those_that_were_in_use_are_asked(platform: Platform, monkeyp
         asked.append(endpoint)
         return await ask(endpoint, *given)
 
-    monkeypatch.setattr(platform.engine, "contents", watched)
+    monkeypatch.setattr(platform.engine, "read_compute_contents", watched)
     await platform.run_tasks()
     assert asked == []
     await platform.inner.gateway_api.wakes.wake(EndpointId(made["endpoints"][0]["id"]))

@@ -28,7 +28,8 @@ from pages.instant_databases import (
     get_personal_organization,
 )
 from support.pages_app import PagesApp
-from support.platform import Platform, PostgresServer
+from support.platform import Platform
+from support.postgres import PostgresServer
 from support.stores import BACKENDS, open_store
 
 

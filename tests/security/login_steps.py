@@ -13,7 +13,7 @@ ACCEPTED, INVALID_PASSWORD, TOO_MANY_CONNECTIONS = "let in", "28P01", "53300"
 
 def use_cheap_verifier(doorway: InProcessGateway) -> None:
     """The clients of these tests compute their proofs in Python."""
-    doorway.control_plane.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
+    doorway.control_plane.access_reply = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
 
 
 class PendingLogin:

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from support import platform
 from support import pooler as poolers
 from support.control_plane import make_access
 from support.gateway import PASSWORD
 from support.pooler import Pooler
+from support.postgres import PostgresServer
 from support.protocol_client import ProtocolClient
 from support.scram_client import make_verifier
 
@@ -93,7 +93,7 @@ async def predict_random_values(pooler: Pooler) -> set[str | None]:
 
 
 @asynccontextmanager
-async def open_tenant_pooler(server: platform.PostgresServer, *extensions: str) -> AsyncIterator[Pooler]:
+async def open_tenant_pooler(server: PostgresServer, *extensions: str) -> AsyncIterator[Pooler]:
     async with poolers.open_pooler(server) as pooler:
         names = {"role": tenant_role(pooler), "database": pooler.database, "host": str(pooler.folder)}
         await pooler.superuser.execute(_MADE.format(**names))
@@ -101,6 +101,8 @@ async def open_tenant_pooler(server: platform.PostgresServer, *extensions: str) 
             await pooler.superuser.execute(f"create extension {each}")
         if "dblink" in extensions:
             await pooler.superuser.execute(_FOREIGN.format(user="store", **names))
-        pooler.gateway.control_plane.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1))
+        pooler.gateway.control_plane.access_reply = make_access(
+            make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1)
+        )
         pooler.configure(servers=1, servers_per_pool=1)
         yield pooler

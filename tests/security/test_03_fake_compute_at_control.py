@@ -135,7 +135,7 @@ async def test_notices_count_too(folder: Path) -> None:
     ],
     ids=["text", "negative", "bool", "not-utf8", "short", "null"],
 )
-@pytest.mark.parametrize("ask", ["logical_bytes", "stored_bytes"])
+@pytest.mark.parametrize("ask", ["read_logical_bytes", "measure_storage"])
 async def test_a_size_is_a_number(folder: Path, ask: str, kind: int, value: bytes | None) -> None:
     async def rows(line: FakeConnection) -> None:
         await line.send(row(value))
@@ -148,10 +148,13 @@ async def test_one_answer_is_one_row(folder: Path, count: int) -> None:
     async def rows(line: FakeConnection) -> None:
         await line.send(row(struct.pack("!q", 1)) * count)
 
-    await refused(folder, fake_postgres.make_query_script([("size", INT8)], rows), "logical_bytes")
+    await refused(folder, fake_postgres.make_query_script([("size", INT8)], rows), "read_logical_bytes")
 
 
-@pytest.mark.parametrize("ask", ["mark_now", "written_until", "last_replayed", "position", "contents", "reload"])
+@pytest.mark.parametrize(
+    "ask",
+    ["write_wal_marker", "read_wal_end", "read_last_replay_timestamp", "read_position", "read_contents", "reload"],
+)
 async def test_what_has_another_shape_is_an_error_in_words(folder: Path, ask: str) -> None:
     async def rows(line: FakeConnection) -> None:
         await line.send(row(b"../../etc/passwd", b"x"))
@@ -165,14 +168,14 @@ async def test_nobody_tells_more_roles_than_were_asked_for(folder: Path, total: 
         for number in range(MAX_LISTED + 1):
             await line.send(row(b"role", b"r%d" % number, b"\1", None, None, None, struct.pack("!q", total)))
 
-    await refused(folder, fake_postgres.make_query_script(ROLE_COLUMNS, rows, LISTING), "contents")
+    await refused(folder, fake_postgres.make_query_script(ROLE_COLUMNS, rows, LISTING), "read_contents")
 
 
 async def test_a_name_is_no_longer_than_postgres_makes_it(folder: Path) -> None:
     async def rows(line: FakeConnection) -> None:
         await line.send(row(b"role", b"x" * 64, b"\1", None, None, None, struct.pack("!q", 1)))
 
-    await refused(folder, fake_postgres.make_query_script(ROLE_COLUMNS, rows, LISTING), "contents")
+    await refused(folder, fake_postgres.make_query_script(ROLE_COLUMNS, rows, LISTING), "read_contents")
 
 
 @pytest.mark.parametrize("verifier", [b"SCRAM-SHA-256$4096:x", b"SCRAM-SHA-256$\0", b"md5", b"plain"])
@@ -198,4 +201,4 @@ async def test_a_verifier_is_no_longer_than_our_question_cuts_it(folder: Path) -
             row(b"role", b"someone", b"\1", b"SCRAM-SHA-256$" + b"9" * 900, None, None, struct.pack("!q", 1))
         )
 
-    await refused(folder, fake_postgres.make_query_script(ROLE_COLUMNS, rows, LISTING), "contents")
+    await refused(folder, fake_postgres.make_query_script(ROLE_COLUMNS, rows, LISTING), "read_contents")

@@ -20,6 +20,7 @@ from support import gateway as doorways
 from support import platform
 from support.control_plane import make_access
 from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
+from support.postgres import PostgresServer
 from support.scram_client import make_verifier
 
 ENDLESS = 64 * 1024 * 1024  # bytes that a test would send before it gives up
@@ -108,9 +109,9 @@ async def nothing(_: Fake) -> None:
 
 class FakePlane(doorways.FakePostgresControlPlane):
     def __init__(self, folder: Path) -> None:
-        super().__init__(platform.PostgresServer(folder))
+        super().__init__(PostgresServer(folder))
         self.folder = folder
-        self.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
+        self.access_reply = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 4))
 
     async def wake(self, endpoint: Any) -> ComputeAddress:
         return ComputeAddress(host=str(self.folder), port=1)

@@ -20,7 +20,7 @@ from bough.operations.events import Events
 from bough.operations.outcome import Done, Outcome
 from bough.operations.runner import OperationRunner, max_workers_per_project
 from bough.store.store import Store
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import BACKENDS, NOON, add_project, make_operation, make_project, open_store
 
 WORKERS = 4

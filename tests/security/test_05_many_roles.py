@@ -18,7 +18,8 @@ from bough.operations import contents_sync
 from bough.store import roles as role_rows
 from bough.store.queries import Queries
 from bough.tasks.read_contents import ReadContents
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import BACKENDS, EVERYDAY_BACKENDS
 
 LIMIT = 20
@@ -111,7 +112,7 @@ class Work:
             return transaction(**given)
 
         with patch.context() as during:
-            during.setattr(platform.engine, "contents", told)
+            during.setattr(platform.engine, "read_compute_contents", told)
             during.setattr(platform.store, "transaction", begun)
             during.setattr(Queries, "_run_many", written)
             for module, name in (

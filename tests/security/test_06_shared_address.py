@@ -15,15 +15,16 @@ from security.login_steps import (
 )
 from security.os_users import connect_tcp_as
 from support import gateway as doorways
-from support import platform, requirements
+from support import requirements
 from support.gateway import ENDPOINT, InProcessGateway
+from support.postgres import PostgresServer
 
 ATTACKER, VICTIM = PROJECT_UIDS[0] + 3, PROJECT_UIDS[0] + 4
 OTHER = "ep-calm-sea-b1b2c3d4"
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server, project_uids=PROJECT_UIDS) as opened:
         use_cheap_verifier(opened)
         yield opened

@@ -20,6 +20,7 @@ from support import gateway as doorways
 from support import platform, requirements
 from support.control_plane import make_access
 from support.gateway import ENDPOINT, InProcessGateway
+from support.postgres import PostgresServer
 from support.program import find_free_port
 
 SOMEBODY = 65_533
@@ -27,7 +28,7 @@ BY_SOCKET = "host={folder} user=store dbname=postgres options=endpoint=" + ENDPO
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server, project_uids=PROJECT_UIDS) as opened:
         opened.folder.chmod(0o755)
         opened.socket.chmod(0o777)  # whatever its mode is, computes are refused
@@ -51,10 +52,14 @@ async def test_a_compute_is_refused_whatever_the_mode_is(gateway: InProcessGatew
 
 
 async def test_the_addresses_that_a_project_allows_hold_there_too(gateway: InProcessGateway) -> None:
-    gateway.control_plane.answer = replace(make_access(doorways.VERIFIER), allowed_networks=(ip_network("10.0.0.0/8"),))
+    gateway.control_plane.access_reply = replace(
+        make_access(doorways.VERIFIER), allowed_networks=(ip_network("10.0.0.0/8"),)
+    )
     with pytest.raises(Exception, match=r"count as coming from 127\.0\.0\.1: add it to allowed_ips"):
         await gateway.query_with_libpq(BY_SOCKET)
-    gateway.control_plane.answer = replace(gateway.control_plane.answer, allowed_networks=(ip_network("127.0.0.1/32"),))
+    gateway.control_plane.access_reply = replace(
+        gateway.control_plane.access_reply, allowed_networks=(ip_network("127.0.0.1/32"),)
+    )
     gateway.worker_services[0].cache.invalidate([ENDPOINT])
     assert await gateway.query_with_libpq(BY_SOCKET) == "1"
 

@@ -12,8 +12,8 @@ from security.shared_server_connection import (
     connect_tenant,
     tenant_role,
 )
-from support import platform
 from support.pooler import Pooler
+from support.postgres import PostgresServer
 from support.protocol_client import ProtocolClient
 from support.protocol_messages import SYNC, bind_and_execute, parse, query
 
@@ -23,13 +23,13 @@ WHO = "select pg_backend_pid()"
 
 
 @pytest.fixture
-async def pooler(postgres_server: platform.PostgresServer) -> AsyncIterator[Pooler]:
+async def pooler(postgres_server: PostgresServer) -> AsyncIterator[Pooler]:
     async with shared_server_connection.open_tenant_pooler(postgres_server, *RESETTABLE_EXTENSIONS) as made:
         yield made
 
 
 @pytest.fixture
-async def stateful_pooler(postgres_server: platform.PostgresServer) -> AsyncIterator[Pooler]:
+async def stateful_pooler(postgres_server: PostgresServer) -> AsyncIterator[Pooler]:
     async with shared_server_connection.open_tenant_pooler(
         postgres_server, *RESETTABLE_EXTENSIONS, *STATEFUL_EXTENSIONS
     ) as made:

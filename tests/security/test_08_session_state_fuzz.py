@@ -21,8 +21,8 @@ from security.shared_server_connection import (
     connect_tenant,
     tenant_role,
 )
-from support import platform
 from support.pooler import Pooler
+from support.postgres import PostgresServer
 from support.protocol_client import ConnectionEnded, ProtocolClient
 from support.protocol_messages import SYNC, bind_and_execute, extended_query, parse, query
 
@@ -111,7 +111,7 @@ def _rows(seen: object) -> list[tuple[str | None, ...]]:
     "extensions", [RESETTABLE_EXTENSIONS, (*RESETTABLE_EXTENSIONS, *STATEFUL_EXTENSIONS)], ids=["cleaned", "closed"]
 )
 def test_a_session_that_changed_hands_is_like_a_new_one(
-    postgres_server: platform.PostgresServer, extensions: tuple[str, ...], is_long_run: bool
+    postgres_server: PostgresServer, extensions: tuple[str, ...], is_long_run: bool
 ) -> None:
     with asyncio.Runner() as runner:
         opening = shared_server_connection.open_tenant_pooler(postgres_server, *extensions)

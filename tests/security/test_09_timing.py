@@ -10,18 +10,17 @@ import pytest
 
 from bough.store.queries import Queries
 from security.login_steps import send_startup
-from support import platform, platform_gateway
+from support import platform_gateway
 from support.gateway import WireClient
 from support.platform_gateway import PlatformGateway
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 NOWHERE = "ep-calm-sea-00000000"
 
 
 @pytest.fixture(params=EVERYDAY_BACKENDS)
-async def gateway(
-    request: pytest.FixtureRequest, postgres_server: platform.PostgresServer
-) -> AsyncIterator[PlatformGateway]:
+async def gateway(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[PlatformGateway]:
     url = "" if request.param == "sqlite" else await postgres_server.create_store_database()
     async with platform_gateway.open_platform_gateway(store_url=url) as opened:
         yield opened

@@ -17,12 +17,12 @@ from security.login_steps import (
     use_cheap_verifier,
 )
 from support import gateway as doorways
-from support import platform
 from support.gateway import ENDPOINT, PASSWORD, InProcessGateway
+from support.postgres import PostgresServer
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server) as opened:
         use_cheap_verifier(opened)
         yield opened

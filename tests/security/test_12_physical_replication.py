@@ -13,6 +13,7 @@ from security.login_steps import send_startup, use_cheap_verifier
 from support import gateway as doorways
 from support import platform
 from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
+from support.postgres import PostgresServer
 
 WORKS = [
     "IDENTIFY_SYSTEM",
@@ -39,17 +40,17 @@ PLUGINS = ['"/tmp/lib.so"', "mine", '"PGOUTPUT"', '"a""b"']
 
 
 @pytest.fixture(scope="module")
-def publisher() -> Iterator[platform.PostgresServer]:
+def publisher() -> Iterator[PostgresServer]:
     """With logical replication, as a compute of a project that has it on."""
     with platform.temporary_folder() as folder:
-        server = platform.PostgresServer(folder, "-c", "wal_level=logical")
+        server = PostgresServer(folder, "-c", "wal_level=logical")
         server.start()
         yield server
         server.stop()
 
 
 @pytest.fixture
-async def gateway(publisher: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(publisher: PostgresServer) -> AsyncIterator[InProcessGateway]:
     await (await publisher.connect()).close()
     async with doorways.open_gateway(publisher) as opened:
         use_cheap_verifier(opened)
@@ -123,7 +124,7 @@ def test_sql_is_not_looked_at() -> None:
 
 
 async def test_a_subscription_through_the_gateway_works(
-    gateway: InProcessGateway, publisher: platform.PostgresServer, postgres_server: platform.PostgresServer
+    gateway: InProcessGateway, publisher: PostgresServer, postgres_server: PostgresServer
 ) -> None:
     """The subscriber is a real Postgres, which speaks to the gateway by TLS."""
     name = f"s{uuid.uuid4().hex[:8]}"

@@ -54,7 +54,7 @@ async def test_a_change_elsewhere_is_known_in_the_same_round(
         parts = platform.services
         task = ReadContents(platform.store, platform.engine, parts.queue, parts.activity)
         task._read = {endpoints[-1]: 1.0}  # the last in the row
-        monkeypatch.setattr(platform.engine, "contents", watch.read_compute_contents)
+        monkeypatch.setattr(platform.engine, "read_compute_contents", watch.read_compute_contents)
         await task.run()
     async with platform.store.read() as rows:
         known = await rows.roles.list_in_branch(BranchId(other["branch"]["id"]))

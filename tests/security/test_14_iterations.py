@@ -15,15 +15,15 @@ from bough.gateway.wire import messages
 from bough.postgres import scram
 from bough.postgres.scram import scram_verifier
 from support import gateway as doorways
-from support import platform
 from support.control_plane import make_access
 from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
+from support.postgres import PostgresServer
 
 OTHER = "ep-calm-sea-b1b2c3d4"
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     await (await postgres_server.connect()).close()
     async with doorways.open_gateway(postgres_server) as opened:
         yield opened
@@ -49,13 +49,13 @@ async def test_what_takes_too_long_is_refused_before_it_is_hashed(
         hashed.append(iterations)
         return real(name, given, salt, iterations)
 
-    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD, iterations=200_000))
+    gateway.control_plane.access_reply = make_access(scram_verifier(PASSWORD, iterations=200_000))
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", counting)
     trouble = await (await typed(gateway, ENDPOINT)).read_error()
     assert (trouble.sqlstate, "scram_iterations" in trouble.message) == ("28000", True)
     assert hashed == []
     gateway.worker_services[0].cache.invalidate([ENDPOINT])
-    gateway.control_plane.answer = make_access(scram_verifier(PASSWORD, iterations=MAX_ITERATIONS))
+    gateway.control_plane.access_reply = make_access(scram_verifier(PASSWORD, iterations=MAX_ITERATIONS))
     hashed.clear()
     await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
     assert hashed == [MAX_ITERATIONS]

@@ -17,10 +17,10 @@ from bough.ids import OrganizationId
 from bough.store import schema
 from bough.store.sqlite import SqliteStore
 from support import api_app as fronts
-from support import platform
 from support.accounts import Account, add_key
 from support.api_app import ApiApp
 from support.api_client import Caller
+from support.postgres import PostgresServer
 from support.stores import BACKENDS
 
 PLANS = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(organizations=3, projects=4)}
@@ -30,7 +30,7 @@ PLANS = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "f
 async def api_app(request: pytest.FixtureRequest) -> AsyncIterator[ApiApp]:
     changes: dict[str, Any] = {"plans": PLANS}
     if request.param == "postgres":
-        server: platform.PostgresServer = request.getfixturevalue("postgres_server")
+        server: PostgresServer = request.getfixturevalue("postgres_server")
         changes["store_url"] = await server.create_store_database()
     async with fronts.open_api_app(**changes) as made:
         yield made

@@ -96,7 +96,7 @@ async def test_a_round_of_history_reads_no_run_file_and_lists_no_folder_for_each
     hours = Hours(monkeypatch)
     await many.create_up_to(few)
     await rounds(many.platform, hours)
-    work = (await rounds(many.platform, hours))["KeepHistory"]
+    work = (await rounds(many.platform, hours))["MaintainHistory"]
     runs, volumes = many.platform.settings.home / "run", many.platform.settings.home / "volumes"
     assert not work.opened_in(str(runs))
     assert work.listed_entries < 5 * few  # each volume's own folders, and not all volumes for each

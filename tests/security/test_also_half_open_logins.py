@@ -10,14 +10,14 @@ from bough.gateway import connection, pending_logins
 from bough.gateway.channel import TlsChannel
 from security.login_steps import ACCEPTED, log_in, use_cheap_verifier
 from support import gateway as doorways
-from support import platform
 from support.gateway import ENDPOINT, SSL_REQUEST, InProcessGateway
+from support.postgres import PostgresServer
 
 FEW = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 
 
 @pytest.fixture
-async def gateway(postgres_server: platform.PostgresServer) -> AsyncIterator[InProcessGateway]:
+async def gateway(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
     async with doorways.open_gateway(postgres_server) as opened:
         use_cheap_verifier(opened)
         yield opened

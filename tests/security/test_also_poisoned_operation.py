@@ -26,7 +26,8 @@ from bough.operations.queue import OperationQueue
 from bough.operations.runner import OperationRunner
 from bough.store.store import Store
 from security import control_crash
-from support.platform import PostgresServer, install_templates, temporary_folder
+from support.platform import install_templates, temporary_folder
+from support.postgres import PostgresServer
 from support.program import ONE_WORKER, Program, wait_until
 from support.stores import EVERYDAY_BACKENDS, add_project, make_project, open_store
 

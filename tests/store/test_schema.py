@@ -18,7 +18,7 @@ from bough.store import schema
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.tables import metadata
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import BACKENDS, make_project, open_store
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from support import platform
+from support.postgres import PostgresServer
 
 
 def use_one_event_loop(items: list[pytest.Item], folder: Path) -> None:
@@ -24,5 +24,5 @@ async def create_store_settings(request: pytest.FixtureRequest) -> dict[str, str
     """What makes the platform of this fixture live on the store it is asked for."""
     if getattr(request, "param", "sqlite") == "sqlite":
         return {}
-    server: platform.PostgresServer = request.getfixturevalue("postgres_server")
+    server: PostgresServer = request.getfixturevalue("postgres_server")
     return {"store_url": await server.create_store_database()}

@@ -37,6 +37,7 @@ from bough.ids import EndpointId
 from bough.postgres.scram import scram_verifier
 from support import platform
 from support.control_plane import FakeControlPlane, make_access
+from support.postgres import PostgresServer
 from support.scram_client import ScramClient
 
 ENDPOINT = EndpointId("ep-quiet-river-a1b2c3d4")
@@ -48,9 +49,9 @@ GSS_REQUEST = (8).to_bytes(4) + (80877104).to_bytes(4)
 
 
 class FakePostgresControlPlane(FakeControlPlane):
-    def __init__(self, postgres: platform.PostgresServer) -> None:
+    def __init__(self, postgres: PostgresServer) -> None:
         super().__init__()
-        self.answer = make_access(VERIFIER)
+        self.access_reply = make_access(VERIFIER)
         self._postgres = postgres
 
     async def wake(self, endpoint: Any) -> ComputeAddress:
@@ -199,7 +200,7 @@ class WireClient:
 
 @asynccontextmanager
 async def open_gateway(
-    postgres: platform.PostgresServer, workers: int = 1, project_uids: tuple[int, int] | None = None
+    postgres: PostgresServer, workers: int = 1, project_uids: tuple[int, int] | None = None
 ) -> AsyncIterator[InProcessGateway]:
     with platform.temporary_folder() as folder:
         opened = InProcessGateway(folder, FakePostgresControlPlane(postgres), project_uids)

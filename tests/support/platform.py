@@ -6,11 +6,9 @@ Everything here is real: the real store, the real engine, real Postgres processe
 import asyncio
 import atexit
 import copy
-import os
 import shutil
 import subprocess
 import tempfile
-import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -28,24 +26,22 @@ from starlette.types import ASGIApp
 from bough import app, clock
 from bough.api import app as api_app
 from bough.api.app import create_bare_app
-from bough.config import Settings, default_cache
+from bough.config import Settings
 from bough.control.audit import AuditRecord
 from bough.control.context import Context
 from bough.control.services import Services
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import Operation
 from bough.engine.local.engine import LocalEngine
-from bough.engine.local.installs import installs
 from bough.ids import EndpointId, ProjectId
-from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from support.folders import ROOT, temporary_folder
+from support.postgres import ensure_postgres
 
 __all__ = [
     "API",
     "END_STATUSES",
     "Platform",
-    "PostgresServer",
     "create_api_app",
     "install_templates",
     "make_settings",
@@ -57,7 +53,6 @@ __all__ = [
 
 API = "/api/v2"
 END_STATUSES = {"finished", "failed", "cancelled", "skipped"}
-_MIGRATED = "upgraded"
 
 
 def make_settings(folder: Path, **changes: Any) -> Settings:
@@ -80,6 +75,7 @@ def _prepare_templates() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="bough-", dir=ROOT))
     folder.chmod(0o711)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    ensure_postgres()
     engine = LocalEngine(make_settings(folder))
     _run_in_thread(engine.prepare)
     shutil.rmtree(make_settings(folder).sockets, ignore_errors=True)
@@ -245,78 +241,3 @@ async def open_platform(**changes: Any) -> AsyncIterator[Platform]:
     with temporary_folder() as folder:
         async with open_platform_in(folder, **changes) as made:
             yield made
-
-
-class PostgresServer:
-    """A plain Postgres of its own, for a store to live in."""
-
-    def __init__(self, folder: Path, *more: str) -> None:
-        self.folder = folder
-        self._options = more  # arguments of postgres
-        self._bin = installs.select_preferred(installs.find_installs(default_cache()).values())[17].bin
-        self._identity: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            self._identity = {"user": 65534, "group": 65534, "extra_groups": []}
-            os.chown(folder, 65534, 65534)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._has_migrated = False
-
-    def _start_process(self, *command: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            cwd="/",
-            env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **self._identity,
-        )
-
-    def start(self) -> None:
-        data = str(self.folder / "data")
-        assert (
-            self._start_process(
-                str(self._bin / "initdb"), "-D", data, "-U", "store", "-A", "trust", "-N", "-E", "UTF8"
-            ).wait()
-            == 0
-        )
-        self._process = self._start_process(
-            str(self._bin / "postgres"),
-            "-D",
-            data,
-            "-k",
-            str(self.folder),
-            "-c",
-            "listen_addresses=",
-            "-c",
-            "fsync=off",
-            *self._options,
-        )
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-
-    async def create_database(self, name: str, options: str = "") -> str:
-        """A fresh database, as a URL for the store."""
-        connection = await self.connect()
-        # By files, which costs half of what it costs by WAL.
-        await connection.execute(f'create database "{name}" strategy file_copy {options}')
-        await connection.close()
-        return f"postgresql://store@/{name}?host={self.folder}"
-
-    async def create_store_database(self) -> str:
-        """The same with all that a first start of the store puts into it, which is made once and copied."""
-        if not self._has_migrated:
-            store = PostgresStore(await self.create_database(_MIGRATED))
-            await store.open()
-            await store.close()
-            self._has_migrated = True
-        return await self.create_database(f"store_{uuid.uuid4().hex}", f"template {_MIGRATED}")
-
-    async def connect(self) -> Any:
-        while True:
-            try:
-                return await asyncpg.connect(host=str(self.folder), user="store", database="postgres")
-            except (OSError, asyncpg.CannotConnectNowError):
-                await asyncio.sleep(0.05)

@@ -16,8 +16,9 @@ import asyncpg
 from bough.gateway.control_plane import PoolSettings
 from bough.gateway.wire.messages import ErrorResponse
 from support import gateway as doorways
-from support import platform, protocol_messages
+from support import protocol_messages
 from support.gateway import HOST, ROLE, InProcessGateway
+from support.postgres import PostgresServer
 from support.protocol_client import POOLED_HOST, TIMEOUT, ProtocolClient, connect_pooled
 
 
@@ -30,8 +31,8 @@ class Pooler:
 
     def configure(self, **settings: Any) -> None:
         """What control says of the endpoint's pools, before the first client comes."""
-        self.gateway.control_plane.answer = replace(
-            self.gateway.control_plane.answer, pool_settings=PoolSettings(**settings)
+        self.gateway.control_plane.access_reply = replace(
+            self.gateway.control_plane.access_reply, pool_settings=PoolSettings(**settings)
         )
 
     async def connect(self, **startup: str) -> ProtocolClient:
@@ -105,7 +106,7 @@ class Pooler:
 
 
 @asynccontextmanager
-async def open_pooler(server: platform.PostgresServer, workers: int = 1) -> AsyncIterator[Pooler]:
+async def open_pooler(server: PostgresServer, workers: int = 1) -> AsyncIterator[Pooler]:
     database = f"pool_{secrets.token_hex(4)}"
     await server.create_database(database)
     behind = await asyncpg.connect(host=str(server.folder), user=ROLE, database=database)

@@ -18,7 +18,8 @@ from bough.ids import BranchId, EndpointId, LineageId, OperationId, Organization
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Rows, Store
-from support.platform import PostgresServer, read_migrated_store
+from support.platform import read_migrated_store
+from support.postgres import PostgresServer
 
 ORGANIZATION = OrganizationId("org-operator")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -210,7 +210,7 @@ async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(
 
     for each in (silent, other):
         await platform.query(each, BURN)
-    monkeypatch.setattr(platform.engine, "usage", refuse)
+    monkeypatch.setattr(platform.engine, "measure_usage", refuse)
     figures = ComputeMeasurements()
     await MeasureBranches(platform.store, platform.engine, figures, platform.services.activity).run()
     assert figures.get(EndpointId(silent["endpoints"][0]["id"])) is None

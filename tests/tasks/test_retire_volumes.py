@@ -15,7 +15,7 @@ from bough.engine.port import Engine
 from bough.ids import VolumeId
 from bough.store.store import Store
 from bough.tasks.retire_volumes import RetireVolumes
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import (
     EVERYDAY_BACKENDS,
     NOON,

@@ -90,7 +90,7 @@ class Readings:
         self._platform = platform
         self._past = 0.0
         monotonic = clock.monotonic
-        monkeypatch.setattr(platform.engine, "load", self._load)
+        monkeypatch.setattr(platform.engine, "read_load", self._load)
         monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + self._past)
 
     def passes(self, seconds: float) -> None:

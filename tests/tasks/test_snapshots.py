@@ -26,7 +26,7 @@ from bough.store.audit import AuditQuery
 from bough.store.store import Store
 from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.take_snapshots import TakeSnapshots
-from support.platform import PostgresServer
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS, add_project, make_operation, make_project, open_store
 
 FIVE = datetime(2026, 11, 17, 5, tzinfo=UTC)  # a Tuesday

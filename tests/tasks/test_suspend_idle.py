@@ -16,7 +16,8 @@ from bough.domain.operation import OperationAction, OperationStatus
 from bough.domain.usage import EndpointTraffic
 from bough.engine.port import EngineError
 from bough.tasks.suspend_idle import SuspendIdle
-from support.platform import API, Platform, PostgresServer, open_platform
+from support.platform import API, Platform, open_platform
+from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
 

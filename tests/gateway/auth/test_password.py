@@ -9,7 +9,7 @@ from bough.errors import Denied
 from bough.gateway.auth import password
 from bough.gateway.auth.scram import ScramVerifier
 from bough.gateway.wire import messages
-from support import platform
+from support.postgres import PostgresServer
 from support.scram_client import make_verifier
 
 PASSWORDS = [
@@ -45,7 +45,7 @@ PASSWORDS = [
 ]
 
 
-async def _kept(postgres_server: platform.PostgresServer, passwords: list[str]) -> list[str]:
+async def _kept(postgres_server: PostgresServer, passwords: list[str]) -> list[str]:
     """What Postgres stores for each."""
     connection = await postgres_server.connect()
     try:
@@ -67,9 +67,7 @@ async def _kept(postgres_server: platform.PostgresServer, passwords: list[str]) 
     return [row["verifier"] for row in rows]
 
 
-async def test_passwords_are_prepared_as_postgres_does(
-    postgres_server: platform.PostgresServer, is_long_run: bool
-) -> None:
+async def test_passwords_are_prepared_as_postgres_does(postgres_server: PostgresServer, is_long_run: bool) -> None:
     """Some that are known to be odd, and many of chance: every table of RFC 3454 has its characters in them."""
     chance = random.Random(7)
     plain = [c for c in map(chr, range(0x21, 0x3400)) if unicodedata.category(c) != "Cs"]

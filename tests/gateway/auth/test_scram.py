@@ -10,7 +10,7 @@ from bough.gateway.auth import scram
 from bough.gateway.auth.scram import SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramExchange, ScramVerifier, WrongPassword
 from bough.gateway.wire.protocol_error import ProtocolError
 from bough.postgres.scram import scram_verifier
-from support import platform
+from support.postgres import PostgresServer
 from support.scram_client import ScramClient, make_verifier
 
 CERTIFICATE = hashlib.sha256(b"our certificate").digest()
@@ -47,7 +47,7 @@ def test_the_exchange_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-async def test_verifiers_that_postgres_made(postgres_server: platform.PostgresServer) -> None:
+async def test_verifiers_that_postgres_made(postgres_server: PostgresServer) -> None:
     connection = await postgres_server.connect()
     for count, password in (
         (1, "a"),

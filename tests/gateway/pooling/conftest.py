@@ -2,14 +2,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support import platform
 from support import pooler as poolers
 from support.pooler import Pooler
+from support.postgres import PostgresServer
 from support.protocol_client import ProtocolClient
 
 
 @pytest.fixture
-async def pooler(postgres_server: platform.PostgresServer) -> AsyncIterator[Pooler]:
+async def pooler(postgres_server: PostgresServer) -> AsyncIterator[Pooler]:
     async with poolers.open_pooler(postgres_server) as opened:
         yield opened
 

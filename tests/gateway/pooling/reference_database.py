@@ -42,7 +42,7 @@ def reference_database_name(pooler: Pooler) -> str:
 
 async def create_databases(pooler: Pooler) -> None:
     """Both databases, and logins that cost little because there are many of them."""
-    pooler.gateway.control_plane.answer = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1))
+    pooler.gateway.control_plane.access_reply = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1))
     await pooler.superuser.execute(f"create role {pooler.database}_{WORKER}")
     await pooler.superuser.execute(f"create database {reference_database_name(pooler)}")
     for database in (pooler.database, reference_database_name(pooler)):

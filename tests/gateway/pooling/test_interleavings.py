@@ -37,9 +37,9 @@ from gateway.pooling.random_steps import (
     insert_both_halves,
 )
 from gateway.pooling.reference_pairs import END_MARKER, ReferencePairs, Step
-from support import platform
 from support import pooler as poolers
 from support.pooler import Pooler
+from support.postgres import PostgresServer
 from support.protocol_messages import (
     COPY_DONE,
     SYNC,
@@ -271,7 +271,7 @@ class Interleavings(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("members", [1, 2])
 def test_each_client_hears_what_it_would_hear_alone(
-    postgres_server: platform.PostgresServer, members: int, is_long_run: bool
+    postgres_server: PostgresServer, members: int, is_long_run: bool
 ) -> None:
     tier = settings(
         max_examples=400 if is_long_run else 25,

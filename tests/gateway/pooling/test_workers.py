@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support import platform
 from support import pooler as poolers
 from support.pooler import Pooler
+from support.postgres import PostgresServer
 from support.protocol_client import ProtocolClient
 from support.protocol_messages import query
 
@@ -14,7 +14,7 @@ SERVERS = 4
 
 
 @pytest.fixture
-async def pooler(postgres_server: platform.PostgresServer) -> AsyncIterator[Pooler]:
+async def pooler(postgres_server: PostgresServer) -> AsyncIterator[Pooler]:
     async with poolers.open_pooler(postgres_server, workers=2) as opened:
         opened.configure(servers=SERVERS, servers_per_pool=SERVERS)
         yield opened

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from support import platform
+from support.postgres import PostgresServer
 
 
 class PgSession:
@@ -43,7 +43,7 @@ class PgSession:
 
 
 @pytest.fixture(scope="session")
-def session_database(postgres_server: platform.PostgresServer) -> Iterator[str]:
+def session_database(postgres_server: PostgresServer) -> Iterator[str]:
     """For statements of every kind, which may leave tables and functions behind."""
     address = f"host={postgres_server.folder} user=store"
     while True:
