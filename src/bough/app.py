@@ -21,15 +21,12 @@ from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.gateway.notifier import GatewayNotifier
 from bough.control.gateway.wakes import Wakes
-from bough.control.people.operator import ensure_operator_key
-from bough.control.people.operator_link import ensure_operator_link
-from bough.control.platform.attempt_limits import AttemptLimits
+from bough.control.people.operator import ensure_operator_key, ensure_operator_link
 from bough.control.platform.creation_limits import CreationLimits
-from bough.control.platform.history_measurements import HistoryMeasurements
 from bough.control.platform.hostnames import Hostnames
 from bough.control.platform.key_usage import KeyUsage
-from bough.control.platform.measurements import ComputeMeasurements
-from bough.control.platform.rate_limits import RateLimiter
+from bough.control.platform.measurements import ComputeMeasurements, HistoryMeasurements
+from bough.control.platform.rate_limits import AttemptLimits, RateLimiter
 from bough.control.platform.shutdown import stop_all_computes
 from bough.control.platform.tls_files import TlsFiles
 from bough.control.services import Services
@@ -46,36 +43,9 @@ from bough.pages import routes as pages
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
-from bough.tasks.archive_branches import ArchiveBranches
-from bough.tasks.count_active_time import CountActiveTime
-from bough.tasks.enforce_storage_limits import EnforceStorageLimits
-from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
-from bough.tasks.expire_branches import ExpireBranches
-from bough.tasks.expire_snapshots import ExpireSnapshots
-from bough.tasks.expire_unclaimed import ExpireUnclaimed
-from bough.tasks.flush_key_usage import FlushKeyUsage
-from bough.tasks.forget_answers import DeleteIdempotencyKeys
-from bough.tasks.forget_audit import DeleteOldAudit
-from bough.tasks.forget_logs import DeleteEndpointLogs
-from bough.tasks.forget_people import DeleteExpiredLinks
-from bough.tasks.forget_workers import DeleteGatewayWorkers
-from bough.tasks.history_alarm import HistoryAlarm
+from bough.tasks.assembly import create_loops
 from bough.tasks.loop import Loop
-from bough.tasks.maintain_history import MaintainHistory
-from bough.tasks.measure_branches import MeasureBranches
-from bough.tasks.prepare_instant_databases import PrepareInstantDatabases
-from bough.tasks.purge_deleted import PurgeDeleted
-from bough.tasks.read_contents import ReadContents
-from bough.tasks.reconcile_computes import ReconcileComputes
-from bough.tasks.renew_certificates import RenewCertificates
-from bough.tasks.repair_replicas import RepairReplicas
-from bough.tasks.retire_volumes import RetireVolumes
-from bough.tasks.rotate_logs import RotateLogs
-from bough.tasks.scale_computes import ScaleComputes
-from bough.tasks.send_mail import SendMail
-from bough.tasks.suspend_idle import SuspendIdle
 from bough.tasks.sync_hostnames import SyncHostnames
-from bough.tasks.take_snapshots import TakeSnapshots
 
 DEFAULT_GATEWAY_PORT = 5432
 
@@ -154,13 +124,32 @@ async def assemble_platform(settings: Settings) -> AsyncIterator[Platform]:
 
 def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Keys) -> Platform:
     events = Events()
+    services = _create_services(settings, store, engine, keys, events)
+    return Platform(
+        services=services,
+        runner=OperationRunner(
+            store,
+            engine,
+            events,
+            ALL_ACTIONS,
+            workers=settings.operation_workers,
+            urgent_workers=settings.wakes_at_once,
+            gateways=GatewayNotifier(settings.gateway_folder, services.activity),
+            plans=settings.plan,
+        ),
+        loops=create_loops(services, _create_tls_files(settings)),
+        gateway_api=GatewayApiHandlers(
+            gateway_access=AccessResolver(store, load_or_create_secret(settings.keys / "mock"), services.allowances),
+            wakes=services.wakes,
+            activity=services.activity,
+        ),
+    )
+
+
+def _create_services(settings: Settings, store: Store, engine: Engine, keys: Keys, events: Events) -> Services:
     queue = OperationQueue(store, events, ALL_ACTIONS, settings.hold_seconds)
-    key_use = KeyUsage()
-    figures = ComputeMeasurements()
-    history_figures = HistoryMeasurements()
     activity = EndpointActivity(store)
     hosts = EndpointHosts(domain=settings.domain, port=settings.gateway_port or DEFAULT_GATEWAY_PORT)
-    names = Hostnames(settings, hosts)
     vault = Vault(load_or_create_secret(settings.keys / "passwords"))
     allowances = AllowancePolicy(settings, vault)
     wakes = Wakes(
@@ -172,7 +161,7 @@ def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Key
         activity=activity,
         allowances=allowances,
     )
-    parts = Services(
+    return Services(
         settings=settings,
         store=store,
         queue=queue,
@@ -180,76 +169,17 @@ def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Key
         vault=vault,
         keys=keys,
         hosts=hosts,
-        hostnames=names,
+        hostnames=Hostnames(settings, hosts),
         rate_limiter=RateLimiter(settings),
         attempt_limits=AttemptLimits(),
         creation_limits=CreationLimits(settings),
         wakes=wakes,
         passwords=Passwords(),
-        key_usage=key_use,
-        compute_measurements=figures,
-        history_measurements=history_figures,
+        key_usage=KeyUsage(),
+        compute_measurements=ComputeMeasurements(),
+        history_measurements=HistoryMeasurements(),
         activity=activity,
-    )
-    tasks = (
-        ReconcileComputes(store, engine, queue, activity),
-        PurgeDeleted(store, queue),
-        ExpireBranches(settings, store, queue, activity),
-        ExpireSnapshots(store, queue),
-        TakeSnapshots(settings, store, engine, queue),
-        ExpireUnclaimed(store, queue, activity),
-        ArchiveBranches(settings, store, engine, queue),
-        FlushKeyUsage(store, key_use),
-        DeleteIdempotencyKeys(store),
-        DeleteGatewayWorkers(store),
-        DeleteExpiredLinks(store),
-        DeleteOldAudit(settings, store),
-        RotateLogs(settings),
-        DeleteEndpointLogs(settings, store, engine),
-        RenewCertificates(_create_tls_files(settings)),
-        SyncHostnames(store, names),
-    )
-    quick_tasks = (
-        CountActiveTime(store, engine),
-        EnforceTransferLimits(settings, store=store, queue=queue, activity=activity, allowances=allowances),
-    )
-    # Each by itself: as long as a compute that does not answer is waited for, its task goes on with the others.
-    contents = ReadContents(store, engine, queue, activity, settings.plan)
-    idle = SuspendIdle(settings, store, engine, queue, activity)
-    storage = EnforceStorageLimits(
-        settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances
-    )
-    return Platform(
-        services=parts,
-        runner=OperationRunner(
-            store,
-            engine,
-            events,
-            ALL_ACTIONS,
-            workers=settings.operation_workers,
-            urgent_workers=settings.wakes_at_once,
-            gateways=GatewayNotifier(settings.gateway_folder, activity),
-            plans=settings.plan,
-        ),
-        loops=(
-            Loop(store, tasks),
-            Loop(store, quick_tasks, "quick tasks"),
-            Loop(store, (contents,), "contents"),
-            Loop(store, (idle,), "idle computes"),
-            Loop(store, (storage,), "storage"),
-            Loop(store, (RepairReplicas(store, engine, queue, activity),), "replicas"),
-            Loop(store, (MaintainHistory(store, engine, HistoryAlarm(settings, history_figures)),), "history"),
-            Loop(store, (RetireVolumes(store, engine),), "retired volumes"),
-            Loop(store, (ScaleComputes(store, engine, activity),), "scaling"),
-            Loop(store, (MeasureBranches(store, engine, figures, activity),), "measures"),
-            Loop(store, (SendMail(settings, store, parts.vault),), "mail"),
-            Loop(store, (PrepareInstantDatabases(parts),), "instant databases"),
-        ),
-        gateway_api=GatewayApiHandlers(
-            gateway_access=AccessResolver(store, load_or_create_secret(settings.keys / "mock"), allowances),
-            wakes=wakes,
-            activity=activity,
-        ),
+        allowances=allowances,
     )
 
 

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.control.people.invitations import Invitations, Invitee, find_by_token, join
+from bough.control.people.invitations import (
+    Invitee,
+    create_invitations,
+    find_by_token,
+    join,
+    revoke_invitation,
+)
 from bough.domain.api_key import KeyKind
 from bough.domain.invitation import Invitation
 from bough.domain.organization import MemberRole, Organization
@@ -338,12 +344,12 @@ async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Calle
     team = await caller.create_organization()
     (made,) = await _invited(caller, team, _somebody())
     member = await stranger.join_organization(team, MemberRole.ADMIN)
-    desk = await make_stale_context(stranger)
+    context = await make_stale_context(stranger)
     await caller.client.patch(f"/organizations/{team.id}/members/{member.id}", json={"role": "viewer"})
     with pytest.raises(Denied):
-        await Invitations(desk).create(team, [Invitee(_somebody(), VIEWER)])
+        await create_invitations(context, team, [Invitee(_somebody(), VIEWER)])
     with pytest.raises(Denied):
-        await Invitations(desk).revoke(team, InvitationId(made["id"]))
+        await revoke_invitation(context, team, InvitationId(made["id"]))
     assert await _listed(caller, team) == [made]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bough.control.people.members import Members
+from bough.control.people.members import remove_member, set_member_role
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.rights import ProjectRole
@@ -327,13 +327,13 @@ async def test_nobody_leaves_their_personal_organization(caller: Caller) -> None
 async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Caller, stranger: Caller) -> None:
     team = await caller.create_organization()
     own, member = await _own(caller, team), await stranger.join_organization(team, MemberRole.ADMIN)
-    desk = await make_stale_context(stranger)
+    context = await make_stale_context(stranger)
     await caller.client.patch(_one(member), json={"role": "viewer"})
-    for change in (Members(desk).set_role(team, own.id, VIEWER), Members(desk).remove(team, own.id)):
+    for change in (set_member_role(context, team, own.id, VIEWER), remove_member(context, team, own.id)):
         with pytest.raises(Denied):
             await change
     await caller.client.delete(_one(member))
-    for change in (Members(desk).set_role(team, own.id, VIEWER), Members(desk).remove(team, member.id)):
+    for change in (set_member_role(context, team, own.id, VIEWER), remove_member(context, team, member.id)):
         with pytest.raises(NotFound):
             await change
     assert await _admins(caller, team) == 1

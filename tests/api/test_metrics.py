@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bough import clock
 from bough.access.metrics_token import load_metrics_token
 from bough.control.gateway.activity import EndpointReport
-from bough.control.platform.history_measurements import HistoryMeasurement
+from bough.control.platform.measurements import HistoryMeasurement
 from bough.domain.endpoint import EndpointState
 from bough.domain.pooler import PoolStats
 from bough.domain.usage import EndpointTraffic

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bough.control.people.organizations import Organizations
+from bough.control.people.organizations import rename_organization
 from bough.domain.api_key import KeyKind
 from bough.domain.organization import MemberRole, Organization
 from bough.errors import Denied, NotFound
@@ -112,13 +112,13 @@ async def test_other_names_will(caller: Caller, name: str) -> None:
 async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Caller, stranger: Caller) -> None:
     team = await caller.create_organization()
     member = await stranger.join_organization(team, MemberRole.ADMIN)
-    desk = await make_stale_context(stranger)
+    context = await make_stale_context(stranger)
     await caller.client.patch(f"/organizations/{team.id}/members/{member.id}", json={"role": "viewer"})
     with pytest.raises(Denied):
-        await Organizations(desk).rename(team, "mine")
+        await rename_organization(context, team, "mine")
     await caller.client.delete(f"/organizations/{team.id}/members/{member.id}")
     with pytest.raises(NotFound):
-        await Organizations(desk).rename(team, "mine")
+        await rename_organization(context, team, "mine")
     assert (await caller.client.get(f"/organizations/{team.id}")).json()["name"] == team.name
 
 

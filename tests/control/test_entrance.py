@@ -9,7 +9,6 @@ import pytest
 
 from bough import clock
 from bough.control.gateway.access import AccessDecision, AccessResolver
-from bough.control.gateway.allowances import AllowancePolicy
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
@@ -70,7 +69,7 @@ async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
         assert parts(second.verifier)[3] != mock[3]
     salts = {parts((await entrance.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
-    allowances = AllowancePolicy(platform.settings, platform.services.vault)
+    allowances = platform.services.allowances
     other = await AccessResolver(platform.store, b"another secret", allowances).resolve(endpoint, "a")
     assert parts(other.verifier)[2] not in salts
 

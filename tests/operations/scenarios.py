@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bough import clock
-from bough.control.branches.branches import Branches
+from bough.control.branches.branches import create_branch
 from bough.control.branches.plan import NewBranch
 from bough.control.projects.plan import NewProject
-from bough.control.projects.projects import Projects
-from bough.control.restores.restores import RequestedRestore, Restores
+from bough.control.projects.projects import create_project
+from bough.control.restores.restores import RequestedRestore, restore_branch
 from bough.domain.allowance import Fullness
 from bough.domain.branch import BranchState
 from bough.domain.catalog_change import CreateDatabase, encode_change
@@ -47,7 +47,7 @@ class Scenario:
 
 async def _rows_only(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
     """A project as rows, with nothing made and nothing queued."""
-    made = await Projects(await platform.create_context()).create(NewProject())
+    made = await create_project(await platform.create_context(), NewProject())
     async with platform.store.transaction() as rows:
         for operation in made.operations:
             ended = replace(operation, status="cancelled", ended_at=clock.now())  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ async def _create_branch(platform: Platform) -> Scenario:
         assert found
         await rows.branches.save(replace(found, is_protected=True))
     held = await _project(platform, project)
-    made = await Branches(await platform.create_context()).create(held, NewBranch(parent_id=parent, point=point))
+    made = await create_branch(await platform.create_context(), held, NewBranch(parent_id=parent, point=point))
     (operation,) = made.operations
     async with platform.store.transaction() as rows:
         await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
@@ -122,10 +122,10 @@ async def _restore_branch(platform: Platform) -> Scenario:
     """To a moment of its own history, while its compute runs; it has a child, which moves to the one that is kept."""
     project, branch, _ = await _running(platform)
     held = await _project(platform, project)
-    await Branches(await platform.create_context()).create(held, NewBranch(parent_id=branch))
+    await create_branch(await platform.create_context(), held, NewBranch(parent_id=branch))
     await platform.run_operations()
     wish = RequestedRestore(source_id=branch, point=Point(at=clock.now()), preserve_under_name="kept")
-    _, operations = await Restores(await platform.create_context()).restore(held, branch, wish)
+    _, operations = await restore_branch(await platform.create_context(), held, branch, wish)
     return await _take_back(platform, operations[0], operations)
 
 
@@ -133,10 +133,10 @@ async def _reset_branch(platform: Platform) -> Scenario:
     """Of a child that sleeps, from its parent: what it had is retired."""
     project, parent, _ = await _sleeping(platform)
     held = await _project(platform, project)
-    made = await Branches(await platform.create_context()).create(held, NewBranch(parent_id=parent))
+    made = await create_branch(await platform.create_context(), held, NewBranch(parent_id=parent))
     await platform.run_operations()
     wish = RequestedRestore(source_id=parent, point=HEAD)
-    _, operations = await Restores(await platform.create_context()).restore(held, made.branch.id, wish)
+    _, operations = await restore_branch(await platform.create_context(), held, made.branch.id, wish)
     return await _take_back(platform, operations[0], operations)
 
 

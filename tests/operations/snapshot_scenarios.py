@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from bough import clock
 from bough.control.restores.finalize import plan_finalize
-from bough.control.restores.snapshot_restores import RequestedSnapshotRestore, SnapshotRestores
-from bough.control.restores.snapshots import NewSnapshot, Snapshots
+from bough.control.restores.snapshot_restores import RequestedSnapshotRestore, restore_snapshot
+from bough.control.restores.snapshots import NewSnapshot, create_snapshot, delete_snapshot
 from bough.domain.operation import Operation, OperationStatus
 from bough.domain.project import Project
 from bough.domain.snapshot import Snapshot
@@ -17,30 +17,28 @@ from support.platform import API, Platform
 async def prepare_create_snapshot(platform: Platform) -> NewOperation:
     """Of a branch that sleeps."""
     project, branch_id = await _sleeping(platform)
-    _, operations = await Snapshots(await platform.create_context()).create(project, branch_id, NewSnapshot(name="one"))
+    _, operations = await create_snapshot(await platform.create_context(), project, branch_id, NewSnapshot(name="one"))
     return await _take_back(platform, operations)
 
 
 async def prepare_delete_snapshot(platform: Platform) -> NewOperation:
     project, branch_id = await _sleeping(platform)
     made = await _create_snapshot(platform, project, branch_id)
-    return await _take_back(platform, await Snapshots(await platform.create_context()).delete(project, made.id))
+    return await _take_back(platform, await delete_snapshot(await platform.create_context(), project, made.id))
 
 
 async def prepare_finalize_restore(platform: Platform) -> NewOperation:
     """Both branches have an endpoint, and both sleep."""
     project, branch_id = await _sleeping(platform)
     made = await _create_snapshot(platform, project, branch_id)
-    restored = await SnapshotRestores(await platform.create_context()).restore(
-        project, made.id, RequestedSnapshotRestore()
-    )
+    restored = await restore_snapshot(await platform.create_context(), project, made.id, RequestedSnapshotRestore())
     await platform.run_operations()
     await _suspend(platform, project.id, restored.endpoints[0].id)
     return plan_finalize(project.id, restored.branch.id, branch_id)
 
 
 async def _create_snapshot(platform: Platform, project: Project, branch_id: BranchId) -> Snapshot:
-    made, _ = await Snapshots(await platform.create_context()).create(project, branch_id, NewSnapshot(name="one"))
+    made, _ = await create_snapshot(await platform.create_context(), project, branch_id, NewSnapshot(name="one"))
     await platform.run_operations()
     return made
 

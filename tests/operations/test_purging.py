@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bough.control.branches import deletion
-from bough.control.branches.branches import Branches
+from bough.control.branches.branches import create_branch
 from bough.control.branches.plan import NewBranch
 from bough.domain.branch import Branch, BranchLineage, BranchState
 from bough.domain.operation import Operation, OperationStatus
@@ -22,7 +22,7 @@ async def purged(platform: Platform, parent: Branch, name: str) -> Branch:
     async with platform.store.read() as rows:
         project = await rows.projects.get(parent.project_id)
     assert project is not None
-    made = await Branches(await platform.create_context()).create(project, NewBranch(parent_id=parent.id, name=name))
+    made = await create_branch(await platform.create_context(), project, NewBranch(parent_id=parent.id, name=name))
     await platform.run_operations()
     async with platform.store.transaction() as rows:
         fresh = await rows.branches.get(project.id, made.branch.id)

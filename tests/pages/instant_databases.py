@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from bough.control.audit import AuditRecord
 from bough.control.gateway.wakes import Wakes
-from bough.control.instant.claims import Claims
-from bough.control.instant.creation import InstantCreation, NewInstantDatabase
-from bough.control.instant.databases import InstantDatabaseDetails, InstantDatabases
+from bough.control.instant import claims, creation
+from bough.control.instant.creation import NewInstantDatabase
+from bough.control.instant.databases import InstantDatabaseDetails, get_instant_database
 from bough.control.instant.prepared import create_unclaimed_context
 from bough.control.services import Services
 from bough.domain.audit import Actor, ActorKind
@@ -46,7 +46,7 @@ class ClaimableDatabase:
 
     async def get_shown(self) -> InstantDatabaseDetails:
         """As the API shows it."""
-        return await InstantDatabases(await create_unclaimed_context(self.services, _make_audit_record())).get(self.id)
+        return await get_instant_database(await create_unclaimed_context(self.services, _make_audit_record()), self.id)
 
     async def get_row(self) -> InstantDatabase:
         async with self.services.store.read() as rows:
@@ -68,7 +68,9 @@ class ClaimableDatabase:
 
 async def create_instant_database(parts: Services) -> ClaimableDatabase:
     wish = NewInstantDatabase(ref="tests")
-    made = await InstantCreation(replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record()).create(wish)
+    made = await creation.create_instant_database(
+        replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), wish
+    )
     await finish_operations(parts, made.database.project_id)
     assert made.connection_string
     return ClaimableDatabase(
@@ -92,9 +94,9 @@ async def begin_claim(front: PagesApp, made: ClaimableDatabase, person: SignedIn
 
 async def claim_database(front: PagesApp, made: ClaimableDatabase, user: User) -> Organization:
     """By somebody, into their own organization."""
-    await Claims(await front.create_context(user)).begin(made.id)
+    await claims.begin_claim(await front.create_context(user), made.id)
     own = await get_personal_organization(front, user)
-    await Claims(await front.create_context(user)).complete(made.id, own.id)
+    await claims.complete_claim(await front.create_context(user), made.id, own.id)
     return own
 
 

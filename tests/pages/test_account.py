@@ -7,8 +7,8 @@ from html import unescape
 import pytest
 
 from bough import clock
-from bough.control.people.keys import PersonalKeys
-from bough.control.people.organizations import Organizations
+from bough.control.people.keys import create_personal_key
+from bough.control.people.organizations import create_organization
 from bough.domain.organization import Member, MemberRole
 from bough.domain.permission import Permission
 from bough.domain.user import User
@@ -55,7 +55,7 @@ async def test_nobody_sees_the_project_of_another(pages_app: PagesApp) -> None:
 
 async def test_who_may_only_read_a_project_sees_no_password(pages_app: PagesApp) -> None:
     person, owner = await pages_app.sign_in_new_user(), await pages_app.create_user()
-    organization = await Organizations(await pages_app.create_context(owner)).create("Looms")
+    organization = await create_organization(await pages_app.create_context(owner), "Looms")
     made = await pages_app.create_project(owner, name="looms", org_id=organization.id)
     await _joins(pages_app, person.user, organization.id, MemberRole.VIEWER)
     text = await _seen(person)
@@ -128,7 +128,7 @@ async def test_a_new_key_is_shown_once_and_works(pages_app: PagesApp) -> None:
 
 async def test_a_revoked_key_stops_working(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    _key, token = await PersonalKeys(await pages_app.create_context(person.user)).create("old laptop")
+    _key, token = await create_personal_key(await pages_app.create_context(person.user), "old laptop")
     number = ParsedPage(await _seen(person)).field_value("key")
     answer = await person.client.post("/account/keys/revoke", key=number)
     assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=key-revoked")
@@ -140,7 +140,7 @@ async def test_a_revoked_key_stops_working(pages_app: PagesApp) -> None:
 
 async def test_nobody_revokes_the_key_of_another(pages_app: PagesApp) -> None:
     person, other = await pages_app.sign_in_new_user(), await pages_app.create_user()
-    key, _token = await PersonalKeys(await pages_app.create_context(other)).create("theirs")
+    key, _token = await create_personal_key(await pages_app.create_context(other), "theirs")
     for number in (str(key.id), "999999999", "", "-1", "1e3", "9" * 400, "٣"):
         refused = await person.client.post("/account/keys/revoke", key=number)
         assert refused.status_code in (400, 404)

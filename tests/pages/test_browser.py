@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from bough.control.people import accounts
-from bough.control.people.invitations import Invitations, Invitee
-from bough.control.people.keys import PersonalKeys
-from bough.control.people.organizations import Organizations
+from bough.control.people.invitations import Invitee, create_invitations
+from bough.control.people.keys import create_personal_key
+from bough.control.people.organizations import create_organization
 from bough.domain.one_time_link import LinkPurpose
 from bough.domain.organization import MemberRole
 from bough.domain.user import OPERATOR, User
@@ -156,9 +156,9 @@ async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
             "/reset": await accounts.add_link(rows, front.services.keys, LinkPurpose.RESET, user.email, user=user),
             "/welcome/finish": await accounts.add_link(rows, front.services.keys, LinkPurpose.SIGN_UP, user.email),
         }
-    organization = await Organizations(await front.create_context(inviter)).create(LONG)
+    organization = await create_organization(await front.create_context(inviter), LONG)
     invited = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
-    await Invitations(await front.create_context(inviter)).create(organization, invited)
+    await create_invitations(await front.create_context(inviter), organization, invited)
     links = [f"{path}?token={token}" for path, token in tokens.items()]
     return [*links, "/reset?token=none"], [await front.get_mailed_link(user.email), await front.get_mailed_link(other)]
 
@@ -166,5 +166,5 @@ async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
 async def _fills(front: PagesApp, user: User) -> None:
     """An account in which everything is long."""
     await front.create_project(user, name=LONG)
-    await PersonalKeys(await front.create_context(user)).create(LONG)
-    await Organizations(await front.create_context(user)).create(LONG)
+    await create_personal_key(await front.create_context(user), LONG)
+    await create_organization(await front.create_context(user), LONG)

@@ -9,7 +9,7 @@ import pytest
 from bough import clock
 from bough.config import DEFAULT_PLANS
 from bough.control import defaults
-from bough.control.people.organizations import Organizations
+from bough.control.people.organizations import create_organization
 from bough.domain.allowance import Fullness, TransferPeriod
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantStatus
 from bough.domain.organization import Member, MemberRole, Organization
@@ -28,7 +28,7 @@ async def _seen(person: SignedInUser, path: str) -> str:
 
 async def _joins(front: PagesApp, user: User, role: MemberRole, name: str) -> Organization:
     """Somebody else's organization."""
-    organization = await Organizations(await front.create_context(await front.create_user())).create(name)
+    organization = await create_organization(await front.create_context(await front.create_user()), name)
     member = Member(id=MemberId.new(), org_id=organization.id, user_id=user.id, role=role, joined_at=clock.now())
     async with front.services.store.transaction() as rows:
         await rows.members.add(member)

@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, Page
 
-from bough.control.instant.claims import Claims
-from bough.control.people.organizations import Organizations
+from bough.control.instant.claims import begin_claim
+from bough.control.people.organizations import create_organization
 from bough.domain.instant_database import InstantStatus
 from bough.domain.user import User
 from bough.ids import InstantId
@@ -44,9 +44,9 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
         await create_instant_database(pages_server.services),
         await create_instant_database(pages_server.services),
     )
-    await Claims(await pages_server.create_context(await pages_server.create_user())).begin(busy.id)
+    await begin_claim(await pages_server.create_context(await pages_server.create_user()), busy.id)
     await claim_database(pages_server, taken, await pages_server.create_user())
-    team = await Organizations(await pages_server.create_context(user)).create(LONG)
+    team = await create_organization(await pages_server.create_context(user), LONG)
     async with pages_server.services.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
     async with open_page(browser, viewport={"width": 320, "height": 640}) as page:
@@ -99,7 +99,7 @@ async def test_a_claim_takes_no_script(pages_server: PagesApp, browser: Browser)
 
 async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browser: Browser) -> None:
     made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
-    team = await Organizations(await pages_server.create_context(user)).create("Team")
+    team = await create_organization(await pages_server.create_context(user), "Team")
     assert team.id != (await get_personal_organization(pages_server, user)).id
     async with open_page(browser) as page:
         await page.goto(pages_server.url + made.claim_path)

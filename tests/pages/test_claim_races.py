@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from bough.config import DEFAULT_PLANS
-from bough.control.instant.claims import Claims
-from bough.control.people.organizations import Organizations
+from bough.control.instant.claims import begin_claim, complete_claim
+from bough.control.people.organizations import create_organization
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase, InstantStatus
 from bough.domain.user import User
 from bough.errors import Conflict
@@ -63,10 +63,6 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InstantDatabases, "save", think_and_save)
 
 
-async def _claims(front: PagesApp, user: User) -> Claims:
-    return Claims(await front.create_context(user))
-
-
 async def _told(*work: Awaitable[None]) -> list[BaseException | None]:
     """What each of them was told; None: it went well."""
     answers = await asyncio.gather(*work, return_exceptions=True)
@@ -80,8 +76,8 @@ async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(pages_app
         await create_instant_database(pages_app_on_store.services),
         [await pages_app_on_store.create_user() for _ in range(2)],
     )
-    claims = [await _claims(pages_app_on_store, user) for user in people]
-    answers = await _told(*(each.begin(made.id) for each in claims))
+    contexts = [await pages_app_on_store.create_context(user) for user in people]
+    answers = await _told(*(begin_claim(each, made.id) for each in contexts))
     assert sum(answer is None for answer in answers) == 1
     assert "Somebody else is claiming" in str(next(filter(None, answers)))
 
@@ -94,12 +90,12 @@ async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesA
         await pages_app_on_store.create_user(),
     )
     homes = [(await get_personal_organization(pages_app_on_store, user)).id for user in (first, second)]
-    await (await _claims(pages_app_on_store, first)).begin(made.id)
+    await begin_claim(await pages_app_on_store.create_context(first), made.id)
     holder = await made.get_row()
     await made.update_row(claiming_until=holder.created_at)
     late = [
         _whole(pages_app_on_store, second, made.id),
-        (await _claims(pages_app_on_store, first)).complete(made.id, homes[0]),
+        complete_claim(await pages_app_on_store.create_context(first), made.id, homes[0]),
     ]
     answers = await _told(*late)
     assert [answer is None for answer in answers] == [True, False]
@@ -122,9 +118,11 @@ async def test_of_many_who_claim_it_whole_exactly_one_has_it_in_the_end(pages_ap
 async def test_one_person_who_confirms_twice_at_once_has_it_in_one_place(pages_app_on_store: PagesApp) -> None:
     made, user = await create_instant_database(pages_app_on_store.services), await pages_app_on_store.create_user()
     own = await get_personal_organization(pages_app_on_store, user)
-    team = await Organizations(await pages_app_on_store.create_context(user)).create("Team")
-    await (await _claims(pages_app_on_store, user)).begin(made.id)
-    confirmed = [(await _claims(pages_app_on_store, user)).complete(made.id, each.id) for each in (own, team)]
+    team = await create_organization(await pages_app_on_store.create_context(user), "Team")
+    await begin_claim(await pages_app_on_store.create_context(user), made.id)
+    confirmed = [
+        complete_claim(await pages_app_on_store.create_context(user), made.id, each.id) for each in (own, team)
+    ]
     assert await _told(*confirmed) == [None, None]
     assert (await made.get_project()).org_id in (own.id, team.id)
     async with pages_app_on_store.services.store.read() as rows:
@@ -144,8 +142,8 @@ async def test_an_organization_that_has_room_for_one_gets_one_of_two(pages_app_o
     front = _over(pages_app_on_store.platform, pages_app_on_store.services.store, plans=small)
     both = [await create_instant_database(front.services) for _ in range(2)]
     for made in both:
-        await (await _claims(front, user)).begin(made.id)
-    work = [(await _claims(front, user)).complete(made.id, own.id) for made in both]
+        await begin_claim(await front.create_context(user), made.id)
+    work = [complete_claim(await front.create_context(user), made.id, own.id) for made in both]
     answers = await asyncio.gather(*work, return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["CapacityExceeded", "NoneType"]
     async with pages_app_on_store.services.store.read() as rows:
@@ -157,12 +155,12 @@ async def test_a_claim_that_fails_half_way_has_not_happened(
 ) -> None:
     made, user = await create_instant_database(pages_app_on_store.services), await pages_app_on_store.create_user()
     own = await get_personal_organization(pages_app_on_store, user)
-    await (await _claims(pages_app_on_store, user)).begin(made.id)
+    await begin_claim(await pages_app_on_store.create_context(user), made.id)
     before = await made.get_row(), await made.get_project()
     with monkeypatch.context() as broken:
         broken.setattr(InstantDatabases, "save", _dies)
         with pytest.raises(ZeroDivisionError):
-            await (await _claims(pages_app_on_store, user)).complete(made.id, own.id)
+            await complete_claim(await pages_app_on_store.create_context(user), made.id, own.id)
     assert (await made.get_row(), await made.get_project()) == before
     await claim_database(pages_app_on_store, made, user)
 
@@ -173,8 +171,8 @@ async def _dies(*_: object) -> None:
 
 async def _whole(front: PagesApp, user: User, instant_id: InstantId) -> None:
     own = await get_personal_organization(front, user)
-    await (await _claims(front, user)).begin(instant_id)
-    await (await _claims(front, user)).complete(instant_id, own.id)
+    await begin_claim(await front.create_context(user), instant_id)
+    await complete_claim(await front.create_context(user), instant_id, own.id)
 
 
 async def _is_nowhere_else(front: PagesApp, made: ClaimableDatabase, people: list[User]) -> None:

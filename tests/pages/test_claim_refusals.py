@@ -8,8 +8,9 @@ from structlog.testing import capture_logs
 
 from bough import clock
 from bough.config import DEFAULT_PLANS
-from bough.control.instant.claims import NOT_FOUND_MESSAGE, Claims
-from bough.control.people.organizations import Organizations
+from bough.control.instant import claims
+from bough.control.instant.claims import NOT_FOUND_MESSAGE
+from bough.control.people.organizations import create_organization
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantStatus
 from bough.domain.organization import Member, MemberRole
 from bough.errors import Conflict, Denied
@@ -135,7 +136,7 @@ async def test_an_organization_that_may_not_have_it_is_refused_beside_the_form(
         "stranger's": (await get_personal_organization(pages_app, other)).id,
     }.get(whose, whose)
     if whose == "viewer's":
-        organization = await Organizations(await pages_app.create_context(other)).create("Looms")
+        organization = await create_organization(await pages_app.create_context(other), "Looms")
         org_id = organization.id
         member = Member(
             id=MemberId.new(),
@@ -162,7 +163,7 @@ async def test_an_organization_without_room_is_refused_beside_the_form_and_anoth
     small = PagesApp(pages_app.platform, plans={**plans, "free": {**plans["free"], "projects": 0}})
     made, person = await create_instant_database(small.services), await small.sign_in_new_user()
     own = await get_personal_organization(small, person.user)
-    team = await Organizations(await small.create_context(person.user)).create("Team")
+    team = await create_organization(await small.create_context(person.user), "Team")
     async with small.services.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
     await begin_claim(small, made, person)
@@ -182,7 +183,7 @@ async def test_a_right_that_was_taken_a_moment_ago_counts_no_more(pages_app: Pag
         await pages_app.sign_in_new_user(),
         await pages_app.create_user(),
     )
-    organization = await Organizations(await pages_app.create_context(admin)).create("Looms")
+    organization = await create_organization(await pages_app.create_context(admin), "Looms")
     member = Member(
         id=MemberId.new(),
         org_id=organization.id,
@@ -193,11 +194,11 @@ async def test_a_right_that_was_taken_a_moment_ago_counts_no_more(pages_app: Pag
     async with pages_app.services.store.transaction() as rows:
         await rows.members.add(member)
     await begin_claim(pages_app, made, person)
-    desk = await pages_app.create_context(person.user)  # as they were when they pressed the button
+    context = await pages_app.create_context(person.user)  # as they were when they pressed the button
     async with pages_app.services.store.transaction() as rows:
         await rows.members.set_role(member, MemberRole.VIEWER)
     with pytest.raises(Denied, match="may not create projects"):
-        await Claims(desk).complete(made.id, organization.id)
+        await claims.complete_claim(context, made.id, organization.id)
     assert (await made.get_project()).org_id == UNCLAIMED_ORGANIZATION
 
 
@@ -298,7 +299,7 @@ async def test_the_one_who_comes_second_is_told_by_control_too(pages_app: PagesA
     )
     await claim_database(pages_app, made, owner)
     with pytest.raises(Conflict, match="claimed already"):
-        await Claims(await pages_app.create_context(other)).begin(made.id)
+        await claims.begin_claim(await pages_app.create_context(other), made.id)
 
 
 @pytest.mark.parametrize(("sign_up", "words"), [("invitation", "by invitation"), ("closed", "by the operator")])

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bough.control.people.invitations import Invitations, Invitee
-from bough.control.people.organizations import Organizations
+from bough.control.people.invitations import Invitee, create_invitations
+from bough.control.people.organizations import create_organization
 from bough.domain.organization import MemberRole, Organization
 from bough.domain.user import User
 from support import platform
@@ -15,9 +15,9 @@ from support.pages_app import PASSWORD, PagesApp, ParsedPage, make_email
 async def _invited(front: PagesApp, email: str, role: MemberRole = MemberRole.EDITOR) -> tuple[User, Organization, str]:
     """By whom, into what, and the path of the link that was mailed."""
     inviter = await front.create_user()
-    desk = await front.create_context(inviter)
-    organization = await Organizations(desk).create("Looms & Sons")
-    await Invitations(await front.create_context(inviter)).create(organization, [Invitee(email, role)])
+    context = await front.create_context(inviter)
+    organization = await create_organization(context, "Looms & Sons")
+    await create_invitations(await front.create_context(inviter), organization, [Invitee(email, role)])
     text = (await front.list_mails(email))[-1]
     return inviter, organization, text[text.index("/invitation?token=") :].split()[0]
 

@@ -53,7 +53,7 @@ def few(is_long_run: bool) -> int:
 
 
 def tasks_of(platform: Platform) -> list[Task]:
-    return [task for loop in platform.inner.loops for task in loop._due]
+    return [task for loop in platform.inner.loops for task in loop.tasks]
 
 
 def name_of(task: Task) -> str:

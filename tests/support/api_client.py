@@ -85,11 +85,12 @@ class Caller:
 
 
 async def make_stale_context(caller: Caller) -> Context:
-    """A desk for decisions as the caller is now, whatever becomes of them before it is used."""
+    """A context for decisions as the caller is now, whatever becomes of them before it is used."""
     parts = caller.api_app.services
     async with parts.store.read() as rows:
         principal = await parts.keys.authenticate(rows, caller.token)
-    return parts.create_context(principal, AuditRecord(principal.actor, "late", address="192.0.2.1", request_id="late"))
+    audit = AuditRecord(principal.actor, "late", address="192.0.2.1", request_id="late")
+    return Context(services=parts, principal=principal, audit=audit)
 
 
 async def create_caller(front: ApiApp, *, plan: str = "unlimited") -> Caller:

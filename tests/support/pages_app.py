@@ -20,10 +20,9 @@ from bough.config import Settings
 from bough.control.audit import AuditRecord
 from bough.control.context import Context
 from bough.control.people import accounts
-from bough.control.people.keys import PersonalKeys
+from bough.control.people.keys import create_personal_key
 from bough.control.platform import mail
-from bough.control.platform.attempt_limits import AttemptLimits
-from bough.control.platform.rate_limits import RateLimiter
+from bough.control.platform.rate_limits import AttemptLimits, RateLimiter
 from bough.control.services import Services
 from bough.domain.user import User
 from bough.ids import OperationId
@@ -154,13 +153,12 @@ class PagesApp:
         """Theirs, for calling control without a page."""
         async with self.services.store.read() as rows:
             principal = await accounts.load_principal(rows, user)
-        return self.services.create_context(
-            principal, AuditRecord(principal.actor, "test", address="", request_id="test")
-        )
+        audit = AuditRecord(principal.actor, "test", address="", request_id="test")
+        return Context(services=self.services, principal=principal, audit=audit)
 
     async def create_project(self, user: User, **fields: Any) -> dict[str, Any]:
         """With the API, as the answer that made it; nobody does the work."""
-        _key, token = await PersonalKeys(await self.create_context(user)).create("to create a project")
+        _key, token = await create_personal_key(await self.create_context(user), "to create a project")
         async with self.open_client().client as client:
             headers = {"Authorization": f"Bearer {token}"}
             answer = await client.post(f"{API}/projects", json={"project": fields}, headers=headers)

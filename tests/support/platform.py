@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from starlette.datastructures import State
 from starlette.types import ASGIApp
 
-from bough import app, clock
+from bough import app
 from bough.api import app as api_app
 from bough.api.app import create_bare_app
 from bough.config import Settings
@@ -151,9 +151,7 @@ class Platform:
     async def run_tasks(self) -> None:
         """Every standing task, once, whether it is due or not."""
         for loop in self.inner.loops:
-            for task in loop._due:
-                loop._due[task] = clock.monotonic()
-            await loop.run_due()
+            await loop.run_all()
 
     @asynccontextmanager
     async def background_runner(self) -> AsyncIterator[None]:
@@ -207,12 +205,11 @@ class Platform:
             return await connection.fetchval(sql)
 
     async def create_context(self, request_id: str = "test") -> Context:
-        """The operator's desk, for calling control without HTTP."""
+        """The operator's context, for calling control without HTTP."""
         async with self.store.read() as rows:
             principal = await self.services.keys.authenticate(rows, self.key)
-        return self.services.create_context(
-            principal, AuditRecord(principal.actor, "test", address="", request_id=request_id)
-        )
+        audit = AuditRecord(principal.actor, "test", address="", request_id=request_id)
+        return Context(services=self.services, principal=principal, audit=audit)
 
     async def stop_computes(self) -> None:
         seen = await self.engine.observe()

@@ -62,7 +62,7 @@ class PlatformGateway:
         """One beat of a standing task, after gateways have reported; and the work that follows from it."""
         for rooms in self.gateway.worker_services:
             await rooms.activity.report()
-        every = [each for loop in self.platform.inner.loops for each in loop._due]
+        every = [each for loop in self.platform.inner.loops for each in loop.tasks]
         sentence = await next(each for each in every if isinstance(each, task)).run()
         await self.platform.run_operations()
         return sentence

@@ -13,8 +13,8 @@ import pytest
 from bough import clock
 from bough.config import Settings
 from bough.control.platform import history_problems
-from bough.control.platform.history_measurements import HistoryMeasurements
 from bough.control.platform.history_problems import HistoryProblem
+from bough.control.platform.measurements import HistoryMeasurements
 from bough.domain.branch import Branch, BranchState, Lineage
 from bough.domain.endpoint import EndpointState
 from bough.domain.operation import OperationAction, OperationStatus

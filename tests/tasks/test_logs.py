@@ -8,7 +8,7 @@ from typing import Any
 from bough import clock, log_rotation
 from bough.engine.local.computes.compute_log import START_MARKER
 from bough.ids import EndpointId
-from bough.tasks.forget_logs import DeleteEndpointLogs
+from bough.tasks.cleanup import DeleteEndpointLogs
 from bough.tasks.purge_deleted import PurgeDeleted
 from bough.tasks.rotate_logs import BATCH_SIZE, RotateLogs
 from support.platform import API, Platform, open_platform

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from bough import clock
 from bough.access.vault import Vault
 from bough.config import Settings
-from bough.control.platform import mail, smtp
+from bough.control.platform import mail
 from bough.store.sqlite import SqliteStore
 from bough.tasks.send_mail import GIVE_UP_AFTER, SendMail
 
@@ -152,19 +152,19 @@ async def test_the_store_holds_no_readable_text(store: SqliteStore, tmp_path: Pa
 
 
 async def test_names_add_no_lines_to_the_head_of_a_mail() -> None:
-    made = smtp.build_message(Settings(), "ada@example.com", "Join evil\r\nBcc: all@example.com\nX: y", "text")
+    made = mail.build_message(Settings(), "ada@example.com", "Join evil\r\nBcc: all@example.com\nX: y", "text")
     head = made.as_string().partition("\n\n")[0]
     assert "\nBcc" not in head
     assert "\nX:" not in head
     with pytest.raises(ValueError, match=r"newline|linefeed"):
-        smtp.build_message(Settings(), "ada@example.com\r\nBcc: all@example.com", "Hello", "text")
+        mail.build_message(Settings(), "ada@example.com\r\nBcc: all@example.com", "Hello", "text")
 
 
 async def test_a_password_is_not_told_to_a_server_elsewhere_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
-    monkeypatch.setattr(smtp, "_HERE", ())
+    monkeypatch.setattr(mail, "_LOCAL_HOSTS", ())
     async with listening(server) as address:
         with pytest.raises(Exception, match="no TLS"):
             settings = Settings(smtp_url=f"smtp://me:secret@{address}")
-            await asyncio.to_thread(smtp.deliver, settings, "ada@example.com", "Hello", "text")
+            await asyncio.to_thread(mail.deliver, settings, "ada@example.com", "Hello", "text")
     assert not any("AUTH" in line for line in server.said)

@@ -99,7 +99,12 @@ def _bearer(request: Request) -> str:
 async def get_context(request: Request, services: ServicesDep, caller: PrincipalDep) -> Context:
     idempotency_key = await _idempotency_key(request, services, caller)
     request.state.idempotency_key = idempotency_key
-    return services.create_context(caller, _audit_record(request, caller), idempotency_key)
+    return Context(
+        services=services,
+        principal=caller,
+        audit=_audit_record(request, caller),
+        idempotency_key=idempotency_key,
+    )
 
 
 ContextDep = Annotated[Context, Depends(get_context)]

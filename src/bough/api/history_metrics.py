@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from bough.control.platform.history_measurements import HistoryMeasurements
+from bough.control.platform.measurements import HistoryMeasurements
 
 
 def build_families(metrics: HistoryMeasurements) -> Iterator[Metric]:

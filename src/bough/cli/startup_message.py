@@ -4,7 +4,7 @@ import shlex
 
 from bough.cli import api_client, output
 from bough.config import DEFAULT_API_PORT, Settings
-from bough.control.people import operator_link
+from bough.control.people.operator import operator_link_file
 from bough.control.platform import hostnames, mail
 from bough.domain import database, role
 from bough.errors import PlatformError
@@ -47,7 +47,7 @@ def read_operator_key(settings: Settings) -> str:
 def _sign_in_url(settings: Settings, ports: Ports) -> str | None:
     """The operator's first link, which works once; None when it was used."""
     try:
-        token = operator_link.operator_link_file(settings).read_text().strip()
+        token = operator_link_file(settings).read_text().strip()
     except FileNotFoundError:
         return None
     return mail.page_url(settings.model_copy(update={"api_port": ports.api_port}), f"/welcome?token={token}")

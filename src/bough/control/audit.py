@@ -3,7 +3,7 @@
 from typing import Any
 
 from bough import clock
-from bough.domain.audit import Actor
+from bough.domain.audit import PLATFORM, Actor
 from bough.ids import OrganizationId, ProjectId
 from bough.store.store import Rows
 
@@ -55,3 +55,13 @@ class AuditRecord:
             "details": self.details,
         }
         await rows.audit.add({**columns, **overrides})
+
+
+async def write_platform_record(
+    rows: Rows, action: str, *, request_id: str, project_id: ProjectId, thing: str = "", **details: Any
+) -> None:
+    """Record what a task of the platform did in a project."""
+    project = await rows.projects.get(project_id)
+    record = AuditRecord(PLATFORM, action, address="", request_id=request_id, thing=thing)
+    record.add_details(org_id=project.org_id if project else None, project_id=project_id, **details)
+    await record.write(rows)

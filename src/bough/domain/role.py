@@ -34,3 +34,8 @@ def check_name(name: str) -> str:
 def new_password() -> str:
     """Letters and digits only: clients put passwords into URIs without quoting them."""
     return "npg_" + "".join(secrets.choice(_PASSWORD_LETTERS) for _ in range(24))
+
+
+def password_sealing_purpose(branch_id: BranchId, role_name: str) -> str:
+    """The purpose under which the vault seals the password of a role."""
+    return f"password of {role_name} on {branch_id}"

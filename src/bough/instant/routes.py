@@ -6,8 +6,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic_core import to_json
 
 from bough.control.audit import AuditRecord
-from bough.control.instant.creation import InstantCreation, NewInstantDatabase
-from bough.control.instant.databases import InstantDatabaseDetails, InstantDatabases
+from bough.control.instant.creation import NewInstantDatabase, create_instant_database
+from bough.control.instant.databases import InstantDatabaseDetails, get_instant_database
 from bough.control.instant.prepared import create_unclaimed_context
 from bough.control.services import Services
 from bough.domain.audit import Actor, ActorKind
@@ -59,7 +59,7 @@ async def create_database(request: Request) -> Response:
     wish = NewInstantDatabase(
         ref=schemas.check_referrer(asked.ref), logical_replication=asked.enable_logical_replication
     )
-    return _show(await _creation(request).create(wish), 201)
+    return _show(await _create(request, wish), 201)
 
 
 @router.post(
@@ -79,7 +79,7 @@ async def create_named_database(
         ref=schemas.check_referrer(referrer), logical_replication=asked.enable_logical_replication, id=_id(database_id)
     )
     try:
-        created = await _creation(request).create(wish)
+        created = await _create(request, wish)
     except Conflict:
         raise NoSuchDatabase from None
     return _show(created, 201)
@@ -90,8 +90,8 @@ async def get_database(request: Request, database_id: str) -> Response:
     """Look at a database."""
     _check_rate_limit(request)
     try:
-        desk = await create_unclaimed_context(_services(request), _audit_record(request))
-        return _show(await InstantDatabases(desk).get(_id(database_id)), 200)
+        context = await create_unclaimed_context(_services(request), _audit_record(request))
+        return _show(await get_instant_database(context, _id(database_id)), 200)
     except NotFound:
         raise NoSuchDatabase from None
 
@@ -108,8 +108,8 @@ def _check_rate_limit(request: Request) -> None:
     _services(request).rate_limiter.take_address(_address(request))
 
 
-def _creation(request: Request) -> InstantCreation:
-    return InstantCreation(_services(request), _audit_record(request))
+async def _create(request: Request, requested: NewInstantDatabase) -> InstantDatabaseDetails:
+    return await create_instant_database(_services(request), _audit_record(request), requested)
 
 
 def _audit_record(request: Request) -> AuditRecord:

@@ -2,11 +2,9 @@
 
 from starlette.responses import Response
 
+from bough.control.people import invitations, organizations, passwords
 from bough.control.people.accounts import SignedInUser
-from bough.control.people.invitations import Invitations
-from bough.control.people.keys import PersonalKeys
-from bough.control.people.organizations import Organizations
-from bough.control.people.passwords import PasswordChanges
+from bough.control.people.keys import create_personal_key, revoke_personal_key
 from bough.errors import Invalid, PlatformError
 from bough.ids import InvitationId
 from bough.pages import account
@@ -19,7 +17,7 @@ async def create_key(request: PageRequest, signed_in_user: SignedInUser) -> Resp
     name = request.form.text("name")
     try:
         _check_name(name, "key")
-        _key, token = await PersonalKeys(request.context(signed_in_user, "create_api_key")).create(name)
+        _key, token = await create_personal_key(request.context(signed_in_user, "create_api_key"), name)
     except PlatformError as error:
         return await account.show_error(request, signed_in_user, "keys", error, name)
     return request.render("key.html", name=name, token=token)
@@ -27,7 +25,7 @@ async def create_key(request: PageRequest, signed_in_user: SignedInUser) -> Resp
 
 async def revoke_key(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     try:
-        await PersonalKeys(request.context(signed_in_user, "revoke_api_key")).revoke(_number(request.form.text("key")))
+        await revoke_personal_key(request.context(signed_in_user, "revoke_api_key"), _number(request.form.text("key")))
     except PlatformError as error:
         return await account.show_error(request, signed_in_user, "keys", error)
     return account.redirect_after(request, "key-revoked")
@@ -37,7 +35,7 @@ async def create_organization(request: PageRequest, signed_in_user: SignedInUser
     name = request.form.text("name")
     try:
         _check_name(name, "organization")
-        await Organizations(request.context(signed_in_user, "create_organization")).create(name)
+        await organizations.create_organization(request.context(signed_in_user, "create_organization"), name)
     except PlatformError as error:
         return await account.show_error(request, signed_in_user, "organizations", error, name)
     return account.redirect_after(request, "organization")
@@ -46,7 +44,7 @@ async def create_organization(request: PageRequest, signed_in_user: SignedInUser
 async def accept_invitation(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     try:
         invitation = InvitationId.parse(request.form.text("invitation"))
-        await Invitations(request.context(signed_in_user, "accept_invitation")).accept(invitation)
+        await invitations.accept_invitation(request.context(signed_in_user, "accept_invitation"), invitation)
     except PlatformError as error:
         return await account.show_error(request, signed_in_user, "organizations", error)
     return account.redirect_after(request, "joined")
@@ -55,7 +53,7 @@ async def accept_invitation(request: PageRequest, signed_in_user: SignedInUser) 
 async def change_password(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     old, new = request.form.secret("old"), request.form.secret("new")
     try:
-        await PasswordChanges(request.services, request.client).change(signed_in_user, old, new)
+        await passwords.change_password(request.services, request.client, signed_in_user, old, new)
     except PlatformError as error:
         return await account.show_error(request, signed_in_user, "password", error)
     return account.redirect_after(request, "password")

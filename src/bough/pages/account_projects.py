@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bough.access import levels
 from bough.control.context import Context
-from bough.control.endpoints.connection_uri import Connections
+from bough.control.endpoints.connection_uri import build_direct_and_pooled_uris
 from bough.domain.database import Database
 from bough.domain.project import Project
 from bough.domain.rights import AccessLevel, Right
@@ -51,7 +51,7 @@ class AccountProjects:
 
 async def read(context: Context) -> AccountProjects:
     caller = context.principal
-    async with context.store.read(slow=True) as rows:
+    async with context.services.store.read(slow=True) as rows:
         reach = {
             **await levels.find_reachable_projects(rows, caller, list(caller.memberships.values()), AccessLevel.VIEWER),
             **await levels.find_shared_projects(rows, caller),
@@ -75,17 +75,17 @@ async def _databases(rows: Rows, project: Project) -> list[Database]:
 
 
 async def _shown(
-    desk: Context, project: Project, owner: str, has: AccessLevel, databases: Sequence[Database]
+    context: Context, project: Project, owner: str, has: AccessLevel, databases: Sequence[Database]
 ) -> ShownProject:
-    may = levels.allows(desk.principal, Right.CONNECT, project, has)
-    region = desk.settings.region(project.region_id)
+    may = levels.allows(context.principal, Right.CONNECT, project, has)
+    region = context.services.settings.region(project.region_id)
     return ShownProject(
         id=project.id,
         name=project.name,
         organization=owner,
         region=region.name if region else project.region_id,
         pg_version=project.pg_version,
-        connections=[await _connection_strings(desk, project, each) for each in databases[:MAX_DATABASES]]
+        connections=[await _connection_strings(context, project, each) for each in databases[:MAX_DATABASES]]
         if may
         else (),
         reason=_NO_DATABASE if may else _NO_PASSWORDS,
@@ -93,9 +93,9 @@ async def _shown(
     )
 
 
-async def _connection_strings(desk: Context, project: Project, database: Database) -> ConnectionStrings:
+async def _connection_strings(context: Context, project: Project, database: Database) -> ConnectionStrings:
     try:
-        direct, pooled = await Connections(desk).build_direct_and_pooled_uris(project, database)
+        direct, pooled = await build_direct_and_pooled_uris(context, project, database)
     except PlatformError as error:
         return ConnectionStrings(database=database.name, role=database.owner_name, reason=error.public_message)
     return ConnectionStrings(database=database.name, role=database.owner_name, direct=direct, pooled=pooled)

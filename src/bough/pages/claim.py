@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from bough.control.instant import claims
-from bough.control.instant.claims import Claims
+from bough.control.instant.claims import begin_claim, cancel_claim, complete_claim
 from bough.control.people.accounts import SignedInUser
 from bough.errors import NotFound, PlatformError
 from bough.ids import InstantId, OrganizationId
@@ -56,16 +56,16 @@ async def _run_step(visit: PageRequest, step: _Step) -> Response:
 
 
 async def _begin(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
-    await Claims(visit.context(signed, "begin_claim")).begin(instant_id)
+    await begin_claim(visit.context(signed, "begin_claim"), instant_id)
 
 
 async def _complete(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
     org_id = OrganizationId.parse(visit.form.text("org_id"))
-    await Claims(visit.context(signed, "claim_database")).complete(instant_id, org_id)
+    await complete_claim(visit.context(signed, "claim_database"), instant_id, org_id)
 
 
 async def _cancel(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
-    await Claims(visit.context(signed, "cancel_claim")).cancel(instant_id)
+    await cancel_claim(visit.context(signed, "cancel_claim"), instant_id)
 
 
 def _id(visit: PageRequest) -> InstantId:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from bough.control.people.invitations import Invitations
-from bough.control.people.sign_up import SignUp
+from bough.control.people.invitations import accept_invitation
+from bough.control.people.sign_up import accept_invitation_as_new_user, find_invitation
 from bough.domain.invitation import Invitation
 from bough.errors import Denied, NotFound, PlatformError
 from bough.pages import return_paths
@@ -51,19 +51,18 @@ async def accept(request: PageRequest) -> Response:
 
 async def _accepted(visit: PageRequest, invited: InvitationDetails, name: str) -> Response:
     if visit.signed_in_user is not None and invited.viewer == "themselves":
-        await Invitations(visit.context(visit.signed_in_user, "accept_invitation")).accept(invited.invitation.id)
+        await accept_invitation(visit.context(visit.signed_in_user, "accept_invitation"), invited.invitation.id)
         return visit.redirect(f"{return_paths.ACCOUNT_PATH}?done=joined")
     if invited.viewer == "new":
-        signing_up = SignUp(visit.services, visit.client)
-        return visit.redirect_with_session(
-            return_paths.ACCOUNT_PATH,
-            await signing_up.accept_invitation(invited.token, name, visit.form.secret("password")),
+        session_token = await accept_invitation_as_new_user(
+            visit.services, visit.client, invited.token, name, visit.form.secret("password")
         )
+        return visit.redirect_with_session(return_paths.ACCOUNT_PATH, session_token)
     raise Denied(f"This invitation is for {invited.invitation.email}. Sign in with that address to accept it.")
 
 
 async def _get_invitation(visit: PageRequest, token: str) -> InvitationDetails:
-    found = await SignUp(visit.services, visit.client).find_invitation(token)
+    found = await find_invitation(visit.services, visit.client, token)
     if found is None:
         raise NotFound(_GONE)
     async with visit.services.store.read() as rows:

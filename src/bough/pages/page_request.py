@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from bough.control.context import Context
 from bough.control.people.accounts import SignedInUser, WebClient
-from bough.control.people.sign_in import SignIn
+from bough.control.people.sign_in import find_signed_in_user
 from bough.control.services import Services
 from bough.errors import PlatformError
 from bough.http_statuses import STATUS_BY_KIND
@@ -31,7 +31,7 @@ class PageRequest:
         """Whoever has a session is known by it from here on, to their forms as well."""
         token = self._cookies.get_session(self.http_request)
         if token is not None:
-            self.signed_in_user = await SignIn(self.services, self.client).find_signed_in_user(token)
+            self.signed_in_user = await find_signed_in_user(self.services, token)
         if self.signed_in_user is not None and token is not None:
             self._secret = token
 
@@ -56,8 +56,9 @@ class PageRequest:
 
     def context(self, signed_in_user: SignedInUser, action: str) -> Context:
         """The action is called in the audit as its call of the API is."""
-        return self.services.create_context(
-            signed_in_user.principal, self.client.audit_record(signed_in_user.principal.actor, action)
+        principal = signed_in_user.principal
+        return Context(
+            services=self.services, principal=principal, audit=self.client.audit_record(principal.actor, action)
         )
 
     def render(self, template: str, status: int = 200, **values: Any) -> Response:

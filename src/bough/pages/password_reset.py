@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from bough.control.people.passwords import PasswordChanges
+from bough.control.people.passwords import find_password_link, request_password_reset, reset_password
 from bough.domain.one_time_link import OneTimeLink
 from bough.errors import NotFound, PlatformError
 from bough.pages.page_request import PageRequest
@@ -16,7 +16,7 @@ async def show(request: PageRequest) -> Response:
 async def send_link(request: PageRequest) -> Response:
     email = request.form.text("email")
     try:
-        asked = await PasswordChanges(request.services, request.client).request_reset(email)
+        asked = await request_password_reset(request.services, request.client, email)
     except PlatformError as error:
         return request.render_error("forgot.html", error, email=email)
     return request.render("look_into_mail.html", email=asked, to="set a password", back=ACCOUNT_PATH)
@@ -31,14 +31,14 @@ async def reset(request: PageRequest) -> Response:
     token = request.form.text("token")
     email = (await _get_link(request, token)).email
     try:
-        begun = await PasswordChanges(request.services, request.client).reset(token, request.form.secret("password"))
+        begun = await reset_password(request.services, request.client, token, request.form.secret("password"))
     except PlatformError as error:
         return request.render_error("reset.html", error, token=token, email=email)
     return request.redirect_with_session(ACCOUNT_PATH, begun)
 
 
 async def _get_link(visit: PageRequest, token: str) -> OneTimeLink:
-    link = await PasswordChanges(visit.services, visit.client).find_link(token)
+    link = await find_password_link(visit.services, visit.client, token)
     if link is None:
         raise NotFound("This link was used already, or is too old. Ask for another where you sign in.")
     return link

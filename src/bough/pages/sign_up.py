@@ -5,7 +5,7 @@ Programs that look through mails follow links, so opening that page does nothing
 
 from starlette.responses import Response
 
-from bough.control.people.sign_up import SignUp
+from bough.control.people.sign_up import complete_sign_up, find_sign_up_link, request_sign_up
 from bough.domain.one_time_link import OneTimeLink
 from bough.errors import NotFound, PlatformError
 from bough.pages import return_paths
@@ -27,8 +27,8 @@ async def send_link(request: PageRequest) -> Response:
     if request.services.settings.sign_up != "open":
         return request.render("sign_up_by_invitation.html", 403, back=back)
     try:
-        asked = await SignUp(request.services, request.client).request(
-            email, "" if back == return_paths.ACCOUNT_PATH else back
+        asked = await request_sign_up(
+            request.services, request.client, email, "" if back == return_paths.ACCOUNT_PATH else back
         )
     except PlatformError as error:
         return request.render_error(_TEMPLATE, error, email=email, back=back)
@@ -48,14 +48,14 @@ async def finish(request: PageRequest) -> Response:
     )
     email = (await _get_link(request, token)).email
     try:
-        begun = await SignUp(request.services, request.client).complete(token, name, request.form.secret("password"))
+        begun = await complete_sign_up(request.services, request.client, token, name, request.form.secret("password"))
     except PlatformError as error:
         return request.render_error(_FINISH, error, token=token, email=email, name=name, back=back)
     return request.redirect_with_session(back, begun)
 
 
 async def _get_link(visit: PageRequest, token: str) -> OneTimeLink:
-    link = await SignUp(visit.services, visit.client).find_link(token)
+    link = await find_sign_up_link(visit.services, visit.client, token)
     if link is None:
         raise NotFound("This link was used already, or is too old. Sign in, or sign up again to get another.")
     return link

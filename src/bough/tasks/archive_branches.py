@@ -4,9 +4,8 @@ from datetime import timedelta
 
 from bough import clock
 from bough.config import Settings
-from bough.control.audit import AuditRecord
+from bough.control.audit import write_platform_record
 from bough.domain.archive_policy import ArchivePolicy, should_archive
-from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch
 from bough.domain.operation import OperationAction
 from bough.engine.port import Engine
@@ -56,7 +55,14 @@ class ArchiveBranches:
                 if not await self._is_due(rows, branch):
                     return False  # somebody uses it meanwhile
                 await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
-                await _write_audit(rows, branch)
+                await write_platform_record(
+                    rows,
+                    "archive_branch",
+                    request_id=REQUEST_ID,
+                    project_id=branch.project_id,
+                    thing=branch.id,
+                    name=branch.name,
+                )
         except Busy:
             return False  # the next beat tries again
         self._tried[branch.id] = clock.monotonic() + _RETRY_SECONDS
@@ -70,10 +76,3 @@ class ArchiveBranches:
         endpoints = await rows.endpoints.list_with_deleted(branch.id)
         has_children = await rows.unused_branches.has_unarchived_children(branch.id)
         return should_archive(fresh, endpoints, self._policy, clock.now(), has_unarchived_children=has_children)
-
-
-async def _write_audit(rows: Rows, branch: Branch) -> None:
-    project = await rows.projects.get(branch.project_id)
-    record = AuditRecord(PLATFORM, "archive_branch", address="", request_id=REQUEST_ID, thing=branch.id)
-    record.add_details(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
-    await record.write(rows)

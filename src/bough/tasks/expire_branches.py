@@ -2,15 +2,14 @@
 
 from bough import clock, log
 from bough.config import Settings
-from bough.control.audit import AuditRecord
+from bough.control.audit import write_platform_record
 from bough.control.branches import deletion
 from bough.control.gateway.activity import EndpointActivity
-from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch
 from bough.domain.operation import LockLevel, LockScope
 from bough.errors import Busy, RuleViolation
 from bough.operations.queue import OperationQueue
-from bough.store.store import Rows, Store
+from bough.store.store import Store
 
 BATCH_SIZE = 50
 REQUEST_ID = "expire-branches"
@@ -44,7 +43,14 @@ class ExpireBranches:
                     rows, fresh, method="ttl", recoverable_seconds=self._recoverable_seconds
                 )
                 await self._queue.enqueue(rows, gone.new_operations, request_id=REQUEST_ID)
-                await _write_audit(rows, fresh)
+                await write_platform_record(
+                    rows,
+                    "expire_branch",
+                    request_id=REQUEST_ID,
+                    project_id=fresh.project_id,
+                    thing=fresh.id,
+                    name=fresh.name,
+                )
         except Busy:
             return False  # the next beat tries again
         except RuleViolation as error:
@@ -53,10 +59,3 @@ class ExpireBranches:
         for endpoint in gone.endpoints:
             self._activity.invalidate(endpoint.id)
         return True
-
-
-async def _write_audit(rows: Rows, branch: Branch) -> None:
-    project = await rows.projects.get(branch.project_id)
-    record = AuditRecord(PLATFORM, "expire_branch", address="", request_id=REQUEST_ID, thing=branch.id)
-    record.add_details(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
-    await record.write(rows)

@@ -1,13 +1,12 @@
 """Snapshots whose time is over are deleted, as their owner would delete them."""
 
 from bough import clock
-from bough.control.audit import AuditRecord
+from bough.control.audit import write_platform_record
 from bough.control.restores import snapshots
-from bough.domain.audit import PLATFORM
 from bough.domain.snapshot import Snapshot
 from bough.errors import Busy
 from bough.operations.queue import OperationQueue
-from bough.store.store import Rows, Store
+from bough.store.store import Store
 
 BATCH_SIZE = 50
 REQUEST_ID = "expire-snapshots"
@@ -35,14 +34,14 @@ class ExpireSnapshots:
                     return False  # somebody gave it more time
                 await snapshots.mark_deleted(rows, fresh)
                 await self._queue.enqueue(rows, [removing], request_id=REQUEST_ID)
-                await _write_audit(rows, fresh)
+                await write_platform_record(
+                    rows,
+                    "expire_snapshot",
+                    request_id=REQUEST_ID,
+                    project_id=fresh.project_id,
+                    thing=fresh.id,
+                    name=fresh.name,
+                )
         except Busy:
             return False  # a branch is being made of it; the next beat tries again
         return True
-
-
-async def _write_audit(rows: Rows, snapshot: Snapshot) -> None:
-    project = await rows.projects.get(snapshot.project_id)
-    record = AuditRecord(PLATFORM, "expire_snapshot", address="", request_id=REQUEST_ID, thing=snapshot.id)
-    record.add_details(org_id=project.org_id if project else None, project_id=snapshot.project_id, name=snapshot.name)
-    await record.write(rows)

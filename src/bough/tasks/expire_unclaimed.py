@@ -1,10 +1,9 @@
 """Instant databases that nobody claimed in time are deleted, and of those that are gone no row is kept."""
 
 from bough import clock
-from bough.control.audit import AuditRecord
+from bough.control.audit import write_platform_record
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.projects import projects
-from bough.domain.audit import PLATFORM
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
 from bough.domain.operation import LockLevel, LockScope
 from bough.errors import Busy
@@ -44,9 +43,9 @@ class ExpireUnclaimed:
                     return False  # somebody claims it, or it is on its way out
                 _, rests = await projects.delete_project_rows(rows, project, recoverable_seconds=0)
                 await self._queue.enqueue(rows, rests, request_id=REQUEST_ID)
-                record = AuditRecord(PLATFORM, "expire_instant_database", address="", request_id=REQUEST_ID)
-                record.add_details(org_id=project.org_id, project_id=project.id, ref=fresh.ref)
-                await record.write(rows)
+                await write_platform_record(
+                    rows, "expire_instant_database", request_id=REQUEST_ID, project_id=project.id, ref=fresh.ref
+                )
         except Busy:
             return False  # the next beat tries again
         for wish in rests:

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from bough import clock, log
 from bough.config import Settings
 from bough.control.platform import history_problems
-from bough.control.platform.history_measurements import HistoryMeasurement, HistoryMeasurements
 from bough.control.platform.history_problems import HistoryProblem
+from bough.control.platform.measurements import HistoryMeasurement, HistoryMeasurements
 from bough.engine.port import HistoryStatus
 from bough.ids import VolumeId
 from bough.operations.retention import LineageRetention

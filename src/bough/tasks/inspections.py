@@ -11,19 +11,34 @@ from contextlib import asynccontextmanager
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from bough import log
+from bough import clock, log
 from bough.engine.port import EngineError
 from bough.ids import EndpointId, ProjectId
-from bough.tasks.backoff import Backoff
 
 SLOW_AFTER_SECONDS = 1.0  # seconds that a look has one of the few places
 TIMEOUT_SECONDS = 60.0  # seconds of any look
 MAX_SLOW = 16  # looks at once that take longer
 MAX_PER_PROJECT = 2  # looks at once
 
+_BACKOFF_SECONDS = 30.0
 _MAX_SLOW_KNOWN = 10_000  # computes that did not answer soon
 
 logger = log.get_logger(component="tasks")
+
+
+class Backoff:
+    """Skips an unresponsive compute for 30 s, because waiting for it delays the others."""
+
+    def __init__(self) -> None:
+        self._until: dict[EndpointId, float] = {}
+
+    def back_off(self, endpoint: EndpointId) -> None:
+        now = clock.monotonic()
+        self._until = {each: until for each, until in self._until.items() if until > now}
+        self._until[endpoint] = now + _BACKOFF_SECONDS
+
+    def is_ready(self, endpoint: EndpointId) -> bool:
+        return self._until.get(endpoint, 0.0) <= clock.monotonic()
 
 
 class InspectionTarget(Protocol):

@@ -41,13 +41,25 @@ class Loop:
             soonest = min(self._due.values())
             await asyncio.sleep(max(0.05, soonest - clock.monotonic()))
 
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return tuple(self._due)
+
+    async def run_all(self) -> None:
+        """Run each task once, in order, due or not."""
+        for task in self._due:
+            await self._run(task)
+
     async def run_due(self) -> None:
         for task, due in self._due.items():
             if due <= clock.monotonic():
                 await self._run(task)
-                self._due[task] = clock.monotonic() + task.interval
 
     async def _run(self, task: Task) -> None:
+        await self._run_logged(task)
+        self._due[task] = clock.monotonic() + task.interval
+
+    async def _run_logged(self, task: Task) -> None:
         name = type(task).__name__
         try:
             sentence = await task.run()

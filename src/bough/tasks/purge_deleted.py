@@ -1,9 +1,8 @@
 """Projects and branches whose window of recovery is over are removed for good, a few at a time."""
 
 from bough import clock
-from bough.control.audit import AuditRecord
+from bough.control.audit import write_platform_record
 from bough.control.branches.deletion import plan_data_deletion
-from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch
 from bough.domain.operation import LockLevel, LockScope
 from bough.domain.project import Project
@@ -64,7 +63,14 @@ class PurgeDeleted:
                     return False  # somebody recovered it meanwhile
                 await rows.branches.end_recovery(fresh.id)
                 await self._queue.enqueue(rows, [plan_data_deletion(fresh)], request_id=REQUEST_ID)
-                await _write_branch_audit(rows, fresh)
+                await write_platform_record(
+                    rows,
+                    BRANCH_ACTION,
+                    request_id=REQUEST_ID,
+                    project_id=fresh.project_id,
+                    thing=fresh.id,
+                    name=fresh.name,
+                )
         except Busy:
             return False  # the next beat tries again
         return True
@@ -87,13 +93,4 @@ async def _write_project_audit(rows: Rows, project: Project) -> None:
     """Once, however often its work is tried."""
     if await rows.audit.page(AuditQuery(project_id=project.id, action=PROJECT_ACTION), 1, None):
         return
-    record = AuditRecord(PLATFORM, PROJECT_ACTION, address="", request_id=REQUEST_ID)
-    record.add_details(org_id=project.org_id, project_id=project.id, name=project.name)
-    await record.write(rows)
-
-
-async def _write_branch_audit(rows: Rows, branch: Branch) -> None:
-    project = await rows.projects.get(branch.project_id)
-    record = AuditRecord(PLATFORM, BRANCH_ACTION, address="", request_id=REQUEST_ID, thing=branch.id)
-    record.add_details(org_id=project.org_id if project else None, project_id=branch.project_id, name=branch.name)
-    await record.write(rows)
+    await write_platform_record(rows, PROJECT_ACTION, request_id=REQUEST_ID, project_id=project.id, name=project.name)

@@ -13,8 +13,8 @@ from bough.domain.endpoint import Endpoint
 from bough.engine.port import Engine, EngineError, LoadSample
 from bough.ids import EndpointId
 from bough.store.store import Store
-from bough.tasks.backoff import Backoff
 from bough.tasks.inspection_schedule import InspectionSchedule
+from bough.tasks.inspections import Backoff
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 8

@@ -6,7 +6,7 @@ from datetime import timedelta
 from bough import clock, log
 from bough.access.vault import Vault
 from bough.config import Settings
-from bough.control.platform import mail, smtp
+from bough.control.platform import mail
 from bough.domain.mail_message import MailMessage
 from bough.errors import PreconditionFailed, Unavailable
 from bough.store.store import Store
@@ -38,7 +38,7 @@ class SendMail:
         try:
             if letter.recipient is not None:
                 text = mail.open_text(self._vault, letter)
-                await asyncio.to_thread(smtp.deliver, self._settings, letter.recipient, letter.subject, text)
+                await asyncio.to_thread(mail.deliver, self._settings, letter.recipient, letter.subject, text)
         except Unavailable as error:
             return await self._postpone(letter, error.public_message)
         except PreconditionFailed as error:  # sealed with keys that are gone

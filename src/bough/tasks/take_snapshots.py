@@ -10,12 +10,11 @@ from datetime import datetime, timedelta
 
 from bough import clock, log
 from bough.config import Settings
-from bough.control.audit import AuditRecord
+from bough.control.audit import write_platform_record
 from bough.control.branches import points
 from bough.control.branches.plan import find_creating_operation
 from bough.control.restores import snapshots
 from bough.domain import snapshot, snapshot_schedule
-from bough.domain.audit import PLATFORM
 from bough.domain.branch import Branch, BranchState
 from bough.domain.history import HEAD, Point, RecoveryTarget
 from bough.domain.project import Project
@@ -103,9 +102,15 @@ class TakeSnapshots:
         await snapshots.add_snapshot(rows, made)
         behind = await find_creating_operation(rows, branch)
         await self._queue.enqueue(rows, [snapshots.set_target(making, target)], REQUEST_ID, predecessor_id=behind)
-        record = AuditRecord(PLATFORM, "take_snapshot", address="", request_id=REQUEST_ID, thing=made.id)
-        record.add_details(org_id=project.org_id, project_id=project.id, name=name, branch=branch.id)
-        await record.write(rows)
+        await write_platform_record(
+            rows,
+            "take_snapshot",
+            request_id=REQUEST_ID,
+            project_id=project.id,
+            thing=made.id,
+            name=name,
+            branch=branch.id,
+        )
         return True
 
 

@@ -11,7 +11,7 @@ from bough.api.dependencies import ContextDep, IdempotentRoute, ManageableOrgani
 from bough.api.schemas import View, to_response
 from bough.api.v2.invitations import InvitationView
 from bough.api.v2.members import MemberView
-from bough.control.people.invitations import Invitations
+from bough.control.people import invitations as control_invitations
 from bough.domain.invitation import Invitation
 from bough.domain.organization import Organization
 from bough.ids import InvitationId
@@ -52,7 +52,7 @@ async def list_invitations(caller: PrincipalDep, services: ServicesDep) -> Respo
 @router.post("/bough/invitations/{invitation_id}/accept", response_model=MemberView)
 async def accept_invitation(invitation_id: InvitationIdPath, context: ContextDep) -> Response:
     """Become a member of the organization that invites; an invitation works once."""
-    return to_response(MemberView.of(await Invitations(context).accept(InvitationId(invitation_id))))
+    return to_response(MemberView.of(await control_invitations.accept_invitation(context, InvitationId(invitation_id))))
 
 
 @router.delete("/bough/organizations/{org_id}/invitations/{invitation_id}", response_model=InvitationView)
@@ -60,4 +60,8 @@ async def revoke_organization_invitation(
     organization: ManageableOrganization, invitation_id: InvitationIdPath, context: ContextDep
 ) -> Response:
     """Take an invitation back: its link stops working at once."""
-    return to_response(InvitationView.of(await Invitations(context).revoke(organization, InvitationId(invitation_id))))
+    return to_response(
+        InvitationView.of(
+            await control_invitations.revoke_invitation(context, organization, InvitationId(invitation_id))
+        )
+    )

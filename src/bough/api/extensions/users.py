@@ -10,7 +10,7 @@ from pydantic import Field
 from bough.access.principal import Principal
 from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, ServicesDep
 from bough.api.schemas import Body, View, to_response
-from bough.control.people.accounts import Accounts
+from bough.control.people.accounts import create_account, reset_account_password
 from bough.domain.user import User
 from bough.errors import Denied
 from bough.ids import UserId
@@ -76,12 +76,12 @@ async def list_users(_operator: OperatorDep, services: ServicesDep) -> Response:
 @router.post("/bough/users", response_model=UserCreated, status_code=201)
 async def create_user(_operator: OperatorDep, body: UserCreate, context: ContextDep) -> Response:
     """An account with its personal organization, and a link that sets its password, once."""
-    user, link = await Accounts(context).create(body.email, body.name)
+    user, link = await create_account(context, body.email, body.name)
     return to_response(UserCreated(user=UserView.of(user), link=link), 201)
 
 
 @router.post("/bough/users/{user_id}/reset", response_model=UserReset)
 async def reset_user(_operator: OperatorDep, user_id: UUID, context: ContextDep) -> Response:
     """End the password, the sessions and the links of an account; the link of the answer sets a new password, once."""
-    _user, link = await Accounts(context).reset_password(UserId(user_id))
+    _user, link = await reset_account_password(context, UserId(user_id))
     return to_response(UserReset(link=link))

@@ -8,7 +8,7 @@ from pydantic import Field, RootModel
 
 from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, ServicesDep
 from bough.api.schemas import INT64_MAX, Body, View, to_response
-from bough.control.people.keys import PersonalKeys
+from bough.control.people.keys import create_personal_key, revoke_personal_key
 from bough.control.platform.key_usage import KeyUsage
 from bough.domain.api_key import ApiKey
 from bough.domain.user import User
@@ -106,10 +106,10 @@ async def list_api_keys(caller: PrincipalDep, services: ServicesDep) -> Response
 @router.post("/api_keys", response_model=ApiKeyCreated)
 async def create_api_key(body: ApiKeyCreate, context: ContextDep) -> Response:
     """A new personal key. Keep the `key` of the answer: it cannot be shown again."""
-    return to_response(ApiKeyCreated.of(*await PersonalKeys(context).create(body.key_name)))
+    return to_response(ApiKeyCreated.of(*await create_personal_key(context, body.key_name)))
 
 
 @router.delete("/api_keys/{key_id}", response_model=ApiKeyRevoked)
 async def revoke_api_key(key_id: KeyIdPath, context: ContextDep, services: ServicesDep) -> Response:
     """Revoke a personal key: it stops working at once."""
-    return to_response(ApiKeyRevoked.of(await PersonalKeys(context).revoke(key_id), services.key_usage))
+    return to_response(ApiKeyRevoked.of(await revoke_personal_key(context, key_id), services.key_usage))

@@ -15,7 +15,13 @@ from bough.api.v2.databases import DatabaseView
 from bough.api.v2.endpoints import EndpointsResponse, EndpointView
 from bough.api.v2.operations import OperationView
 from bough.api.v2.roles import RoleView
-from bough.control.branches.branches import Branches, CreatedBranch
+from bough.control.branches.branches import (
+    CreatedBranch,
+    create_branch,
+    delete_branch,
+    set_default_branch,
+    update_branch,
+)
 from bough.control.context import Context
 from bough.domain.branch import Branch
 from bough.domain.endpoint import EndpointType
@@ -70,7 +76,7 @@ class BranchCreated(View):
         by_type = sorted(made.endpoints, key=lambda each: each.type is not EndpointType.READ_WRITE)
         return cls(
             branch=BranchView.new(made.branch, made.creator_name),
-            endpoints=[EndpointView.of(each, project.region_id, context.hosts) for each in made.endpoints],
+            endpoints=[EndpointView.of(each, project.region_id, context.services.hosts) for each in made.endpoints],
             operations=[OperationView.of(operation) for operation in made.operations],
             roles=[RoleView.of(role, passwords.get(role.name)) for role in made.inherited.roles],
             databases=[DatabaseView.of(database) for database in made.inherited.databases],
@@ -78,7 +84,7 @@ class BranchCreated(View):
                 ConnectionDetails.of(
                     by_type[0],  # where one can write, if there is such a one
                     project.region_id,
-                    context.hosts,
+                    context.services.hosts,
                     role=database.owner_name,
                     password=passwords[database.owner_name],
                     database=database.name,
@@ -135,7 +141,7 @@ async def create_project_branch(
     """A branch with all that its parent has committed; without a parent, of the default branch. It has endpoints
     only when some are asked for.
     """
-    made = await Branches(context).create(project, (body or BranchCreate()).to_new_branch())
+    made = await create_branch(context, project, (body or BranchCreate()).to_new_branch())
     return to_response(BranchCreated.of(made, project, context), 201)
 
 
@@ -155,7 +161,7 @@ async def update_project_branch(
 ) -> Response:
     """Change a branch's name, its protection or when it expires; `expires_at: null` means never."""
     return await build_branch_response(
-        context, *await Branches(context).update(project, BranchId(branch_id), body.to_branch_change())
+        context, *await update_branch(context, project, BranchId(branch_id), body.to_branch_change())
     )
 
 
@@ -166,7 +172,7 @@ async def update_project_branch(
 )
 async def delete_project_branch(project: WritableProject, branch_id: BranchIdPath, context: ContextDep) -> Response:
     """Delete a branch and its endpoints. For a day (a setting) it can be recovered; then its data is gone."""
-    gone = await Branches(context).delete(project, BranchId(branch_id))
+    gone = await delete_branch(context, project, BranchId(branch_id))
     return Response(status_code=204) if gone is None else await build_branch_response(context, *gone)
 
 
@@ -175,7 +181,7 @@ async def set_default_project_branch(
     project: WritableProject, branch_id: BranchIdPath, context: ContextDep
 ) -> Response:
     """Make it the branch that is meant when none is named."""
-    return await build_branch_response(context, *await Branches(context).set_default(project, BranchId(branch_id)))
+    return await build_branch_response(context, *await set_default_branch(context, project, BranchId(branch_id)))
 
 
 @router.post(
@@ -187,7 +193,7 @@ async def set_primary_project_branch(
     project: WritableProject, branch_id: BranchIdPath, context: ContextDep
 ) -> Response:
     """The older name of `set_as_default`."""
-    return await build_branch_response(context, *await Branches(context).set_default(project, BranchId(branch_id)))
+    return await build_branch_response(context, *await set_default_branch(context, project, BranchId(branch_id)))
 
 
 @router.get("/projects/{project_id}/branches/{branch_id}/endpoints", response_model=EndpointsResponse)
@@ -203,7 +209,7 @@ async def list_project_branch_endpoints(
 
 
 async def build_branch_response(context: Context, branch: Branch, operations: list[Operation]) -> Response:
-    async with context.store.read() as rows:
+    async with context.services.store.read() as rows:
         seen = await rows.branch_pages.get(branch.project_id, branch.id)
     view = BranchView.new(branch, None) if seen is None else BranchView.with_usage(branch, seen.usage, seen.creator)
     return to_response(BranchOperations(branch=view, operations=[OperationView.of(each) for each in operations]))

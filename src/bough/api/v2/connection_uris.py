@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from bough.api.dependencies import ConnectableProject, ContextDep
 from bough.api.schemas import IdText, Text, View, to_response
-from bough.control.endpoints.connection_uri import Connections
+from bough.control.endpoints import connection_uri as control_connection_uri
 from bough.domain.connection_uri import build_connection_uri
 from bough.domain.endpoint import Endpoint, EndpointHosts
 from bough.ids import BranchId, EndpointId
@@ -58,7 +58,8 @@ async def get_connection_uri(
     pooled: Annotated[bool, Query()] = False,
 ) -> Response:
     """The URI for a role and a database; by default on the default branch's own endpoint."""
-    uri = await Connections(context).build_uri(
+    uri = await control_connection_uri.build_connection_uri(
+        context,
         project,
         branch_id=BranchId(branch_id) if branch_id else None,
         endpoint_id=EndpointId(endpoint_id) if endpoint_id else None,

@@ -10,7 +10,7 @@ from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject,
 from bough.api.path_convertors import rest_of_path
 from bough.api.schemas import Body, BranchIdPath, PathText, View, to_response
 from bough.api.v2.operations import OperationView
-from bough.control.branches.databases import Databases
+from bough.control.branches.databases import create_database, delete_database, update_database
 from bough.domain.database import Database
 from bough.domain.operation import Operation
 from bough.errors import NotFound
@@ -92,7 +92,7 @@ async def create_project_branch_database(
 ) -> Response:
     """A database that belongs to a role of the branch."""
     asked = body.database
-    made = await Databases(context).create(project, BranchId(branch_id), asked.name, asked.owner_name)
+    made = await create_database(context, project, BranchId(branch_id), asked.name, asked.owner_name)
     return _shown(*made, status=201)
 
 
@@ -120,8 +120,8 @@ async def update_project_branch_database(
     """Rename a database, or give it another owner. A new name cuts off whoever is in it."""
     asked = body.database
     return _shown(
-        *await Databases(context).update(
-            project, BranchId(branch_id), database_name, new_name=asked.name, owner=asked.owner_name
+        *await update_database(
+            context, project, BranchId(branch_id), database_name, new_name=asked.name, owner=asked.owner_name
         )
     )
 
@@ -133,7 +133,7 @@ async def delete_project_branch_database(
     project: WritableProject, branch_id: BranchIdPath, database_name: DatabaseName, context: ContextDep
 ) -> Response:
     """Delete a database, also while clients are connected to it."""
-    gone = await Databases(context).delete(project, BranchId(branch_id), database_name)
+    gone = await delete_database(context, project, BranchId(branch_id), database_name)
     return Response(status_code=204) if gone is None else _shown(*gone)
 
 

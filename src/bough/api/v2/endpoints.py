@@ -12,7 +12,14 @@ from bough.api.schemas import View, to_response
 from bough.api.v2.endpoint_bodies import EndpointCreate, EndpointUpdate
 from bough.api.v2.operations import OperationView
 from bough.control.context import Context
-from bough.control.endpoints.endpoints import Endpoints
+from bough.control.endpoints.endpoints import (
+    create_endpoint,
+    delete_endpoint,
+    restart_endpoint,
+    start_endpoint,
+    suspend_endpoint,
+    update_endpoint,
+)
 from bough.domain.endpoint import Endpoint, EndpointHosts, EndpointState, EndpointType
 from bough.domain.operation import Operation
 from bough.domain.project import Project
@@ -122,7 +129,7 @@ async def create_project_endpoint(project: WritableProject, body: EndpointCreate
         raise Invalid(
             f"The project is in the region {project.region_id}, and so are its endpoints: leave region_id out."
         )
-    made = await Endpoints(context).create(project, BranchId(asked.branch_id), asked.type, asked.to_endpoint_request())
+    made = await create_endpoint(context, project, BranchId(asked.branch_id), asked.type, asked.to_endpoint_request())
     return _shown(context, project, *made, status=201)
 
 
@@ -136,12 +143,12 @@ async def update_project_endpoint(
     """
     asked = body.endpoint
     if asked.branch_id is not None:
-        async with context.store.read() as rows:
+        async with context.services.store.read() as rows:
             endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
         if endpoint.branch_id != asked.branch_id:
             raise Invalid("An endpoint stays with its branch. Make another endpoint for the other branch instead.")
     return _shown(
-        context, project, *await Endpoints(context).update(project, EndpointId(endpoint_id), body.to_endpoint_request())
+        context, project, *await update_endpoint(context, project, EndpointId(endpoint_id), body.to_endpoint_request())
     )
 
 
@@ -154,7 +161,7 @@ async def delete_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
     """Delete an endpoint and cut its connections. Its branch keeps its data."""
-    gone = await Endpoints(context).delete(project, EndpointId(endpoint_id))
+    gone = await delete_endpoint(context, project, EndpointId(endpoint_id))
     return Response(status_code=204) if gone is None else _shown(context, project, *gone)
 
 
@@ -163,7 +170,7 @@ async def start_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
     """Start the endpoint's compute. One that runs already is left alone."""
-    return _shown(context, project, *await Endpoints(context).start(project, EndpointId(endpoint_id)))
+    return _shown(context, project, *await start_endpoint(context, project, EndpointId(endpoint_id)))
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/suspend", response_model=EndpointOperations)
@@ -171,7 +178,7 @@ async def suspend_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
     """Stop the endpoint's compute and cut its connections. The next connection wakes it."""
-    return _shown(context, project, *await Endpoints(context).suspend(project, EndpointId(endpoint_id)))
+    return _shown(context, project, *await suspend_endpoint(context, project, EndpointId(endpoint_id)))
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/restart", response_model=EndpointOperations)
@@ -179,15 +186,15 @@ async def restart_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
     """Stop the endpoint's compute, cut its connections, and start it again."""
-    return _shown(context, project, *await Endpoints(context).restart(project, EndpointId(endpoint_id)))
+    return _shown(context, project, *await restart_endpoint(context, project, EndpointId(endpoint_id)))
 
 
 def _shown(
-    desk: Context, project: Project, endpoint: Endpoint, operations: list[Operation], status: int = 200
+    context: Context, project: Project, endpoint: Endpoint, operations: list[Operation], status: int = 200
 ) -> Response:
     return to_response(
         EndpointOperations(
-            endpoint=EndpointView.of(endpoint, project.region_id, desk.hosts),
+            endpoint=EndpointView.of(endpoint, project.region_id, context.services.hosts),
             operations=[OperationView.of(operation) for operation in operations],
         ),
         status,

@@ -15,7 +15,7 @@ from bough.api.dependencies import (
     ServicesDep,
 )
 from bough.api.schemas import Body, View, to_response
-from bough.control.people.invitations import Invitations, Invitee
+from bough.control.people.invitations import Invitee, create_invitations
 from bough.domain.invitation import Invitation
 from bough.domain.organization import MemberRole
 
@@ -71,7 +71,7 @@ async def create_organization_invitations(
 ) -> Response:
     """Invite people by mail, all of them or none. An invitation to the same address takes the place of the earlier."""
     asked = [Invitee(each.email, each.role) for each in body.invitations]
-    return _shown(await Invitations(context).create(organization, asked))
+    return _shown(await create_invitations(context, organization, asked))
 
 
 def _shown(found: list[Invitation]) -> Response:

@@ -18,7 +18,7 @@ from bough.api.dependencies import (
 from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import Body, Text, View, to_response
 from bough.control.people import members
-from bough.control.people.members import Members
+from bough.control.people.members import remove_member, set_member_role
 from bough.domain.organization import Member, MemberRole
 from bough.domain.rights import OrgRight
 from bough.ids import MemberId
@@ -117,7 +117,7 @@ async def update_organization_member(
     organization: ManageableOrganization, member_id: MemberIdPath, body: MemberUpdate, context: ContextDep
 ) -> Response:
     """Change a member's role. The organization keeps at least one admin."""
-    return to_response(MemberView.of(await Members(context).set_role(organization, MemberId(member_id), body.role)))
+    return to_response(MemberView.of(await set_member_role(context, organization, MemberId(member_id), body.role)))
 
 
 @router.delete(ITEM_PATH, response_model=MemberRemoved)
@@ -125,5 +125,5 @@ async def remove_organization_member(
     organization: ReadableOrganization, member_id: MemberIdPath, context: ContextDep
 ) -> Response:
     """Remove a member, or leave. What they were given on single projects of the organization goes with them."""
-    await Members(context).remove(organization, MemberId(member_id))
+    await remove_member(context, organization, MemberId(member_id))
     return to_response(MemberRemoved())

@@ -8,7 +8,7 @@ from pydantic import Field, RootModel
 from bough.api.dependencies import ContextDep, IdempotentRoute, KeysWritableOrganization, PrincipalDep, ServicesDep
 from bough.api.schemas import IdText, to_response
 from bough.api.v2.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyRevoked, ApiKeyView, KeyIdPath
-from bough.control.people.organization_keys import OrganizationKeys, can_see_key
+from bough.control.people.keys import can_see_key, create_organization_key, revoke_organization_key
 from bough.control.platform.key_usage import KeyUsage
 from bough.domain.api_key import ApiKey
 from bough.domain.user import User
@@ -73,7 +73,7 @@ async def create_org_api_key(
     """
     project_id = None if body.project_id is None else ProjectId(body.project_id)
     return to_response(
-        OrgApiKeyCreated.of(*await OrganizationKeys(context, organization).create(body.key_name, project_id))
+        OrgApiKeyCreated.of(*await create_organization_key(context, organization, body.key_name, project_id))
     )
 
 
@@ -83,5 +83,5 @@ async def revoke_org_api_key(
 ) -> Response:
     """Revoke a key of the organization: it stops working at once."""
     return to_response(
-        OrgApiKeyRevoked.of(await OrganizationKeys(context, organization).revoke(key_id), services.key_usage)
+        OrgApiKeyRevoked.of(await revoke_organization_key(context, organization, key_id), services.key_usage)
     )

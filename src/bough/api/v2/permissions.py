@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bough.api.dependencies import ContextDep, IdempotentRoute, MembersReadableProject, ServicesDep, SharableProject
 from bough.api.schemas import Body, View, to_response
-from bough.control.projects.sharing import Sharing
+from bough.control.projects.sharing import grant_permission, revoke_permission
 from bough.domain.permission import Permission
 from bough.ids import PermissionId
 
@@ -53,7 +53,7 @@ async def list_project_permissions(project: MembersReadableProject, services: Se
 @router.post(COLLECTION_PATH, response_model=PermissionView)
 async def grant_permission_to_project(project: SharableProject, body: PermissionGrant, context: ContextDep) -> Response:
     """Share the project with an address, which gets a mail. Whoever has an account with it may change the project."""
-    return to_response(PermissionView.of(await Sharing(context).grant(project, body.email)))
+    return to_response(PermissionView.of(await grant_permission(context, project, body.email)))
 
 
 @router.delete(f"{COLLECTION_PATH}/{{permission_id}}", response_model=PermissionView)
@@ -61,4 +61,4 @@ async def revoke_permission_from_project(
     project: SharableProject, permission_id: Annotated[UUID, Path()], context: ContextDep
 ) -> Response:
     """Stop sharing the project with an address: it counts at once."""
-    return to_response(PermissionView.of(await Sharing(context).revoke(project, PermissionId(permission_id))))
+    return to_response(PermissionView.of(await revoke_permission(context, project, PermissionId(permission_id))))

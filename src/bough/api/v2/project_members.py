@@ -8,7 +8,13 @@ from fastapi import APIRouter, Path, Query, Response
 from bough.api.dependencies import ContextDep, IdempotentRoute, MembersReadableProject, ServicesDep, SharableProject
 from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import Body, Text, View, to_response
-from bough.control.projects.members import GrantSource, ProjectMember, ProjectMembers, RoleChange, load_project_members
+from bough.control.projects.members import (
+    GrantSource,
+    ProjectMember,
+    RoleChange,
+    load_project_members,
+    set_project_role,
+)
 from bough.domain.organization import MemberRole
 from bough.domain.rights import AccessLevel, ProjectRole
 from bough.ids import MemberId
@@ -119,9 +125,7 @@ async def set_project_member_role(
 ) -> Response:
     """Give a member a role on this project, in place of what their role in the organization gives."""
     unless = None if confirm_self_demotion else "confirm_self_demotion"
-    change = await ProjectMembers(context).set_role(
-        project, MemberId(member_id), body.role, confirmation_parameter=unless
-    )
+    change = await set_project_role(context, project, MemberId(member_id), body.role, confirmation_parameter=unless)
     return to_response(ProjectMemberRoleResponse.of(project.id, change))
 
 
@@ -134,5 +138,5 @@ async def remove_project_member_role(
 ) -> Response:
     """Take a member's role on this project away: what their role in the organization gives counts again."""
     unless = None if confirm_self_lockout else "confirm_self_lockout"
-    change = await ProjectMembers(context).set_role(project, MemberId(member_id), None, confirmation_parameter=unless)
+    change = await set_project_role(context, project, MemberId(member_id), None, confirmation_parameter=unless)
     return to_response(ProjectMemberRoleResponse.of(project.id, change))

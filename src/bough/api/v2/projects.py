@@ -30,8 +30,9 @@ from bough.api.v2.project_settings import DefaultEndpointSettings, ProjectSettin
 from bough.api.v2.project_views import ProjectListItem, ProjectView, to_project_owner, with_empty_usage
 from bough.api.v2.roles import RoleView
 from bough.control.context import Context
+from bough.control.projects import projects as control_projects
 from bough.control.projects.plan import NewProject, ProjectChange
-from bough.control.projects.projects import CreatedProject, Projects
+from bough.control.projects.projects import CreatedProject
 from bough.control.services import Services
 from bough.domain.organization import Organization
 from bough.domain.project import MAX_HISTORY_RETENTION_SECONDS, Project
@@ -151,7 +152,7 @@ class ProjectCreated(View):
 
     @classmethod
     def of(cls, made: CreatedProject, project: ProjectView, context: Context) -> "ProjectCreated":
-        region_id, hosts = made.project.region_id, context.hosts
+        region_id, hosts = made.project.region_id, context.services.hosts
         uri = ConnectionDetails.of(
             made.endpoint,
             region_id,
@@ -228,7 +229,7 @@ async def list_shared_projects(
 @router.post("/projects", response_model=ProjectCreated, status_code=201)
 async def create_project(body: ProjectCreate, context: ContextDep) -> Response:
     """A project with one branch, a role, a database and an endpoint that starts at once."""
-    made = await Projects(context).create(body.to_new_project())
+    made = await control_projects.create_project(context, body.to_new_project())
     return to_response(ProjectCreated.of(made, await _shown(context, made.project), context), 201)
 
 
@@ -241,7 +242,7 @@ async def get_project(project: ReadableProject, context: ContextDep) -> Response
 @router.patch("/projects/{project_id}", response_model=ProjectChanged)
 async def update_project(project: WritableProject, body: ProjectUpdate, context: ContextDep) -> Response:
     """Change a project's name, settings, endpoint defaults or history window."""
-    changed, operations = await Projects(context).update(project, body.to_project_change())
+    changed, operations = await control_projects.update_project(context, project, body.to_project_change())
     shown = [OperationView.of(operation) for operation in operations]
     return to_response(ProjectChanged(project=await _shown(context, changed), operations=shown))
 
@@ -249,14 +250,16 @@ async def update_project(project: WritableProject, body: ProjectUpdate, context:
 @router.delete("/projects/{project_id}", response_model=ProjectResponse)
 async def delete_project(project: DeletableProject, context: ContextDep) -> Response:
     """Delete a project. Its computes stop; for seven days (a setting) it can be recovered."""
-    return to_response(ProjectResponse(project=await _shown(context, await Projects(context).delete(project))))
+    return to_response(
+        ProjectResponse(project=await _shown(context, await control_projects.delete_project(context, project)))
+    )
 
 
 @router.post("/projects/{project_id}/recover", response_model=ProjectRecovered)
 async def recover_project(project: RecoverableProject, context: ContextDep) -> Response:
     """Bring a deleted project back whole."""
-    recovered = await Projects(context).recover(project)
-    async with context.store.read() as rows:
+    recovered = await control_projects.recover_project(context, project)
+    async with context.services.store.read() as rows:
         branches = [BranchView.of(seen) for seen in await rows.branch_pages.list_in_project(project.id)]
     return to_response(ProjectRecovered(project=await _shown(context, recovered), branches=branches))
 
@@ -274,14 +277,14 @@ def _listed(
     ]
 
 
-async def _shown(desk: Context, project: Project) -> ProjectView:
-    async with desk.store.read() as rows:
+async def _shown(context: Context, project: Project) -> ProjectView:
+    async with context.services.store.read() as rows:
         seen = await rows.projects.get_with_usage(project.id)
         user = await rows.users.get(project.created_by)
-        organization = await lookup.organization_of(rows, desk.principal, project)
-        level = await levels.load_level(rows, desk.principal, project)
-    plan = desk.organization_plan(organization)
+        organization = await lookup.organization_of(rows, context.principal, project)
+        level = await levels.load_level(rows, context.principal, project)
+    plan = context.organization_plan(organization)
     measured = with_empty_usage(project) if seen is None else replace(seen, project=project)
     return ProjectView.of(
-        measured, plan, desk.hosts, level, to_project_owner(user, organization, plan) if user else None
+        measured, plan, context.services.hosts, level, to_project_owner(user, organization, plan) if user else None
     )

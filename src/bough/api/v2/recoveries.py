@@ -6,7 +6,7 @@ from bough.api.dependencies import ContextDep, IdempotentRoute, WritableProject
 from bough.api.schemas import BranchIdPath, View, to_response
 from bough.api.v2.branch_views import BranchView
 from bough.api.v2.endpoints import EndpointView
-from bough.control.branches.recovery import Recovering
+from bough.control.branches.recovery import recover_branch
 from bough.ids import BranchId
 
 router = APIRouter(tags=["Branch"], route_class=IdempotentRoute)
@@ -23,9 +23,9 @@ async def recover_project_branch(project: WritableProject, branch_id: BranchIdPa
 
     For a day after its deletion (a setting); `recovery.recoverable_until` tells until when.
     """
-    back = await Recovering(context).recover(project, BranchId(branch_id))
-    async with context.store.read() as rows:
+    back = await recover_branch(context, project, BranchId(branch_id))
+    async with context.services.store.read() as rows:
         seen = await rows.branch_pages.get(project.id, back.branch.id)
     view = BranchView.new(back.branch, None) if seen is None else BranchView.of(seen)
-    served = [EndpointView.of(endpoint, project.region_id, context.hosts) for endpoint in back.endpoints]
+    served = [EndpointView.of(endpoint, project.region_id, context.services.hosts) for endpoint in back.endpoints]
     return to_response(BranchRecovered(branch=view, endpoints=served))

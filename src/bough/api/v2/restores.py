@@ -6,7 +6,7 @@ from bough.api.dependencies import ContextDep, IdempotentRoute, WritableProject
 from bough.api.schemas import BranchIdPath
 from bough.api.v2.branch_bodies import BranchRestore
 from bough.api.v2.branches import BranchOperations, build_branch_response
-from bough.control.restores.restores import Restores
+from bough.control.restores.restores import restore_branch
 from bough.ids import BranchId
 
 router = APIRouter(tags=["Branch"], route_class=IdempotentRoute)
@@ -24,5 +24,5 @@ async def restore_project_branch(
     a restore to itself, and when the branch has children.
     """
     return await build_branch_response(
-        context, *await Restores(context).restore(project, BranchId(branch_id), body.to_restore_request())
+        context, *await restore_branch(context, project, BranchId(branch_id), body.to_restore_request())
     )

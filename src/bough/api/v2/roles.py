@@ -18,7 +18,7 @@ from bough.api.dependencies import (
 from bough.api.path_convertors import rest_of_path
 from bough.api.schemas import Body, BranchIdPath, Flag, PathText, View, to_response
 from bough.api.v2.operations import OperationView
-from bough.control.branches.roles import Roles
+from bough.control.branches.roles import create_role, delete_role, reset_role_password, reveal_role_password
 from bough.domain.operation import Operation
 from bough.domain.role import Role
 from bough.errors import NotFound
@@ -106,8 +106,8 @@ async def create_project_branch_role(
 ) -> Response:
     """A role with a password, which is in the answer; with `no_login` a group that others can be members of."""
     asked = body.role
-    role, password, operations = await Roles(context).create(
-        project, BranchId(branch_id), asked.name, can_login=not asked.no_login
+    role, password, operations = await create_role(
+        context, project, BranchId(branch_id), asked.name, can_login=not asked.no_login
     )
     return _shown(role, password, operations, status=201)
 
@@ -118,7 +118,7 @@ async def get_project_branch_role_password(
 ) -> Response:
     """The role's password, where the project stores them."""
     return to_response(
-        RolePassword(password=await Roles(context).reveal_password(project, BranchId(branch_id), role_name))
+        RolePassword(password=await reveal_role_password(context, project, BranchId(branch_id), role_name))
     )
 
 
@@ -127,7 +127,7 @@ async def reset_project_branch_role_password(
     project: WritableProject, branch_id: BranchIdPath, role_name: RoleName, context: ContextDep
 ) -> Response:
     """Give the role a new password, which is in the answer. The old one stops working at once."""
-    return _shown(*await Roles(context).reset_password(project, BranchId(branch_id), role_name))
+    return _shown(*await reset_role_password(context, project, BranchId(branch_id), role_name))
 
 
 @router.get(ITEM_PATH, response_model=RoleResponse)
@@ -148,7 +148,7 @@ async def delete_project_branch_role(
     project: WritableProject, branch_id: BranchIdPath, role_name: RoleName, context: ContextDep
 ) -> Response:
     """Delete a role. What it owned in a database belongs to the database's owner then."""
-    gone = await Roles(context).delete(project, BranchId(branch_id), role_name)
+    gone = await delete_role(context, project, BranchId(branch_id), role_name)
     return Response(status_code=204) if gone is None else _shown(gone[0], None, gone[1])
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, StrictInt
 from bough.access import lookup
 from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject, ServicesDep, WritableProject
 from bough.api.schemas import Body, BranchIdPath, Count, View, to_response
-from bough.control.restores.schedules import SnapshotSchedules
+from bough.control.restores import schedules
 from bough.domain.snapshot_schedule import Frequency, ScheduleItem
 from bough.errors import Invalid
 from bough.ids import BranchId
@@ -69,5 +69,5 @@ async def set_snapshot_schedule(
 ) -> Response:
     """Say when snapshots of a root branch are taken, and how long each is kept; an empty list ends it."""
     items = [item.to_item() for item in body.schedule]
-    await SnapshotSchedules(context).set(project, BranchId(branch_id), items)
+    await schedules.set_snapshot_schedule(context, project, BranchId(branch_id), items)
     return to_response(Nothing())

@@ -13,9 +13,10 @@ from bough.api.v2.branch_views import BranchView
 from bough.api.v2.endpoints import EndpointView
 from bough.api.v2.operations import OperationsResponse, OperationView
 from bough.control.branches import points
-from bough.control.restores.finalize import Finalizing
-from bough.control.restores.snapshot_restores import RequestedSnapshotRestore, SnapshotRestores
-from bough.control.restores.snapshots import NewSnapshot, SnapshotChange, Snapshots
+from bough.control.restores import finalize, snapshot_restores
+from bough.control.restores import snapshots as control_snapshots
+from bough.control.restores.snapshot_restores import RequestedSnapshotRestore
+from bough.control.restores.snapshots import NewSnapshot, SnapshotChange
 from bough.domain.operation import Operation
 from bough.domain.snapshot import Snapshot
 from bough.ids import BranchId, SnapshotId
@@ -113,7 +114,7 @@ async def create_snapshot(
     """Keep what a root branch has now, or had at a point of its history."""
     point = points.parse_point(lsn, timestamp, lsn_name="lsn", at_name="timestamp")
     wish = NewSnapshot(point=point, name=name, expires_at=expires_at)
-    made, operations = await Snapshots(context).create(project, BranchId(branch_id), wish)
+    made, operations = await control_snapshots.create_snapshot(context, project, BranchId(branch_id), wish)
     return to_response(SnapshotCreated(snapshot=SnapshotView.of(made), operations=_shown(operations)))
 
 
@@ -130,14 +131,16 @@ async def update_snapshot(
     project: WritableProject, snapshot_id: SnapshotIdPath, body: SnapshotUpdate, context: ContextDep
 ) -> Response:
     """Change a snapshot's name, or when it expires; `expires_at: null` means never."""
-    changed = await Snapshots(context).update(project, SnapshotId(snapshot_id), body.to_snapshot_change())
+    changed = await control_snapshots.update_snapshot(
+        context, project, SnapshotId(snapshot_id), body.to_snapshot_change()
+    )
     return to_response(SnapshotResponse(snapshot=SnapshotView.of(changed)))
 
 
 @router.delete("/projects/{project_id}/snapshots/{snapshot_id}", response_model=OperationsResponse, status_code=202)
 async def delete_snapshot(project: WritableProject, snapshot_id: SnapshotIdPath, context: ContextDep) -> Response:
     """Delete a snapshot and its data. Branches that were made of it stay."""
-    operations = await Snapshots(context).delete(project, SnapshotId(snapshot_id))
+    operations = await control_snapshots.delete_snapshot(context, project, SnapshotId(snapshot_id))
     return to_response(OperationsResponse(operations=_shown(operations)), 202)
 
 
@@ -158,11 +161,11 @@ async def restore_snapshot(
         target_id=BranchId(asked.target_branch_id) if asked.target_branch_id else None,
         should_finalize=asked.finalize_restore,
     )
-    made = await SnapshotRestores(context).restore(project, SnapshotId(snapshot_id), wish)
+    made = await snapshot_restores.restore_snapshot(context, project, SnapshotId(snapshot_id), wish)
     return to_response(
         SnapshotRestored(
             branch=BranchView.new(made.branch, made.creator_name),
-            endpoints=[EndpointView.of(each, project.region_id, context.hosts) for each in made.endpoints],
+            endpoints=[EndpointView.of(each, project.region_id, context.services.hosts) for each in made.endpoints],
             operations=_shown(made.operations),
         )
     )
@@ -176,7 +179,7 @@ async def finalize_restore_branch(
     for; that one gets `name`, or is called `… (old)`.
     """
     asked = body or FinalizeRestoreBody()
-    operations = await Finalizing(context).finalize(project, BranchId(branch_id), asked.name)
+    operations = await finalize.finalize_restore(context, project, BranchId(branch_id), asked.name)
     return to_response(OperationsResponse(operations=_shown(operations)))
 
 

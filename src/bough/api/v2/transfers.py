@@ -10,7 +10,12 @@ from bough import ids
 from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, TransferableProject
 from bough.api.errors import GeneralError
 from bough.api.schemas import Body, Count, IdText, View, to_response
-from bough.control.projects.transfers import NewTransferRequest, Transfers
+from bough.control.projects.transfers import (
+    NewTransferRequest,
+    accept_transfer_request,
+    create_transfer_request,
+    transfer_projects,
+)
 from bough.domain.organization import Organization
 from bough.domain.project_transfer import DEFAULT_TTL_SECONDS, MAX_PROJECTS
 from bough.domain.rights import OrgRight
@@ -107,7 +112,7 @@ async def transfer_projects_from_org_to_org(
     """Give projects to another organization, all of them or none. Connections stay; keys for one of the projects,
     and roles and permissions on them, end.
     """
-    await Transfers(context).transfer_projects(source, body.destination, body.projects)
+    await transfer_projects(context, source, body.destination, body.projects)
     return to_response(ProjectsTransferred())
 
 
@@ -122,7 +127,7 @@ async def transfer_projects_from_user_to_org(
     source: Annotated[Organization, Depends(get_personal_organization)], body: ProjectsTransfer, context: ContextDep
 ) -> Response:
     """The same, out of the caller's personal organization."""
-    await Transfers(context).transfer_projects(source, body.destination, body.projects)
+    await transfer_projects(context, source, body.destination, body.projects)
     return to_response(ProjectsTransferred())
 
 
@@ -132,7 +137,7 @@ async def create_project_transfer_request(
 ) -> Response:
     """Offer the project to whoever is told the `id` of the answer: keep it secret, it cannot be shown again."""
     asked = body or TransferRequestCreate()
-    return to_response(TransferRequestView.of(await Transfers(context).create_request(project, asked.ttl_seconds)), 201)
+    return to_response(TransferRequestView.of(await create_transfer_request(context, project, asked.ttl_seconds)), 201)
 
 
 @router.put(
@@ -151,5 +156,5 @@ async def accept_project_transfer_request(
     """Take over a project that was offered, into the organization named or the caller's own."""
     asked = body.org_id if body else None
     org_id = None if asked is None else OrganizationId(asked)
-    await Transfers(context).accept_request(ProjectId(project_id), request_id, org_id)
+    await accept_transfer_request(context, ProjectId(project_id), request_id, org_id)
     return Response(status_code=204)

@@ -48,168 +48,167 @@ class CreatedBranch:
     creator_name: str | None  # the name of who made it
 
 
-class Branches:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def create(self, held: Project, requested: NewBranch) -> CreatedBranch:
-        """One transaction: the branch, the roles and databases of its parent, its endpoints, and the work."""
-        self._context.check_can_create()
-        check_new_branch(requested)
-        parent_id = requested.parent_id or await self._default_id(held)
-        end = await points.read_wal_end(self._context, held, parent_id, requested.point)
-        touch = LockScope(level=LockLevel.BRANCH, project_id=held.id, branch_id=BranchId.new(), source_id=parent_id)
-        async with self._context.locked_transaction(touch) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            parent = await lookup.branch(rows, project, parent_id)
-            plan = await self._context.project_plan(rows, project)
-            await self._check_quota(rows, project, plan, len(requested.endpoints))
-            parameters = {SOURCE_KEY: parent.id, NEW_PASSWORDS_KEY: parent.is_protected}
-            parameters |= await self._resolve_point(rows, project, parent, requested.point, end)
-            branch = await self._add_branch(rows, project, parent, requested)
-            self._context.audit.add_details(thing=branch.id, name=branch.name)
-            # A microsecond apart, so that lists show them in the order they were asked for.
-            made = [
-                plan_endpoint(
-                    project, branch, kind, each, plan=plan, now=branch.created_at + timedelta(microseconds=place)
-                )
-                for place, (kind, each) in enumerate(requested.endpoints)
-            ]
-            for endpoint in made:
-                await endpoints.add_endpoint(rows, endpoint)
-            creator = await rows.users.get(branch.created_by)
-            vault = self._context.vault if project.store_passwords else None
-            inheritance = await inherit(rows, parent, branch, vault)
-            operations = await self._context.enqueue(
-                rows,
-                *await archival.plan_unarchive(rows, parent),
-                NewOperation(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=parameters),
-                *endpoints.plan_starts(*made),
-                *([archival.plan_archive(branch, made)] if requested.is_archived else []),
-                after=await find_creating_operation(rows, parent),
-            )
+async def create_branch(context: Context, project: Project, requested: NewBranch) -> CreatedBranch:
+    """One transaction: the branch, the roles and databases of its parent, its endpoints, and the work."""
+    context.check_can_create()
+    check_new_branch(requested)
+    parent_id = requested.parent_id or await _default_id(context, project)
+    end = await points.read_wal_end(context, project, parent_id, requested.point)
+    touch = LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=BranchId.new(), source_id=parent_id)
+    async with context.locked_transaction(touch) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        parent = await lookup.branch(rows, project, parent_id)
+        plan = await context.project_plan(rows, project)
+        await _check_quota(rows, project, plan, len(requested.endpoints))
+        parameters = {SOURCE_KEY: parent.id, NEW_PASSWORDS_KEY: parent.is_protected}
+        parameters |= await _resolve_point(context, rows, project, parent, requested.point, end=end)
+        branch = await _add_branch(context, rows, project, parent, requested)
+        context.audit.add_details(thing=branch.id, name=branch.name)
+        # A microsecond apart, so that lists show them in the order they were asked for.
+        made = [
+            plan_endpoint(project, branch, kind, each, plan=plan, now=branch.created_at + timedelta(microseconds=place))
+            for place, (kind, each) in enumerate(requested.endpoints)
+        ]
         for endpoint in made:
-            await self._context.hostnames.publish(endpoint.id, project.region_id)
-        return CreatedBranch(
-            branch=branch,
-            endpoints=made,
-            inherited=inheritance,
-            operations=operations,
-            creator_name=creator.name if creator else None,
+            await endpoints.add_endpoint(rows, endpoint)
+        creator = await rows.users.get(branch.created_by)
+        vault = context.services.vault if project.store_passwords else None
+        inheritance = await inherit(rows, parent, branch, vault)
+        operations = await context.enqueue(
+            rows,
+            *await archival.plan_unarchive(rows, parent),
+            NewOperation(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=parameters),
+            *endpoints.plan_starts(*made),
+            *([archival.plan_archive(branch, made)] if requested.is_archived else []),
+            after=await find_creating_operation(rows, parent),
         )
+    for endpoint in made:
+        await context.services.hostnames.publish(endpoint.id, project.region_id)
+    return CreatedBranch(
+        branch=branch,
+        endpoints=made,
+        inherited=inheritance,
+        operations=operations,
+        creator_name=creator.name if creator else None,
+    )
 
-    async def update(
-        self, project: Project, branch_id: BranchId, change: BranchChange
-    ) -> tuple[Branch, list[Operation]]:
-        """A protected branch is never archived, so one that is comes back when it becomes protected."""
-        async with self._context.locked_transaction(
-            LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
-        ) as rows:
-            before = await lookup.branch(rows, project, branch_id)
-            now = clock.now()
-            after = replace(
-                before,
-                name=change.name or before.name,
-                is_protected=before.is_protected if change.is_protected is None else change.is_protected,
-                updated_at=now,
-            )
-            if change.sets_expiration:
-                after = branches.set_expiration(after, change.expires_at, now)
-            branches.check_can_expire(after, has_children=await rows.branches.has_children(branch_id))
-            if after.name != before.name:
-                await check_name_is_free(rows, project, after.name)
-            await rows.branches.save(after)
-            served = await rows.endpoints.list_in_branch(branch_id)
-            first = await plan_unarchive(rows, after) if after.is_protected else []
-            operations = await self._context.enqueue(rows, *first)
-        if after.is_protected != before.is_protected:  # who may enter depends on it
-            await self._context.invalidate_endpoints(*(endpoint.id for endpoint in served))
-        return after, operations
 
-    async def set_default(self, project: Project, branch_id: BranchId) -> tuple[Branch, list[Operation]]:
-        async with self._context.locked_transaction(
-            LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
-        ) as rows:
-            branch = await lookup.branch(rows, project, branch_id)
-            if branch.expires_at is not None:
-                raise RuleViolation(
-                    f"The branch {branch.name!r} expires. Clear its expires_at, then make it the default."
-                )
-            now = clock.now()
-            before = await rows.branches.get_default(project.id)
-            if before is not None and before.id != branch.id:
-                await rows.branches.save(replace(before, is_default=False, updated_at=now))
-            after = replace(branch, is_default=True, updated_at=now)
-            await rows.branches.save(after)
-            operations = await self._context.enqueue(rows, *await plan_unarchive(rows, after))
-        return after, operations
-
-    async def delete(self, project: Project, branch_id: BranchId) -> tuple[Branch, list[Operation]] | None:
-        """Its computes stop, and its data stays until it can be recovered no longer.
-
-        None: it is gone already, which nobody waits to hear.
-        """
-        async with self._context.store.read() as rows:
-            known = await rows.branches.get(project.id, branch_id)
-        if known is not None and known.deleted_at is not None:
-            return None
-        async with self._context.locked_transaction(
-            LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id)
-        ) as rows:
-            branch = await rows.branches.get(project.id, branch_id)
-            if branch is None:
-                raise NotFound.resource("branch")
-            if branch.deleted_at is not None:
-                self._context.audit.discard()
-                return None
-            seconds = self._context.settings.recoverable_branch_seconds
-            gone = await deletion.delete_branch_rows(rows, branch, method="user", recoverable_seconds=seconds)
-            operations = await self._context.enqueue(rows, *gone.new_operations)
-        await self._context.invalidate_endpoints(*(endpoint.id for endpoint in gone.endpoints))
-        return gone.branch, operations
-
-    async def _default_id(self, held: Project) -> BranchId:
-        async with self._context.store.read() as rows:
-            default = await rows.branches.get_default(held.id)
-        if default is None:
-            raise NotFound.resource("branch")
-        return default.id
-
-    async def _check_quota(self, rows: Rows, project: Project, plan: Plan, more_endpoints: int) -> None:
-        await check_branch_quota(rows, project.id, plan)
-        await endpoints.check_endpoint_quota(rows, project.id, plan, more=more_endpoints)
-
-    async def _resolve_point(
-        self, rows: Rows, project: Project, parent: Branch, point: Point, end: str | None
-    ) -> Mapping[str, str]:
-        """Which point of whose life it begins with; nothing, when that is the parent as it is now."""
-        if point.is_head:
-            return {}
-        name = "parent_lsn" if point.lsn is not None else "parent_timestamp"
-        return history.encode_target(
-            await points.resolve_point(self._context, rows, project, parent, point, name=name, end=end)
-        )
-
-    async def _add_branch(self, rows: Rows, project: Project, parent: Branch, wish: NewBranch) -> Branch:
-        branches.check_can_have_children(parent)
+async def update_branch(
+    context: Context, project: Project, branch_id: BranchId, change: BranchChange
+) -> tuple[Branch, list[Operation]]:
+    """A protected branch is never archived, so one that is comes back when it becomes protected."""
+    async with context.locked_transaction(
+        LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
+    ) as rows:
+        before = await lookup.branch(rows, project, branch_id)
         now = clock.now()
-        branch = new_rows.new_branch(
-            project,
-            wish.name,
-            now,
-            parent_id=parent.id,
-            parent_lsn=wish.point.lsn,
-            parent_timestamp=wish.point.at,
-            is_protected=wish.is_protected,
-            init_source=wish.init_source or branches.PARENT_DATA,
-            annotations=dict(wish.annotations),
-            created_by=self._context.principal.user_id,
+        after = replace(
+            before,
+            name=change.name or before.name,
+            is_protected=before.is_protected if change.is_protected is None else change.is_protected,
+            updated_at=now,
         )
-        branch = branches.set_expiration(branch, wish.expires_at, now)
-        branches.check_can_expire(branch, has_children=False)
-        await check_name_is_free(rows, project, branch.name)
-        try:
-            await new_rows.add_branch_rows(rows, branch)
-        except Duplicate:
-            raise name_conflict(branch.name) from None
-        return branch
+        if change.sets_expiration:
+            after = branches.set_expiration(after, change.expires_at, now)
+        branches.check_can_expire(after, has_children=await rows.branches.has_children(branch_id))
+        if after.name != before.name:
+            await check_name_is_free(rows, project, after.name)
+        await rows.branches.save(after)
+        served = await rows.endpoints.list_in_branch(branch_id)
+        first = await plan_unarchive(rows, after) if after.is_protected else []
+        operations = await context.enqueue(rows, *first)
+    if after.is_protected != before.is_protected:  # who may enter depends on it
+        await context.invalidate_endpoints(*(endpoint.id for endpoint in served))
+    return after, operations
+
+
+async def set_default_branch(context: Context, project: Project, branch_id: BranchId) -> tuple[Branch, list[Operation]]:
+    async with context.locked_transaction(
+        LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
+    ) as rows:
+        branch = await lookup.branch(rows, project, branch_id)
+        if branch.expires_at is not None:
+            raise RuleViolation(f"The branch {branch.name!r} expires. Clear its expires_at, then make it the default.")
+        now = clock.now()
+        before = await rows.branches.get_default(project.id)
+        if before is not None and before.id != branch.id:
+            await rows.branches.save(replace(before, is_default=False, updated_at=now))
+        after = replace(branch, is_default=True, updated_at=now)
+        await rows.branches.save(after)
+        operations = await context.enqueue(rows, *await plan_unarchive(rows, after))
+    return after, operations
+
+
+async def delete_branch(
+    context: Context, project: Project, branch_id: BranchId
+) -> tuple[Branch, list[Operation]] | None:
+    """Its computes stop, and its data stays until it can be recovered no longer.
+
+    None: it is gone already, which nobody waits to hear.
+    """
+    async with context.services.store.read() as rows:
+        known = await rows.branches.get(project.id, branch_id)
+    if known is not None and known.deleted_at is not None:
+        return None
+    async with context.locked_transaction(
+        LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id)
+    ) as rows:
+        branch = await rows.branches.get(project.id, branch_id)
+        if branch is None:
+            raise NotFound.resource("branch")
+        if branch.deleted_at is not None:
+            context.audit.discard()
+            return None
+        seconds = context.services.settings.recoverable_branch_seconds
+        gone = await deletion.delete_branch_rows(rows, branch, method="user", recoverable_seconds=seconds)
+        operations = await context.enqueue(rows, *gone.new_operations)
+    await context.invalidate_endpoints(*(endpoint.id for endpoint in gone.endpoints))
+    return gone.branch, operations
+
+
+async def _default_id(context: Context, project: Project) -> BranchId:
+    async with context.services.store.read() as rows:
+        default = await rows.branches.get_default(project.id)
+    if default is None:
+        raise NotFound.resource("branch")
+    return default.id
+
+
+async def _check_quota(rows: Rows, project: Project, plan: Plan, more_endpoints: int) -> None:
+    await check_branch_quota(rows, project.id, plan)
+    await endpoints.check_endpoint_quota(rows, project.id, plan, more=more_endpoints)
+
+
+async def _resolve_point(
+    context: Context, rows: Rows, project: Project, parent: Branch, point: Point, *, end: str | None
+) -> Mapping[str, str]:
+    """Which point of whose life it begins with; nothing, when that is the parent as it is now."""
+    if point.is_head:
+        return {}
+    name = "parent_lsn" if point.lsn is not None else "parent_timestamp"
+    return history.encode_target(await points.resolve_point(context, rows, project, parent, point, name=name, end=end))
+
+
+async def _add_branch(context: Context, rows: Rows, project: Project, parent: Branch, wish: NewBranch) -> Branch:
+    branches.check_can_have_children(parent)
+    now = clock.now()
+    branch = new_rows.new_branch(
+        project,
+        wish.name,
+        now,
+        parent_id=parent.id,
+        parent_lsn=wish.point.lsn,
+        parent_timestamp=wish.point.at,
+        is_protected=wish.is_protected,
+        init_source=wish.init_source or branches.PARENT_DATA,
+        annotations=dict(wish.annotations),
+        created_by=context.principal.user_id,
+    )
+    branch = branches.set_expiration(branch, wish.expires_at, now)
+    branches.check_can_expire(branch, has_children=False)
+    await check_name_is_free(rows, project, branch.name)
+    try:
+        await new_rows.add_branch_rows(rows, branch)
+    except Duplicate:
+        raise name_conflict(branch.name) from None
+    return branch

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bough.access import lookup
-from bough.config import Plan
 from bough.control.context import Context
 from bough.control.gateway.allowances import check_writable
 from bough.domain.branch import Branch
@@ -23,30 +22,24 @@ from bough.operations.archival import plan_unarchive
 from bough.store.store import Rows
 
 
-class Changing:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+@asynccontextmanager
+async def locked_branch(context: Context, project: Project, branch_id: BranchId) -> AsyncIterator[tuple[Rows, Branch]]:
+    """A transaction in which nobody else changes the branch."""
+    async with context.locked_transaction(
+        LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id)
+    ) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await lookup.branch(rows, project, branch_id)
+        check_writable(branch, await context.project_plan(rows, project))
+        yield rows, branch
 
-    @asynccontextmanager
-    async def locked_branch(self, held: Project, branch_id: BranchId) -> AsyncIterator[tuple[Rows, Branch]]:
-        """A transaction in which nobody else changes the branch."""
-        async with self._context.locked_transaction(
-            LockScope(level=LockLevel.BRANCH, project_id=held.id, branch_id=branch_id)
-        ) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await lookup.branch(rows, project, branch_id)
-            check_writable(branch, await self.project_plan(rows, project))
-            yield rows, branch
 
-    async def enqueue(
-        self, rows: Rows, branch: Branch, change: RequestedChange, before: Mapping[str, Any] | None = None
-    ) -> list[Operation]:
-        endpoint = await rows.endpoints.get_read_write(branch.id)
-        parameters = {CHANGE_KEY: encode_change(change), **(before or {})}
-        wish = NewOperation(
-            OperationAction.APPLY_CONFIG, branch.project_id, branch.id, endpoint.id if endpoint else None, parameters
-        )
-        return await self._context.enqueue(rows, *await plan_unarchive(rows, branch), wish)
-
-    async def project_plan(self, rows: Rows, project: Project) -> Plan:
-        return await self._context.project_plan(rows, project)
+async def enqueue_change(
+    context: Context, rows: Rows, branch: Branch, change: RequestedChange, before: Mapping[str, Any] | None = None
+) -> list[Operation]:
+    endpoint = await rows.endpoints.get_read_write(branch.id)
+    parameters = {CHANGE_KEY: encode_change(change), **(before or {})}
+    wish = NewOperation(
+        OperationAction.APPLY_CONFIG, branch.project_id, branch.id, endpoint.id if endpoint else None, parameters
+    )
+    return await context.enqueue(rows, *await plan_unarchive(rows, branch), wish)

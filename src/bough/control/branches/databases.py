@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bough import clock
-from bough.control.branches.contents import Changing
+from bough.control.branches.contents import enqueue_change, locked_branch
 from bough.control.context import Context
 from bough.domain import database as databases
 from bough.domain.catalog_change import AlterDatabase, CreateDatabase, DropDatabase
@@ -17,66 +17,66 @@ from bough.operations.actions.apply_config import PREVIOUS_KEY
 from bough.store.store import Rows
 
 
-class Databases:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._contents = Changing(context)
-
-    async def create(
-        self, project: Project, branch_id: BranchId, name: str, owner: str
-    ) -> tuple[Database, list[Operation]]:
-        databases.check_name(name)
-        self._context.audit.add_details(thing=f"{branch_id}/{name}")
-        async with self._contents.locked_branch(project, branch_id) as (rows, branch):
-            known = await rows.databases.list_in_branch(branch.id)
-            _check_free(name, known)
-            await _check_owner(rows, branch.id, owner)
-            limit = min((await self._contents.project_plan(rows, project)).databases, MAX_LISTED)
-            if len(known) >= limit:
-                raise RuleViolation(
-                    f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",
-                    code="DATABASES_LIMIT_EXCEEDED",
-                )
-            made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
-            operations = await self._contents.enqueue(rows, branch, CreateDatabase(name=name, owner=owner))
-        return made, operations
-
-    async def update(
-        self, project: Project, branch_id: BranchId, name: str, *, new_name: str | None, owner: str | None
-    ) -> tuple[Database, list[Operation]]:
-        """Whoever is in it is cut off when it gets another name."""
-        if new_name is not None:
-            databases.check_name(new_name)
-        async with self._contents.locked_branch(project, branch_id) as (rows, branch):
-            known = await rows.databases.list_in_branch(branch.id)
-            before = next((each for each in known if each.name == name), None)
-            if before is None:
-                raise NotFound.resource("database")
-            after = replace(before, name=new_name or name, owner_name=before.owner_name if owner is None else owner)
-            if after == before:
-                return before, []
-            if after.name != name:
-                _check_free(after.name, known)
-            await _check_owner(rows, branch.id, after.owner_name)
-            after = replace(after, is_wished=True, updated_at=clock.now())
-            await rows.databases.save(after)
-            operations = await self._contents.enqueue(
-                rows,
-                branch,
-                AlterDatabase(name=name, new_name=after.name, owner=after.owner_name),
-                {PREVIOUS_KEY: {"name": name, "owner_name": before.owner_name}},
+async def create_database(
+    context: Context, project: Project, branch_id: BranchId, name: str, owner: str
+) -> tuple[Database, list[Operation]]:
+    databases.check_name(name)
+    context.audit.add_details(thing=f"{branch_id}/{name}")
+    async with locked_branch(context, project, branch_id) as (rows, branch):
+        known = await rows.databases.list_in_branch(branch.id)
+        _check_free(name, known)
+        await _check_owner(rows, branch.id, owner)
+        limit = min((await context.project_plan(rows, project)).databases, MAX_LISTED)
+        if len(known) >= limit:
+            raise RuleViolation(
+                f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",
+                code="DATABASES_LIMIT_EXCEEDED",
             )
-        return after, operations
+        made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
+        operations = await enqueue_change(context, rows, branch, CreateDatabase(name=name, owner=owner))
+    return made, operations
 
-    async def delete(self, project: Project, branch_id: BranchId, name: str) -> tuple[Database, list[Operation]] | None:
-        """Whoever is in it is cut off. None: there is no such database."""
-        async with self._contents.locked_branch(project, branch_id) as (rows, branch):
-            database = await rows.databases.get(branch.id, name)
-            if database is None:
-                self._context.audit.discard()
-                return None
-            operations = await self._contents.enqueue(rows, branch, DropDatabase(name=name))
-        return database, operations
+
+async def update_database(
+    context: Context, project: Project, branch_id: BranchId, name: str, *, new_name: str | None, owner: str | None
+) -> tuple[Database, list[Operation]]:
+    """Whoever is in it is cut off when it gets another name."""
+    if new_name is not None:
+        databases.check_name(new_name)
+    async with locked_branch(context, project, branch_id) as (rows, branch):
+        known = await rows.databases.list_in_branch(branch.id)
+        before = next((each for each in known if each.name == name), None)
+        if before is None:
+            raise NotFound.resource("database")
+        after = replace(before, name=new_name or name, owner_name=before.owner_name if owner is None else owner)
+        if after == before:
+            return before, []
+        if after.name != name:
+            _check_free(after.name, known)
+        await _check_owner(rows, branch.id, after.owner_name)
+        after = replace(after, is_wished=True, updated_at=clock.now())
+        await rows.databases.save(after)
+        operations = await enqueue_change(
+            context,
+            rows,
+            branch,
+            AlterDatabase(name=name, new_name=after.name, owner=after.owner_name),
+            {PREVIOUS_KEY: {"name": name, "owner_name": before.owner_name}},
+        )
+    return after, operations
+
+
+async def delete_database(
+    context: Context, project: Project, branch_id: BranchId, name: str
+) -> tuple[Database, list[Operation]] | None:
+    """Whoever is in it is cut off. None: there is no such database."""
+    async with locked_branch(context, project, branch_id) as (rows, branch):
+        database = await rows.databases.get(branch.id, name)
+        if database is None:
+            context.audit.discard()
+            return None
+        operations = await enqueue_change(context, rows, branch, DropDatabase(name=name))
+    return database, operations
 
 
 def _check_free(name: str, known: list[Database]) -> None:

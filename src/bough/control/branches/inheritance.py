@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from bough.access.vault import Vault
 from bough.control.branches import new_rows
-from bough.control.branches.new_rows import password_sealing_purpose
 from bough.domain.branch import Branch
 from bough.domain.database import Database, new_database
-from bough.domain.role import Role
+from bough.domain.role import Role, password_sealing_purpose
 from bough.errors import PreconditionFailed
 from bough.store.store import Rows
 

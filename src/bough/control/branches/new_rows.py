@@ -100,7 +100,9 @@ def new_role(
     Without a secret it may not log in.
     """
     sealed = (
-        vault.seal(credentials.password, password_sealing_purpose(branch_id, name)) if vault and credentials else None
+        vault.seal(credentials.password, roles.password_sealing_purpose(branch_id, name))
+        if vault and credentials
+        else None
     )
     return Role(
         branch_id=branch_id,
@@ -113,10 +115,6 @@ def new_role(
         is_wished=True,
         can_login=credentials is not None,
     )
-
-
-def password_sealing_purpose(branch_id: BranchId, role_name: str) -> str:
-    return f"password of {role_name} on {branch_id}"
 
 
 async def add_first_database(rows: Rows, branch: Branch, name: str | None, owner: Role) -> Database:

@@ -39,9 +39,9 @@ async def read_wal_end(context: Context, project: Project, branch_id: BranchId, 
     """Where the branch's WAL ends, as far as the point asks for it; None: nobody knows. Before a transaction."""
     if point.lsn is None:
         return None
-    async with context.store.read() as rows:
+    async with context.services.store.read() as rows:
         branch = await rows.branches.get(project.id, branch_id)
-    return None if branch is None else await context.read_wal_end(branch.volume_id)
+    return None if branch is None else await context.services.engine.read_wal_end(branch.volume_id)
 
 
 async def resolve_point(

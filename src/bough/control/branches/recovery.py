@@ -28,62 +28,58 @@ class RecoveredBranch:
     endpoints: list[Endpoint]
 
 
-class Recovering:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def recover(self, held: Project, branch_id: BranchId) -> RecoveredBranch:
-        async with self._context.locked_transaction(
-            LockScope(level=LockLevel.BRANCH, project_id=held.id, branch_id=branch_id)
-        ) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await rows.branches.get(held.id, branch_id)
-            now = clock.now()
-            _check_recoverable(branch, now)
-            assert branch is not None
-            self._context.audit.add_details(thing=branch.id, name=branch.name)
-            await self._check_name_and_parent(rows, branch)
-            with_it = [
-                each
-                for each in await rows.endpoints.list_with_deleted(branch.id)
-                if each.deleted_at == branch.deleted_at
-            ]
-            plan = await self._context.project_plan(rows, project)
-            await check_branch_quota(rows, project.id, plan)
-            await endpoints.check_endpoint_quota(rows, project.id, plan, more=len(with_it))
-            back = _undelete_branch(branch, now)
-            await rows.branches.save(back)
-            served = [_undelete_endpoint(each, now) for each in with_it]
-            for endpoint in served:
-                await rows.endpoints.save(endpoint)
-            await self._context.enqueue(rows, *await self._plan_ancestors(rows, back))
+async def recover_branch(context: Context, project: Project, branch_id: BranchId) -> RecoveredBranch:
+    async with context.locked_transaction(
+        LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id)
+    ) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await rows.branches.get(project.id, branch_id)
+        now = clock.now()
+        _check_recoverable(branch, now)
+        assert branch is not None
+        context.audit.add_details(thing=branch.id, name=branch.name)
+        await _check_name_and_parent(rows, branch)
+        with_it = [
+            each for each in await rows.endpoints.list_with_deleted(branch.id) if each.deleted_at == branch.deleted_at
+        ]
+        plan = await context.project_plan(rows, project)
+        await check_branch_quota(rows, project.id, plan)
+        await endpoints.check_endpoint_quota(rows, project.id, plan, more=len(with_it))
+        back = _undelete_branch(branch, now)
+        await rows.branches.save(back)
+        served = [_undelete_endpoint(each, now) for each in with_it]
         for endpoint in served:
-            await self._context.hostnames.publish(endpoint.id, project.region_id)
-        await self._context.invalidate_endpoints(*(endpoint.id for endpoint in served))
-        return RecoveredBranch(back, sorted(served, key=lambda each: (each.created_at, each.id)))
+            await rows.endpoints.save(endpoint)
+        await context.enqueue(rows, *await _plan_ancestors(rows, back))
+    for endpoint in served:
+        await context.services.hostnames.publish(endpoint.id, project.region_id)
+    await context.invalidate_endpoints(*(endpoint.id for endpoint in served))
+    return RecoveredBranch(back, sorted(served, key=lambda each: (each.created_at, each.id)))
 
-    async def _check_name_and_parent(self, rows: Rows, branch: Branch) -> None:
-        """Its name is free, and its parent there."""
-        if await rows.branches.get_by_name(branch.project_id, branch.name):
-            raise Conflict(
-                f"The project has another branch named {branch.name!r} by now. Rename or delete that one, "
-                "then recover this one."
-            )
-        if branch.parent_id is None:
-            return
-        parent = await rows.branches.get(branch.project_id, branch.parent_id)
-        if parent is None or parent.deleted_at is None:
-            return
-        if parent.recoverable_until is None or parent.recoverable_until <= clock.now():
-            raise RuleViolation(f"The branch {branch.name!r} cannot be recovered: its parent {parent.name!r} is gone.")
-        raise RuleViolation(
-            f"The parent {parent.name!r} of the branch {branch.name!r} is deleted too. Recover its parent first: "
-            f"POST /projects/{branch.project_id}/branches/{parent.id}/recover."
+
+async def _check_name_and_parent(rows: Rows, branch: Branch) -> None:
+    """Its name is free, and its parent there."""
+    if await rows.branches.get_by_name(branch.project_id, branch.name):
+        raise Conflict(
+            f"The project has another branch named {branch.name!r} by now. Rename or delete that one, "
+            "then recover this one."
         )
+    if branch.parent_id is None:
+        return
+    parent = await rows.branches.get(branch.project_id, branch.parent_id)
+    if parent is None or parent.deleted_at is None:
+        return
+    if parent.recoverable_until is None or parent.recoverable_until <= clock.now():
+        raise RuleViolation(f"The branch {branch.name!r} cannot be recovered: its parent {parent.name!r} is gone.")
+    raise RuleViolation(
+        f"The parent {parent.name!r} of the branch {branch.name!r} is deleted too. Recover its parent first: "
+        f"POST /projects/{branch.project_id}/branches/{parent.id}/recover."
+    )
 
-    async def _plan_ancestors(self, rows: Rows, branch: Branch) -> list[NewOperation]:
-        """One that is not archived has no archived ancestors; one that is comes back when somebody uses it."""
-        return [] if branch.state is BranchState.ARCHIVED else await plan_unarchive(rows, branch)
+
+async def _plan_ancestors(rows: Rows, branch: Branch) -> list[NewOperation]:
+    """One that is not archived has no archived ancestors; one that is comes back when somebody uses it."""
+    return [] if branch.state is BranchState.ARCHIVED else await plan_unarchive(rows, branch)
 
 
 def _check_recoverable(branch: Branch | None, now: datetime) -> None:

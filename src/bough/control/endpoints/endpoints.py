@@ -7,7 +7,7 @@ from bough.access import lookup
 from bough.config import Plan
 from bough.control.context import Context
 from bough.control.endpoints.plan import PG_SETTINGS, RequestedEndpoint, apply_endpoint_change, plan_endpoint
-from bough.control.gateway.allowances import AllowancePolicy, check_writable
+from bough.control.gateway.allowances import check_writable
 from bough.domain.branch import Volume
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request_state
 from bough.domain.operation import LockLevel, LockScope, Operation, OperationAction
@@ -26,131 +26,135 @@ _TARGET_STATE = {
 }
 
 
-class Endpoints:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def create(
-        self, held: Project, branch_id: BranchId, kind: EndpointType, requested: RequestedEndpoint
-    ) -> tuple[Endpoint, list[Operation]]:
-        """It starts at once, unless it is disabled."""
-        self._context.check_can_create()
-        endpoint_id = EndpointId.new()
-        touch = LockScope(level=LockLevel.ENDPOINT, project_id=held.id, branch_id=branch_id, endpoint_id=endpoint_id)
-        async with self._context.locked_transaction(touch) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await lookup.branch(rows, project, branch_id)
-            plan = await self._context.project_plan(rows, project)
-            await check_endpoint_quota(rows, project.id, plan, more=1)
-            if kind is EndpointType.READ_WRITE and await rows.endpoints.get_read_write(branch_id):
-                raise RuleViolation(
-                    "The branch has a read_write endpoint already, and can have no other. Make a read_only one, "
-                    "or delete the one that is there."
-                )
-            if kind is EndpointType.READ_ONLY:
-                check_writable(branch, plan)
-            endpoint = replace(
-                plan_endpoint(project, branch, kind, requested, plan=plan, now=clock.now()), id=endpoint_id
+async def create_endpoint(
+    context: Context, project: Project, branch_id: BranchId, kind: EndpointType, requested: RequestedEndpoint
+) -> tuple[Endpoint, list[Operation]]:
+    """It starts at once, unless it is disabled."""
+    context.check_can_create()
+    endpoint_id = EndpointId.new()
+    touch = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id, endpoint_id=endpoint_id)
+    async with context.locked_transaction(touch) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await lookup.branch(rows, project, branch_id)
+        plan = await context.project_plan(rows, project)
+        await check_endpoint_quota(rows, project.id, plan, more=1)
+        if kind is EndpointType.READ_WRITE and await rows.endpoints.get_read_write(branch_id):
+            raise RuleViolation(
+                "The branch has a read_write endpoint already, and can have no other. Make a read_only one, "
+                "or delete the one that is there."
             )
-            await add_endpoint(rows, endpoint)
-            self._context.audit.add_details(thing=endpoint.id)
-            operations = await self._context.enqueue(rows, *await plan_unarchive(rows, branch), *plan_starts(endpoint))
-            operations += await self._reconfigure_replicas(rows, endpoint)
-        await self._context.hostnames.publish(endpoint.id, project.region_id)
-        return endpoint, operations
+        if kind is EndpointType.READ_ONLY:
+            check_writable(branch, plan)
+        endpoint = replace(plan_endpoint(project, branch, kind, requested, plan=plan, now=clock.now()), id=endpoint_id)
+        await add_endpoint(rows, endpoint)
+        context.audit.add_details(thing=endpoint.id)
+        operations = await context.enqueue(rows, *await plan_unarchive(rows, branch), *plan_starts(endpoint))
+        operations += await _reconfigure_replicas(context, rows, endpoint)
+    await context.services.hostnames.publish(endpoint.id, project.region_id)
+    return endpoint, operations
 
-    async def update(
-        self, project: Project, endpoint_id: EndpointId, requested: RequestedEndpoint
-    ) -> tuple[Endpoint, list[Operation]]:
-        """Nobody is cut off, but by disabling and by a Postgres setting that needs a restart.
 
-        How it pools is the gateway's matter alone: gateways hear of it, and its compute has nothing to do.
-        """
-        async with self._context.store.read() as rows:
-            held = await lookup.endpoint(rows, project, endpoint_id)
-        async with self._context.locked_transaction(_endpoint_lock(held)) as rows:
-            before = await lookup.endpoint(rows, project, endpoint_id)
-            plan = await self._context.project_plan(rows, project)
-            after = apply_endpoint_change(before, requested, project, plan=plan, now=clock.now())
-            work = _required_action(before, after)
-            if work is OperationAction.SUSPEND_COMPUTE:
-                after = request_state(after, EndpointState.IDLE, clock.now())
-            await rows.endpoints.save(after)
-            operations = await self._context.enqueue(rows, *([_new_operation(work, after)] if work else []))
-            if _limits(before) != _limits(after):
-                operations += await self._reconfigure_replicas(rows, after)
-        await self._context.invalidate_endpoints(endpoint_id)
-        return after, operations
+async def update_endpoint(
+    context: Context, project: Project, endpoint_id: EndpointId, requested: RequestedEndpoint
+) -> tuple[Endpoint, list[Operation]]:
+    """Nobody is cut off, but by disabling and by a Postgres setting that needs a restart.
 
-    async def delete(self, project: Project, endpoint_id: EndpointId) -> tuple[Endpoint, list[Operation]] | None:
-        """Whoever is connected is cut off; the branch keeps its data. None: it is gone already, and nobody waits."""
-        async with self._context.store.read() as rows:
-            held = await rows.endpoints.get_with_deleted(endpoint_id)
-        if held is None or held.project_id != project.id:
-            raise NotFound.resource("endpoint")
-        if held.deleted_at is not None:
+    How it pools is the gateway's matter alone: gateways hear of it, and its compute has nothing to do.
+    """
+    async with context.services.store.read() as rows:
+        held = await lookup.endpoint(rows, project, endpoint_id)
+    async with context.locked_transaction(_endpoint_lock(held)) as rows:
+        before = await lookup.endpoint(rows, project, endpoint_id)
+        plan = await context.project_plan(rows, project)
+        after = apply_endpoint_change(before, requested, project, plan=plan, now=clock.now())
+        work = _required_action(before, after)
+        if work is OperationAction.SUSPEND_COMPUTE:
+            after = request_state(after, EndpointState.IDLE, clock.now())
+        await rows.endpoints.save(after)
+        operations = await context.enqueue(rows, *([_new_operation(work, after)] if work else []))
+        if _limits(before) != _limits(after):
+            operations += await _reconfigure_replicas(context, rows, after)
+    await context.invalidate_endpoints(endpoint_id)
+    return after, operations
+
+
+async def delete_endpoint(
+    context: Context, project: Project, endpoint_id: EndpointId
+) -> tuple[Endpoint, list[Operation]] | None:
+    """Whoever is connected is cut off; the branch keeps its data. None: it is gone already, and nobody waits."""
+    async with context.services.store.read() as rows:
+        held = await rows.endpoints.get_with_deleted(endpoint_id)
+    if held is None or held.project_id != project.id:
+        raise NotFound.resource("endpoint")
+    if held.deleted_at is not None:
+        return None
+    async with context.locked_transaction(_endpoint_lock(held)) as rows:
+        endpoint = await rows.endpoints.get(endpoint_id)
+        if endpoint is None:
+            context.audit.discard()
             return None
-        async with self._context.locked_transaction(_endpoint_lock(held)) as rows:
-            endpoint = await rows.endpoints.get(endpoint_id)
-            if endpoint is None:
-                self._context.audit.discard()
-                return None
-            deleted = replace(endpoint, deleted_at=clock.now(), pending_state=None, updated_at=clock.now())
-            await rows.endpoints.save(deleted)
-            operations = await self._context.enqueue(rows, _new_operation(OperationAction.SUSPEND_COMPUTE, endpoint))
-            operations += await self._reconfigure_replicas(rows, endpoint)
-        await self._context.invalidate_endpoints(endpoint_id)
-        return deleted, operations
+        deleted = replace(endpoint, deleted_at=clock.now(), pending_state=None, updated_at=clock.now())
+        await rows.endpoints.save(deleted)
+        operations = await context.enqueue(rows, _new_operation(OperationAction.SUSPEND_COMPUTE, endpoint))
+        operations += await _reconfigure_replicas(context, rows, endpoint)
+    await context.invalidate_endpoints(endpoint_id)
+    return deleted, operations
 
-    async def start(self, project: Project, endpoint_id: EndpointId) -> tuple[Endpoint, list[Operation]]:
-        """One that runs is left alone: its operation has nothing to do."""
-        return await self._run_actions(project, endpoint_id, OperationAction.START_COMPUTE)
 
-    async def suspend(self, project: Project, endpoint_id: EndpointId) -> tuple[Endpoint, list[Operation]]:
-        """Whoever is connected is cut off. One that sleeps goes on sleeping."""
-        return await self._run_actions(project, endpoint_id, OperationAction.SUSPEND_COMPUTE)
+async def start_endpoint(
+    context: Context, project: Project, endpoint_id: EndpointId
+) -> tuple[Endpoint, list[Operation]]:
+    """One that runs is left alone: its operation has nothing to do."""
+    return await _run_actions(context, project, endpoint_id, OperationAction.START_COMPUTE)
 
-    async def restart(self, project: Project, endpoint_id: EndpointId) -> tuple[Endpoint, list[Operation]]:
-        """Whoever is connected is cut off; it comes back with fresh processes."""
-        return await self._run_actions(
-            project, endpoint_id, OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE
-        )
 
-    async def _reconfigure_replicas(self, rows: Rows, changed: Endpoint) -> list[Operation]:
-        """Those that run hear of a change to the endpoint that they follow, each by itself.
+async def suspend_endpoint(
+    context: Context, project: Project, endpoint_id: EndpointId
+) -> tuple[Endpoint, list[Operation]]:
+    """Whoever is connected is cut off. One that sleeps goes on sleeping."""
+    return await _run_actions(context, project, endpoint_id, OperationAction.SUSPEND_COMPUTE)
 
-        One that is being worked on is passed over: `tasks/keep_replicas.py` finds it, should it have missed something.
-        """
-        if changed.type is not EndpointType.READ_WRITE:
-            return []
-        running = [each for each in await rows.endpoints.list_in_branch(changed.branch_id) if each.is_running_replica]
-        wishes = [_new_operation(OperationAction.APPLY_CONFIG, each) for each in running]
-        told = [
-            await self._context.enqueue(rows, wish) for wish in wishes if await find_conflict(rows, wish.lock) is None
-        ]
-        return [operation for each in told for operation in each]
 
-    async def _run_actions(
-        self, project: Project, endpoint_id: EndpointId, *actions: OperationAction
-    ) -> tuple[Endpoint, list[Operation]]:
-        async with self._context.store.read() as rows:
-            held = await lookup.endpoint(rows, project, endpoint_id)
-        async with self._context.locked_transaction(_endpoint_lock(held)) as rows:
-            endpoint = await lookup.endpoint(rows, project, endpoint_id)
-            if endpoint.disabled and OperationAction.START_COMPUTE in actions:
-                raise PreconditionFailed(f"The endpoint {endpoint_id} is disabled. Enable it first.")
-            if OperationAction.START_COMPUTE in actions:
-                allowances = AllowancePolicy(self._context.settings, self._context.vault)
-                await allowances.check_transfer_limit(rows, project.id, clock.now())
-            after = request_state(endpoint, _TARGET_STATE[actions[0]], clock.now())
-            await rows.endpoints.save(after)
-            first: list[NewOperation] = []
-            if OperationAction.START_COMPUTE in actions:
-                first = await plan_unarchive(rows, await lookup.branch(rows, project, endpoint.branch_id))
-            operations = await self._context.enqueue(
-                rows, *first, *(_new_operation(action, endpoint) for action in actions)
-            )
-        return after, operations
+async def restart_endpoint(
+    context: Context, project: Project, endpoint_id: EndpointId
+) -> tuple[Endpoint, list[Operation]]:
+    """Whoever is connected is cut off; it comes back with fresh processes."""
+    return await _run_actions(
+        context, project, endpoint_id, OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE
+    )
+
+
+async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint) -> list[Operation]:
+    """Those that run hear of a change to the endpoint that they follow, each by itself.
+
+    One that is being worked on is passed over: `tasks/keep_replicas.py` finds it, should it have missed something.
+    """
+    if changed.type is not EndpointType.READ_WRITE:
+        return []
+    running = [each for each in await rows.endpoints.list_in_branch(changed.branch_id) if each.is_running_replica]
+    wishes = [_new_operation(OperationAction.APPLY_CONFIG, each) for each in running]
+    told = [await context.enqueue(rows, wish) for wish in wishes if await find_conflict(rows, wish.lock) is None]
+    return [operation for each in told for operation in each]
+
+
+async def _run_actions(
+    context: Context, project: Project, endpoint_id: EndpointId, *actions: OperationAction
+) -> tuple[Endpoint, list[Operation]]:
+    async with context.services.store.read() as rows:
+        held = await lookup.endpoint(rows, project, endpoint_id)
+    async with context.locked_transaction(_endpoint_lock(held)) as rows:
+        endpoint = await lookup.endpoint(rows, project, endpoint_id)
+        if endpoint.disabled and OperationAction.START_COMPUTE in actions:
+            raise PreconditionFailed(f"The endpoint {endpoint_id} is disabled. Enable it first.")
+        if OperationAction.START_COMPUTE in actions:
+            await context.services.allowances.check_transfer_limit(rows, project.id, clock.now())
+        after = request_state(endpoint, _TARGET_STATE[actions[0]], clock.now())
+        await rows.endpoints.save(after)
+        first: list[NewOperation] = []
+        if OperationAction.START_COMPUTE in actions:
+            first = await plan_unarchive(rows, await lookup.branch(rows, project, endpoint.branch_id))
+        operations = await context.enqueue(rows, *first, *(_new_operation(action, endpoint) for action in actions))
+    return after, operations
 
 
 async def check_endpoint_quota(rows: Rows, project_id: ProjectId, plan: Plan, *, more: int) -> None:

@@ -26,7 +26,7 @@ from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import OrgRight
 from bough.errors import Invalid, NotFound
-from bough.ids import InstantId, OrganizationId, ProjectId, UserId
+from bough.ids import InstantId, OrganizationId, ProjectId
 from bough.store.store import Rows
 
 NOT_FOUND_MESSAGE = (
@@ -79,83 +79,86 @@ async def load_claimable(services: Services, client: WebClient, instant_id: Inst
     )
 
 
-class Claims:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def begin_claim(context: Context, instant_id: InstantId) -> None:
+    context.principal.require_personal_key()
+    project_id = await _project_id(context, instant_id)
+    async with context.transaction() as rows:
+        await rows.projects.lock(project_id)
+        found, _project = await _load_for_audit(context, rows, instant_id)
+        if not _is_done(context, found):
+            await rows.instant_databases.save(
+                instant_database.begin_claim(found, context.principal.user_id, clock.now())
+            )
 
-    async def begin(self, instant_id: InstantId) -> None:
-        self._context.principal.require_personal_key()
-        project_id = await self._project_id(instant_id)
-        async with self._context.transaction() as rows:
-            await rows.projects.lock(project_id)
-            found, _project = await self._load_for_audit(rows, instant_id)
-            if not self._is_done(found):
-                await rows.instant_databases.save(instant_database.begin_claim(found, self._user_id, clock.now()))
 
-    async def cancel(self, instant_id: InstantId) -> None:
-        """Others may claim it from now on."""
-        project_id = await self._project_id(instant_id)
-        async with self._context.transaction() as rows:
-            await rows.projects.lock(project_id)
-            found, _project = await self._load_for_audit(rows, instant_id)
-            cancelled = instant_database.cancel_claim(found, self._user_id, clock.now())
-            if cancelled == found:
-                self._context.audit.discard()
-            else:
-                await rows.instant_databases.save(cancelled)
+async def cancel_claim(context: Context, instant_id: InstantId) -> None:
+    """Others may claim it from now on."""
+    project_id = await _project_id(context, instant_id)
+    async with context.transaction() as rows:
+        await rows.projects.lock(project_id)
+        found, _project = await _load_for_audit(context, rows, instant_id)
+        cancelled = instant_database.cancel_claim(found, context.principal.user_id, clock.now())
+        if cancelled == found:
+            context.audit.discard()
+        else:
+            await rows.instant_databases.save(cancelled)
 
-    async def complete(self, instant_id: InstantId, org_id: OrganizationId) -> None:
-        """Into this organization; into the one that was chosen first by whoever confirms twice."""
-        self._context.principal.require_personal_key()
-        project_id = await self._project_id(instant_id)
-        async with self._context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
-            found, project = await self._load_for_audit(rows, instant_id)
-            if self._is_done(found):
-                return
-            now = clock.now()
-            claimed = instant_database.complete_claim(found, self._user_id, now)
-            await self._change_owner(rows, project, await self._destination(rows, org_id), now)
-            await rows.instant_databases.save(claimed)
-            endpoints = await rows.endpoints.list_in_project(project_id)
-        await self._context.invalidate_endpoints(*(each.id for each in endpoints))
 
-    async def _destination(self, rows: Rows, org_id: OrganizationId) -> Organization:
-        caller = await locked_lookup.caller(rows, self._context.principal, org_id)
-        if org_id not in caller.memberships:
-            raise Invalid("You are not a member of this organization. Choose one of yours.")
-        return caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
+async def complete_claim(context: Context, instant_id: InstantId, org_id: OrganizationId) -> None:
+    """Into this organization; into the one that was chosen first by whoever confirms twice."""
+    context.principal.require_personal_key()
+    project_id = await _project_id(context, instant_id)
+    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+        found, project = await _load_for_audit(context, rows, instant_id)
+        if _is_done(context, found):
+            return
+        now = clock.now()
+        claimed = instant_database.complete_claim(found, context.principal.user_id, now)
+        await _change_owner(context, rows, project, await _destination(context, rows, org_id), now)
+        await rows.instant_databases.save(claimed)
+        endpoints = await rows.endpoints.list_in_project(project_id)
+    await context.invalidate_endpoints(*(each.id for each in endpoints))
 
-    async def _change_owner(self, rows: Rows, project: Project, destination: Organization, now: datetime) -> None:
-        """From now on it is as if its new owner had made it."""
-        kept = min(defaults.HISTORY_RETENTION_SECONDS, self._context.organization_plan(destination).history_seconds)
-        owned = replace(project, created_by=self._user_id, history_retention_seconds=kept, updated_at=now)
-        await rows.projects.save(owned)
-        for branch in await rows.branches.list_in_project(project.id):
-            await rows.branches.save(replace(branch, created_by=self._user_id, updated_at=now))
-        await change_owner(self._context, rows, [owned], destination, format_as_reasons)
-        await start_transfer_period(rows, project.id, now)
 
-    async def _project_id(self, instant_id: InstantId) -> ProjectId:
-        async with self._context.store.read() as rows:
-            _found_now, project = await _find_database(rows, self._context.keys, instant_id)
-        return project.id
+async def _destination(context: Context, rows: Rows, org_id: OrganizationId) -> Organization:
+    caller = await locked_lookup.caller(rows, context.principal, org_id)
+    if org_id not in caller.memberships:
+        raise Invalid("You are not a member of this organization. Choose one of yours.")
+    return caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
 
-    async def _load_for_audit(self, rows: Rows, instant_id: InstantId) -> tuple[InstantDatabase, Project]:
-        """What is there now, which is what the audit tells of: the project, never the id."""
-        found, project = await _find_database(rows, self._context.keys, instant_id)
-        self._context.audit.add_details(org_id=project.org_id, project_id=project.id, thing=project.name)
-        return found, project
 
-    def _is_done(self, found: InstantDatabase) -> bool:
-        """Whether the same person claimed it before: then there is nothing to do, and nothing to tell."""
-        if found.claimed_by != self._user_id:
-            return False
-        self._context.audit.discard()
-        return True
+async def _change_owner(
+    context: Context, rows: Rows, project: Project, destination: Organization, now: datetime
+) -> None:
+    """From now on it is as if its new owner had made it."""
+    kept = min(defaults.HISTORY_RETENTION_SECONDS, context.organization_plan(destination).history_seconds)
+    owned = replace(project, created_by=context.principal.user_id, history_retention_seconds=kept, updated_at=now)
+    await rows.projects.save(owned)
+    for branch in await rows.branches.list_in_project(project.id):
+        await rows.branches.save(replace(branch, created_by=context.principal.user_id, updated_at=now))
+    await change_owner(context, rows, [owned], destination, format_as_reasons)
+    await start_transfer_period(rows, project.id, now)
 
-    @property
-    def _user_id(self) -> UserId:
-        return self._context.principal.user_id
+
+async def _project_id(context: Context, instant_id: InstantId) -> ProjectId:
+    async with context.services.store.read() as rows:
+        _found_now, project = await _find_database(rows, context.services.keys, instant_id)
+    return project.id
+
+
+async def _load_for_audit(context: Context, rows: Rows, instant_id: InstantId) -> tuple[InstantDatabase, Project]:
+    """What is there now, which is what the audit tells of: the project, never the id."""
+    found, project = await _find_database(rows, context.services.keys, instant_id)
+    context.audit.add_details(org_id=project.org_id, project_id=project.id, thing=project.name)
+    return found, project
+
+
+def _is_done(context: Context, found: InstantDatabase) -> bool:
+    """Whether the same person claimed it before: then there is nothing to do, and nothing to tell."""
+    if found.claimed_by != context.principal.user_id:
+        return False
+    context.audit.discard()
+    return True
 
 
 async def _find_database(rows: Rows, keys: Keys, instant_id: InstantId) -> tuple[InstantDatabase, Project]:

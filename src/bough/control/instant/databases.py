@@ -6,7 +6,7 @@ from bough import clock
 from bough.access.keys import Keys
 from bough.config import Settings
 from bough.control.context import Context
-from bough.control.endpoints.connection_uri import Connections
+from bough.control.endpoints.connection_uri import build_connection_uri
 from bough.control.platform.claim_links import build_claim_url
 from bough.domain import database as databases
 from bough.domain import role as roles
@@ -49,25 +49,23 @@ def describe_instant_database(
     )
 
 
-class InstantDatabases:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def get_instant_database(context: Context, instant_id: InstantId) -> InstantDatabaseDetails:
+    async with context.services.store.read() as rows:
+        database, project = await find_instant_database(rows, context.services.keys, instant_id)
+    uri = None if database.claimed_at else await _connection_string(context, project)
+    return describe_instant_database(context.services.settings, instant_id, database, uri)
 
-    async def get(self, instant_id: InstantId) -> InstantDatabaseDetails:
-        async with self._context.store.read() as rows:
-            database, project = await find_instant_database(rows, self._context.keys, instant_id)
-        uri = None if database.claimed_at else await self._connection_string(project)
-        return describe_instant_database(self._context.settings, instant_id, database, uri)
 
-    async def _connection_string(self, project: Project) -> str | None:
-        try:
-            return await Connections(self._context).build_uri(
-                project,
-                branch_id=None,
-                endpoint_id=None,
-                role_name=roles.DEFAULT_NAME,
-                database_name=databases.DEFAULT_NAME,
-                pooled=True,
-            )
-        except PlatformError:  # its holder changed the password, the role or the database
-            return None
+async def _connection_string(context: Context, project: Project) -> str | None:
+    try:
+        return await build_connection_uri(
+            context,
+            project,
+            branch_id=None,
+            endpoint_id=None,
+            role_name=roles.DEFAULT_NAME,
+            database_name=databases.DEFAULT_NAME,
+            pooled=True,
+        )
+    except PlatformError:  # its holder changed the password, the role or the database
+        return None

@@ -12,7 +12,7 @@ from bough.control.audit import AuditRecord
 from bough.control.context import Context
 from bough.control.projects import projects
 from bough.control.projects.plan import NewProject
-from bough.control.projects.projects import Projects
+from bough.control.projects.projects import add_project
 from bough.control.services import Services
 from bough.domain.api_key import KeyKind
 from bough.domain.audit import PLATFORM
@@ -52,7 +52,7 @@ async def create_unclaimed_context(services: Services, audit: AuditRecord) -> Co
         user_id=OPERATOR,
         memberships=build_memberships([(organization, None)]),
     )
-    return services.create_context(nobody, audit)
+    return Context(services=services, principal=nobody, audit=audit)
 
 
 class PreparedDatabasePool:
@@ -89,21 +89,21 @@ class PreparedDatabasePool:
         self._pause_until = clock.monotonic() + _RETRY_SECONDS
 
     async def _prepare(self) -> None:
-        desk = await create_unclaimed_context(
+        context = await create_unclaimed_context(
             self._services, AuditRecord(PLATFORM, "", address="", request_id=REQUEST_ID)
         )
-        desk.audit.discard()  # the audit tells when somebody gets it
+        context.audit.discard()  # the audit tells when somebody gets it
         project_id = ProjectId.new()
         try:
-            async with desk.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
-                created = await Projects(desk).add_project(
-                    rows, project_id, new_instant_project(), desk.principal.default_organization()
+            async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+                created = await add_project(
+                    context, rows, project_id, new_instant_project(), context.principal.default_organization()
                 )
                 await rows.prepared_databases.add(project_id, created.endpoint.id)
         except PlatformError:
             self._pause()
             raise
-        await desk.hostnames.publish(created.endpoint.id, REGION)
+        await context.services.hostnames.publish(created.endpoint.id, REGION)
 
     async def _retire(self, prepared: PreparedDatabase) -> None:
         """Unless somebody gets it first."""

@@ -127,40 +127,37 @@ async def add_link(
     return token
 
 
-class Accounts:
-    """What the operator does with the accounts of others."""
+async def create_account(context: Context, email: str, name: str = "") -> tuple[User, str]:
+    """The account, and the address of a page that sets its password, once."""
+    _check_is_operator(context)
+    parsed = email_address.parse_email_address(email)
+    async with context.transaction() as rows:
+        user = await add_account(rows, parsed, name, None)
+        context.audit.add_details(thing=user.email)
+        return user, await _link(context, rows, user)
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
-    async def create(self, email: str, name: str = "") -> tuple[User, str]:
-        """The account, and the address of a page that sets its password, once."""
-        self._check_is_operator()
-        parsed = email_address.parse_email_address(email)
-        async with self._context.transaction() as rows:
-            user = await add_account(rows, parsed, name, None)
-            self._context.audit.add_details(thing=user.email)
-            return user, await self._link(rows, user)
+async def reset_account_password(context: Context, user_id: UserId) -> tuple[User, str]:
+    """The old password and all sessions end at once."""
+    _check_is_operator(context)
+    async with context.transaction() as rows:
+        user = await rows.users.get_for_update(user_id)
+        if user is None:
+            raise NotFound.resource("user")
+        context.audit.add_details(thing=user.email)
+        await rows.users.save(replace(user, password_digest=None, updated_at=clock.now()))
+        await rows.sessions.delete_by_user(user.id)
+        await rows.links.delete_by_user(user.id)
+        return user, await _link(context, rows, user)
 
-    async def reset_password(self, user_id: UserId) -> tuple[User, str]:
-        """The old password and all sessions end at once."""
-        self._check_is_operator()
-        async with self._context.transaction() as rows:
-            user = await rows.users.get_for_update(user_id)
-            if user is None:
-                raise NotFound.resource("user")
-            self._context.audit.add_details(thing=user.email)
-            await rows.users.save(replace(user, password_digest=None, updated_at=clock.now()))
-            await rows.sessions.delete_by_user(user.id)
-            await rows.links.delete_by_user(user.id)
-            return user, await self._link(rows, user)
 
-    async def _link(self, rows: Rows, user: User) -> str:
-        token = await add_link(
-            rows, self._context.keys, LinkPurpose.RESET, user.email, user=user, lifetime=OPERATOR_LINK_LIFETIME
-        )
-        return mail.page_url(self._context.settings, f"/reset?token={token}")
+async def _link(context: Context, rows: Rows, user: User) -> str:
+    token = await add_link(
+        rows, context.services.keys, LinkPurpose.RESET, user.email, user=user, lifetime=OPERATOR_LINK_LIFETIME
+    )
+    return mail.page_url(context.services.settings, f"/reset?token={token}")
 
-    def _check_is_operator(self) -> None:
-        if not self._context.principal.is_operator:
-            raise Denied("Only the operator may do this, with the key in keys/operator of the home.")
+
+def _check_is_operator(context: Context) -> None:
+    if not context.principal.is_operator:
+        raise Denied("Only the operator may do this, with the key in keys/operator of the home.")

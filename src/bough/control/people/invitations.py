@@ -28,70 +28,71 @@ class Invitee:
     role: MemberRole
 
 
-class Invitations:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def create_invitations(
+    context: Context, organization: Organization, invitees: Sequence[Invitee]
+) -> list[Invitation]:
+    """All of them or none. Whoever was invited before gets a new link, and the old one stops working."""
+    roles = _by_address(invitees)
+    check_accepts_members(organization)
+    async with context.transaction() as rows:
+        caller = await locked_lookup.caller(rows, context.principal, organization.id)
+        organization = caller.organization(organization.id, right=OrgRight.MANAGE)
+        await _check_none_is_member(rows, organization, roles)
+        made = [await _invite(context, rows, organization, email, role) for email, role in roles.items()]
+        context.audit.add_details(invited=roles)
+    return made
 
-    async def create(self, held: Organization, invitees: Sequence[Invitee]) -> list[Invitation]:
-        """All of them or none. Whoever was invited before gets a new link, and the old one stops working."""
-        roles = _by_address(invitees)
-        check_accepts_members(held)
-        async with self._context.transaction() as rows:
-            caller = await locked_lookup.caller(rows, self._context.principal, held.id)
-            organization = caller.organization(held.id, right=OrgRight.MANAGE)
-            await _check_none_is_member(rows, organization, roles)
-            made = [await self._invite(rows, organization, email, role) for email, role in roles.items()]
-            self._context.audit.add_details(invited=roles)
-        return made
 
-    async def revoke(self, organization: Organization, invitation_id: InvitationId) -> Invitation:
-        async with self._context.transaction() as rows:
-            caller = await locked_lookup.caller(rows, self._context.principal, organization.id)
-            caller.organization(organization.id, right=OrgRight.MANAGE)
-            found = await rows.invitations.get(invitation_id, clock.now())
-            if found is None or found.org_id != organization.id:
-                raise NotFound.resource("invitation")
-            await rows.invitations.remove(found.id)
-            self._context.audit.add_details(thing=found.email, role=found.role)
-        return found
+async def revoke_invitation(context: Context, organization: Organization, invitation_id: InvitationId) -> Invitation:
+    async with context.transaction() as rows:
+        caller = await locked_lookup.caller(rows, context.principal, organization.id)
+        caller.organization(organization.id, right=OrgRight.MANAGE)
+        found = await rows.invitations.get(invitation_id, clock.now())
+        if found is None or found.org_id != organization.id:
+            raise NotFound.resource("invitation")
+        await rows.invitations.remove(found.id)
+        context.audit.add_details(thing=found.email, role=found.role)
+    return found
 
-    async def accept(self, invitation_id: InvitationId) -> Member:
-        """By the person whose address it is for."""
-        caller = self._context.principal
-        caller.require_personal_key()
-        member: Member | None = None
-        async with self._context.transaction() as rows:
-            now = clock.now()
-            found = await rows.invitations.get(invitation_id, now)
-            if found is None or found.email != caller.name:
-                raise NotFound.resource("invitation")
-            await locked_lookup.caller(rows, caller, found.org_id)
-            self._context.audit.add_details(org_id=found.org_id, thing=found.email, role=found.role)
-            if await rows.members.get_by_user(found.org_id, caller.user_id) is None:
-                member = await join(rows, found, caller.user_id, now)
-            else:
-                await _use(rows, found)
-        if member is None:
-            raise Conflict("You are a member of this organization already, so the invitation is used up.")
-        return member
 
-    async def _invite(self, rows: Rows, organization: Organization, email: str, role: MemberRole) -> Invitation:
-        token, now = secrets.token_urlsafe(32), clock.now()
-        made = Invitation(
-            id=InvitationId.new(),
-            org_id=organization.id,
-            email=email,
-            role=role,
-            digest=self._context.keys.digest(token),
-            invited_by=self._context.principal.user_id,
-            invited_at=now,
-            expires_at=now + timedelta(days=self._context.settings.invitation_days),
-        )
-        await rows.invitations.replace(made)
-        link = mail.page_url(self._context.settings, f"/invitation?token={token}")
-        subject, text = _invitation_mail(made, organization, self._context.principal.name, link)
-        await mail.enqueue_mail(rows, self._context.vault, email, subject, text)
-        return made
+async def accept_invitation(context: Context, invitation_id: InvitationId) -> Member:
+    """By the person whose address it is for."""
+    caller = context.principal
+    caller.require_personal_key()
+    member: Member | None = None
+    async with context.transaction() as rows:
+        now = clock.now()
+        found = await rows.invitations.get(invitation_id, now)
+        if found is None or found.email != caller.name:
+            raise NotFound.resource("invitation")
+        await locked_lookup.caller(rows, caller, found.org_id)
+        context.audit.add_details(org_id=found.org_id, thing=found.email, role=found.role)
+        if await rows.members.get_by_user(found.org_id, caller.user_id) is None:
+            member = await join(rows, found, caller.user_id, now)
+        else:
+            await _use(rows, found)
+    if member is None:
+        raise Conflict("You are a member of this organization already, so the invitation is used up.")
+    return member
+
+
+async def _invite(context: Context, rows: Rows, organization: Organization, email: str, role: MemberRole) -> Invitation:
+    token, now = secrets.token_urlsafe(32), clock.now()
+    made = Invitation(
+        id=InvitationId.new(),
+        org_id=organization.id,
+        email=email,
+        role=role,
+        digest=context.services.keys.digest(token),
+        invited_by=context.principal.user_id,
+        invited_at=now,
+        expires_at=now + timedelta(days=context.services.settings.invitation_days),
+    )
+    await rows.invitations.replace(made)
+    link = mail.page_url(context.services.settings, f"/invitation?token={token}")
+    subject, text = _invitation_mail(made, organization, context.principal.name, link)
+    await mail.enqueue_mail(rows, context.services.vault, email, subject, text)
+    return made
 
 
 async def find_by_token(rows: Rows, keys: Keys, token: str) -> Invitation | None:

@@ -13,37 +13,36 @@ from bough.store.members import MemberAndUser
 from bough.store.store import Rows
 
 
-class Members:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def set_role(self, organization: Organization, member_id: MemberId, role: MemberRole) -> Member:
-        async with self._context.transaction() as rows:
-            caller = await locked_lookup.caller(rows, self._context.principal, organization.id)
-            caller.organization(organization.id, right=OrgRight.MANAGE)
-            seen = await rows.members.get(organization.id, member_id)
-            if seen is None:
-                raise NotFound.resource("member")
-            if role is not MemberRole.ADMIN:
-                check_admin_remains(seen.member, await rows.members.count_admins(organization.id))
-            await rows.members.set_role(seen.member, role)
-            self._context.audit.add_details(thing=seen.user.email, role=role, former_role=seen.member.role)
-        return replace(seen.member, role=role)
-
-    async def remove(self, organization: Organization, member_id: MemberId) -> None:
-        """By an admin, or by the member: then they leave. What they were given on single projects goes with them."""
-        async with self._context.transaction() as rows:
-            caller = await locked_lookup.caller(rows, self._context.principal, organization.id)
-            seen = await find_member(rows, caller, organization.id, member_id, right=OrgRight.MANAGE)
-            if organization.personal_for is not None:
-                raise RuleViolation(
-                    "This is a personal organization, which its one member cannot leave. Delete its projects, "
-                    "or transfer them to another organization, instead."
-                )
+async def set_member_role(
+    context: Context, organization: Organization, member_id: MemberId, role: MemberRole
+) -> Member:
+    async with context.transaction() as rows:
+        caller = await locked_lookup.caller(rows, context.principal, organization.id)
+        caller.organization(organization.id, right=OrgRight.MANAGE)
+        seen = await rows.members.get(organization.id, member_id)
+        if seen is None:
+            raise NotFound.resource("member")
+        if role is not MemberRole.ADMIN:
             check_admin_remains(seen.member, await rows.members.count_admins(organization.id))
-            await rows.members.remove(seen.member)
-            await rows.grants.delete_roles_in_organization(organization.id, seen.member.user_id)
-            self._context.audit.add_details(thing=seen.user.email, former_role=seen.member.role)
+        await rows.members.set_role(seen.member, role)
+        context.audit.add_details(thing=seen.user.email, role=role, former_role=seen.member.role)
+    return replace(seen.member, role=role)
+
+
+async def remove_member(context: Context, organization: Organization, member_id: MemberId) -> None:
+    """By an admin, or by the member: then they leave. What they were given on single projects goes with them."""
+    async with context.transaction() as rows:
+        caller = await locked_lookup.caller(rows, context.principal, organization.id)
+        seen = await find_member(rows, caller, organization.id, member_id, right=OrgRight.MANAGE)
+        if organization.personal_for is not None:
+            raise RuleViolation(
+                "This is a personal organization, which its one member cannot leave. Delete its projects, "
+                "or transfer them to another organization, instead."
+            )
+        check_admin_remains(seen.member, await rows.members.count_admins(organization.id))
+        await rows.members.remove(seen.member)
+        await rows.grants.delete_roles_in_organization(organization.id, seen.member.user_id)
+        context.audit.add_details(thing=seen.user.email, former_role=seen.member.role)
 
 
 async def find_member(

@@ -14,45 +14,42 @@ from bough.ids import MemberId, OrganizationId
 _CONTROL = frozenset(map(chr, (*range(32), *range(127, 160))))
 
 
-class Organizations:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def create_organization(context: Context, name: str) -> Organization:
+    caller = context.principal
+    caller.require_personal_key()
+    _check_name(name)
+    now, org_id = clock.now(), OrganizationId.new()
+    async with context.transaction() as rows:
+        user = await rows.users.get(caller.user_id)
+        if user is None:
+            raise NotFound.resource("user")
+        await quota.check_organization_quota(rows, user, context.services.settings.plan(user.plan))
+        made = Organization(
+            id=org_id,
+            name=name,
+            handle=org_id,
+            plan=user.plan,
+            personal_for=None,
+            created_at=now,
+            updated_at=now,
+            created_by=user.id,
+        )
+        admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
+        await rows.organizations.add(made)
+        await rows.members.add(admin)
+        context.audit.add_details(org_id=org_id, thing=name)
+    return made
 
-    async def create(self, name: str) -> Organization:
-        caller = self._context.principal
-        caller.require_personal_key()
-        _check_name(name)
-        now, org_id = clock.now(), OrganizationId.new()
-        async with self._context.transaction() as rows:
-            user = await rows.users.get(caller.user_id)
-            if user is None:
-                raise NotFound.resource("user")
-            await quota.check_organization_quota(rows, user, self._context.settings.plan(user.plan))
-            made = Organization(
-                id=org_id,
-                name=name,
-                handle=org_id,
-                plan=user.plan,
-                personal_for=None,
-                created_at=now,
-                updated_at=now,
-                created_by=user.id,
-            )
-            admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
-            await rows.organizations.add(made)
-            await rows.members.add(admin)
-            self._context.audit.add_details(org_id=org_id, thing=name)
-        return made
 
-    async def rename(self, organization: Organization, name: str) -> Organization:
-        _check_name(name)
-        async with self._context.transaction() as rows:
-            caller = await locked_lookup.caller(rows, self._context.principal, organization.id)
-            before = caller.organization(organization.id, right=OrgRight.MANAGE)
-            after = replace(before, name=name, updated_at=clock.now())
-            await rows.organizations.save(after)
-            self._context.audit.add_details(thing=name, former_name=before.name)
-        return after
+async def rename_organization(context: Context, organization: Organization, name: str) -> Organization:
+    _check_name(name)
+    async with context.transaction() as rows:
+        caller = await locked_lookup.caller(rows, context.principal, organization.id)
+        before = caller.organization(organization.id, right=OrgRight.MANAGE)
+        after = replace(before, name=name, updated_at=clock.now())
+        await rows.organizations.save(after)
+        context.audit.add_details(thing=name, former_name=before.name)
+    return after
 
 
 def _check_name(name: str) -> None:

@@ -18,64 +18,64 @@ MAX_USER_AGENT_LENGTH = 200
 _WRONG = "The e-mail address or the password is wrong."
 
 
-class SignIn:
-    def __init__(self, services: Services, client: WebClient) -> None:
-        self._services = services
-        self._client = client
-
-    async def sign_in(self, email: str, password: str) -> str:
-        """The token of a new session. An unknown address and a wrong password look the same and take as long."""
-        parsed = _parse_email(email)
-        self._services.attempt_limits.take_sign_in(self._client.address, parsed)
-        async with self._services.store.read() as rows:
-            user = await rows.users.get_by_email(parsed)
-        is_right = await self._services.passwords.matches(user.password_digest if user else None, password)
-        if user is None or not is_right:
-            await self._audit_rejection(parsed, user)
+async def sign_in(services: Services, client: WebClient, email: str, password: str) -> str:
+    """The token of a new session. An unknown address and a wrong password look the same and take as long."""
+    parsed = _parse_email(email)
+    services.attempt_limits.take_sign_in(client.address, parsed)
+    async with services.store.read() as rows:
+        user = await rows.users.get_by_email(parsed)
+    is_right = await services.passwords.matches(user.password_digest if user else None, password)
+    if user is None or not is_right:
+        await _audit_rejection(services, client, parsed, user)
+        raise Unauthenticated(_WRONG)
+    stronger = await _rehash_if_outdated(services, user, password)
+    async with services.store.transaction() as rows:
+        fresh = await rows.users.get_for_update(user.id)
+        if fresh is None or fresh.password_digest != user.password_digest:  # it was changed meanwhile
             raise Unauthenticated(_WRONG)
-        stronger = await self._rehash_if_outdated(user, password)
-        async with self._services.store.transaction() as rows:
-            fresh = await rows.users.get_for_update(user.id)
-            if fresh is None or fresh.password_digest != user.password_digest:  # it was changed meanwhile
-                raise Unauthenticated(_WRONG)
-            if stronger is not None:
-                await rows.users.save(replace(fresh, password_digest=stronger))
-            token = await start_session(self._services, rows, fresh, self._client)
-        self._services.attempt_limits.refund_sign_in(self._client.address, parsed)
-        return token
+        if stronger is not None:
+            await rows.users.save(replace(fresh, password_digest=stronger))
+        token = await start_session(services, rows, fresh, client)
+    services.attempt_limits.refund_sign_in(client.address, parsed)
+    return token
 
-    async def find_signed_in_user(self, token: str) -> SignedInUser | None:
-        if not token.isascii():
+
+async def find_signed_in_user(services: Services, token: str) -> SignedInUser | None:
+    if not token.isascii():
+        return None
+    async with services.store.read() as rows:
+        found = await rows.sessions.get(services.keys.digest(token), clock.now())
+        if found is None:
             return None
-        async with self._services.store.read() as rows:
-            found = await rows.sessions.get(self._services.keys.digest(token), clock.now())
-            if found is None:
-                return None
-            session, user = found
-            return SignedInUser(user=user, session=session, principal=await accounts.load_principal(rows, user))
+        session, user = found
+        return SignedInUser(user=user, session=session, principal=await accounts.load_principal(rows, user))
 
-    async def sign_out(self, signed_in: SignedInUser) -> None:
-        async with self._services.store.transaction() as rows:
-            await rows.sessions.delete(signed_in.session.digest)
-            await self._client.audit_record(accounts.person_actor(signed_in.user), "sign_out").write(rows)
 
-    async def sign_out_everywhere(self, signed_in: SignedInUser) -> None:
-        """Here, too."""
-        async with self._services.store.transaction() as rows:
-            ended = await rows.sessions.delete_by_user(signed_in.user.id)
-            record = self._client.audit_record(accounts.person_actor(signed_in.user), "sign_out_everywhere")
-            record.add_details(sessions=ended)
-            await record.write(rows)
+async def sign_out(services: Services, client: WebClient, signed_in: SignedInUser) -> None:
+    async with services.store.transaction() as rows:
+        await rows.sessions.delete(signed_in.session.digest)
+        await client.audit_record(accounts.person_actor(signed_in.user), "sign_out").write(rows)
 
-    async def _rehash_if_outdated(self, user: User, password: str) -> str | None:
-        """A digest that takes the work we ask for today, where the one we have takes less."""
-        if user.password_digest is None or not self._services.passwords.needs_rehash(user.password_digest):
-            return None
-        return await self._services.passwords.digest(password)
 
-    async def _audit_rejection(self, email: str, user: User | None) -> None:
-        async with self._services.store.transaction() as rows:
-            await self._client.audit_record(accounts.anonymous_actor(email, user), "sign_in_refused").write(rows)
+async def sign_out_everywhere(services: Services, client: WebClient, signed_in: SignedInUser) -> None:
+    """Here, too."""
+    async with services.store.transaction() as rows:
+        ended = await rows.sessions.delete_by_user(signed_in.user.id)
+        record = client.audit_record(accounts.person_actor(signed_in.user), "sign_out_everywhere")
+        record.add_details(sessions=ended)
+        await record.write(rows)
+
+
+async def _rehash_if_outdated(services: Services, user: User, password: str) -> str | None:
+    """A digest that takes the work we ask for today, where the one we have takes less."""
+    if user.password_digest is None or not services.passwords.needs_rehash(user.password_digest):
+        return None
+    return await services.passwords.digest(password)
+
+
+async def _audit_rejection(services: Services, client: WebClient, email: str, user: User | None) -> None:
+    async with services.store.transaction() as rows:
+        await client.audit_record(accounts.anonymous_actor(email, user), "sign_in_refused").write(rows)
 
 
 async def start_session(services: Services, rows: Rows, user: User, client: WebClient) -> str:

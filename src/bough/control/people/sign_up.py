@@ -39,88 +39,91 @@ If it was not you, you need not do anything.
 """
 
 
-class SignUp:
-    def __init__(self, services: Services, client: WebClient) -> None:
-        self._services = services
-        self._client = client
+async def request_sign_up(services: Services, client: WebClient, email: str, next_page: str = "") -> str:
+    """The address that a mail goes to. Everything done is the same whether it has an account or not.
 
-    async def request(self, email: str, next_page: str = "") -> str:
-        """The address that a mail goes to. Everything done is the same whether it has an account or not.
+    `then` is the page of ours to which the link in the mail leads in the end, if it is not the usual one.
+    """
+    _check_is_open(services)
+    parsed = email_address.parse_email_address(email)
+    services.attempt_limits.take_mail_request(client.address, parsed)
+    async with services.store.transaction() as rows:
+        known = await rows.users.get_by_email(parsed)
+        token = await accounts.add_link(rows, services.keys, LinkPurpose.SIGN_UP, parsed)
+        # The token of someone who has an account goes nowhere.
+        text = (_NEW if known is None else _KNOWN).format(
+            home=_link(services, ""),
+            finish=_link(services, "/welcome/finish", token=token, next=next_page),
+            sign_in=_link(services, "/signin", next=next_page),
+            forgot=_link(services, "/forgot"),
+        )
+        subject = "Finish signing up" if known is None else "You have an account already"
+        await mail.enqueue_mail(rows, services.vault, parsed, f"{subject} at Bough", text)
+        await client.audit_record(accounts.anonymous_actor(parsed), "sign_up_asked").write(rows)
+    return parsed
 
-        `then` is the page of ours to which the link in the mail leads in the end, if it is not the usual one.
-        """
-        self._check_is_open()
-        parsed = email_address.parse_email_address(email)
-        self._services.attempt_limits.take_mail_request(self._client.address, parsed)
-        async with self._services.store.transaction() as rows:
-            known = await rows.users.get_by_email(parsed)
-            token = await accounts.add_link(rows, self._services.keys, LinkPurpose.SIGN_UP, parsed)
-            # The token of someone who has an account goes nowhere.
-            text = (_NEW if known is None else _KNOWN).format(
-                home=self._link(""),
-                finish=self._link("/welcome/finish", token=token, next=next_page),
-                sign_in=self._link("/signin", next=next_page),
-                forgot=self._link("/forgot"),
-            )
-            subject = "Finish signing up" if known is None else "You have an account already"
-            await mail.enqueue_mail(rows, self._services.vault, parsed, f"{subject} at Bough", text)
-            await self._client.audit_record(accounts.anonymous_actor(parsed), "sign_up_asked").write(rows)
-        return parsed
 
-    async def find_link(self, token: str) -> OneTimeLink | None:
-        """What a link is for, as long as it can be used."""
-        self._services.attempt_limits.take_link_visit(self._client.address)
-        async with self._services.store.read() as rows:
-            return await rows.links.get(self._services.keys.digest(token), LinkPurpose.SIGN_UP, clock.now())
+async def find_sign_up_link(services: Services, client: WebClient, token: str) -> OneTimeLink | None:
+    """What a link is for, as long as it can be used."""
+    services.attempt_limits.take_link_visit(client.address)
+    async with services.store.read() as rows:
+        return await rows.links.get(services.keys.digest(token), LinkPurpose.SIGN_UP, clock.now())
 
-    async def complete(self, token: str, name: str, password: str) -> str:
-        """The account is made, and a session begins, whose token this is."""
-        self._check_is_open()
-        link = await self.find_link(token)
-        if link is None:
+
+async def complete_sign_up(services: Services, client: WebClient, token: str, name: str, password: str) -> str:
+    """The account is made, and a session begins, whose token this is."""
+    _check_is_open(services)
+    link = await find_sign_up_link(services, client, token)
+    if link is None:
+        raise NotFound(_GONE)
+    _check_name(name)
+    passwords.check_strength(password, link.email)
+    digest = await services.passwords.digest(password)
+    async with services.store.transaction() as rows:
+        if await rows.links.consume(link.digest) != 1:
             raise NotFound(_GONE)
-        _check_name(name)
-        passwords.check_strength(password, link.email)
-        digest = await self._services.passwords.digest(password)
-        async with self._services.store.transaction() as rows:
-            if await rows.links.consume(link.digest) != 1:
-                raise NotFound(_GONE)
-            user = await accounts.add_account(rows, link.email, name, digest)
-            await self._client.audit_record(accounts.person_actor(user), "sign_up").write(rows)
-            return await sign_in.start_session(self._services, rows, user, self._client)
+        user = await accounts.add_account(rows, link.email, name, digest)
+        await client.audit_record(accounts.person_actor(user), "sign_up").write(rows)
+        return await sign_in.start_session(services, rows, user, client)
 
-    async def find_invitation(self, token: str) -> Invitation | None:
-        self._services.attempt_limits.take_link_visit(self._client.address)
-        async with self._services.store.read() as rows:
-            return await invitations.find_by_token(rows, self._services.keys, token)
 
-    async def accept_invitation(self, token: str, name: str, password: str) -> str:
-        """Whoever has the link reads the mail of the address: the account is made and joins, and a session begins."""
-        if self._services.settings.sign_up == "closed":
-            raise Denied("New accounts are made by the operator here. Ask for one, then accept the invitation.")
-        invitation = await self.find_invitation(token)
-        if invitation is None:
-            raise NotFound("This invitation was used already, taken back, or is too old. Ask for another.")
-        _check_name(name)
-        passwords.check_strength(password, invitation.email)
-        digest = await self._services.passwords.digest(password)
-        async with self._services.store.transaction() as rows:
-            if await rows.users.get_by_email(invitation.email):
-                raise Conflict(f"{invitation.email} has an account already. Sign in to accept the invitation.")
-            user = await accounts.add_account(rows, invitation.email, name, digest)
-            await invitations.join(rows, invitation, user.id, clock.now())
-            record = self._client.audit_record(accounts.person_actor(user), "sign_up")
-            record.add_details(org_id=invitation.org_id, role=invitation.role)
-            await record.write(rows)
-            return await sign_in.start_session(self._services, rows, user, self._client)
+async def find_invitation(services: Services, client: WebClient, token: str) -> Invitation | None:
+    services.attempt_limits.take_link_visit(client.address)
+    async with services.store.read() as rows:
+        return await invitations.find_by_token(rows, services.keys, token)
 
-    def _check_is_open(self) -> None:
-        if self._services.settings.sign_up != "open":
-            raise Denied("Accounts are made by invitation here. Ask the operator, or an admin of an organization.")
 
-    def _link(self, path: str, **asked: str) -> str:
-        said = urlencode({name: value for name, value in asked.items() if value}, safe="/")
-        return mail.page_url(self._services.settings, f"{path}?{said}" if said else path)
+async def accept_invitation_as_new_user(
+    services: Services, client: WebClient, token: str, name: str, password: str
+) -> str:
+    """Whoever has the link reads the mail of the address: the account is made and joins, and a session begins."""
+    if services.settings.sign_up == "closed":
+        raise Denied("New accounts are made by the operator here. Ask for one, then accept the invitation.")
+    invitation = await find_invitation(services, client, token)
+    if invitation is None:
+        raise NotFound("This invitation was used already, taken back, or is too old. Ask for another.")
+    _check_name(name)
+    passwords.check_strength(password, invitation.email)
+    digest = await services.passwords.digest(password)
+    async with services.store.transaction() as rows:
+        if await rows.users.get_by_email(invitation.email):
+            raise Conflict(f"{invitation.email} has an account already. Sign in to accept the invitation.")
+        user = await accounts.add_account(rows, invitation.email, name, digest)
+        await invitations.join(rows, invitation, user.id, clock.now())
+        record = client.audit_record(accounts.person_actor(user), "sign_up")
+        record.add_details(org_id=invitation.org_id, role=invitation.role)
+        await record.write(rows)
+        return await sign_in.start_session(services, rows, user, client)
+
+
+def _check_is_open(services: Services) -> None:
+    if services.settings.sign_up != "open":
+        raise Denied("Accounts are made by invitation here. Ask the operator, or an admin of an organization.")
+
+
+def _link(services: Services, path: str, **asked: str) -> str:
+    said = urlencode({name: value for name, value in asked.items() if value}, safe="/")
+    return mail.page_url(services.settings, f"{path}?{said}" if said else path)
 
 
 def _check_name(name: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from bough.config import Settings
 from bough.control.platform.admission import Admission
-from bough.control.platform.attempt_limits import network_of
+from bough.control.platform.rate_limits import network_of
 from bough.errors import Denied, RateLimitExceeded, Unavailable
 from bough.token_buckets import TokenBuckets
 

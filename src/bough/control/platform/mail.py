@@ -1,12 +1,21 @@
-"""Mails: written in the transaction that they tell of, sent by `tasks/send_mail.py` a moment later.
+"""Mail to people. A mail is stored in the transaction that it reports on, and `tasks/send_mail.py` sends it later.
 
-So none is lost with a crash, and no caller can tell by the time it takes whether there was one to send.
+So a crash loses no mail, and the response time does not reveal whether a mail is sent. Mail goes to the SMTP server of
+the settings, or into the log when none is set. The server's password is sent over TLS only, unless the server is on
+this machine.
 """
 
-from bough import clock
+import smtplib
+import ssl
+from email.message import EmailMessage
+from email.utils import format_datetime, make_msgid
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from bough import clock, log
 from bough.access.vault import Vault
 from bough.config import DEFAULT_API_PORT, Settings
 from bough.domain.mail_message import MailMessage
+from bough.errors import Unavailable
 from bough.store.store import Rows
 
 SEALING_PURPOSE = "letter"
@@ -37,3 +46,55 @@ def public_url(settings: Settings) -> str:
         return settings.public_url.rstrip("/")
     host = _EVERYWHERE.get(settings.listen, f"[{settings.listen}]" if ":" in settings.listen else settings.listen)
     return f"http://{host}:{settings.api_port or DEFAULT_API_PORT}"
+
+
+_TIMEOUT = 30.0  # seconds
+_PORTS = {"smtp": 25, "smtps": 465}
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+logger = log.get_logger(component="mail")
+
+
+def deliver(settings: Settings, recipient: str, subject: str, text: str) -> None:
+    """Blocks; raises Unavailable when the server cannot be reached or will not have it."""
+    if not settings.smtp_url:
+        # Whoever runs the platform without a mail server hands links over by hand: they must be readable here.
+        logger.info("mail_not_sent", to=recipient, subject=subject, text=text)
+        return
+    try:
+        _send(urlsplit(settings.smtp_url), build_message(settings, recipient, subject, text))
+    except (OSError, smtplib.SMTPException, ssl.SSLError) as error:
+        raise Unavailable(f"The mail server did not take a mail: {error}.") from error
+
+
+def build_message(settings: Settings, recipient: str, subject: str, text: str) -> EmailMessage:
+    made = EmailMessage()
+    made["From"] = f"Bough <{settings.mail_from}>"
+    made["To"] = recipient
+    made["Subject"] = " ".join(subject.split())  # one line, whatever is in the names it holds
+    made["Date"] = format_datetime(clock.now())
+    made["Message-ID"] = make_msgid(domain=settings.mail_from.partition("@")[2])
+    made["Auto-Submitted"] = "auto-generated"
+    made.set_content(text)
+    return made
+
+
+def _send(server: SplitResult, mail: EmailMessage) -> None:
+    host, port = server.hostname or "localhost", server.port or _PORTS[server.scheme]
+    context = ssl.create_default_context()
+    if server.scheme == "smtps":
+        client: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=_TIMEOUT, context=context)
+    else:
+        client = smtplib.SMTP(host, port, timeout=_TIMEOUT)
+    with client:
+        client.ehlo()
+        is_private = server.scheme == "smtps"
+        if not is_private and client.has_extn("starttls"):
+            client.starttls(context=context)
+            client.ehlo()
+            is_private = True
+        if server.username:
+            if not is_private and host not in _LOCAL_HOSTS:
+                raise smtplib.SMTPException("it offers no TLS, so it does not get our password")
+            client.login(unquote(server.username), unquote(server.password or ""))
+        client.send_message(mail)

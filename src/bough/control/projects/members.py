@@ -68,29 +68,30 @@ class RoleChange:
         return self.before.effective_level >= rights.REQUIRED_LEVELS[Right.CONNECT] > self.after.effective_level
 
 
-class ProjectMembers:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def set_project_role(
+    context: Context,
+    project: Project,
+    member_id: MemberId,
+    role: ProjectRole | None,
+    *,
+    confirmation_parameter: str | None,
+) -> RoleChange:
+    """None: what their role in the organization gives.
 
-    async def set_role(
-        self, held: Project, member_id: MemberId, role: ProjectRole | None, *, confirmation_parameter: str | None
-    ) -> RoleChange:
-        """None: what their role in the organization gives.
-
-        `unless`: nobody takes rights from themselves without this parameter.
-        """
-        async with self._context.transaction() as rows:
-            project, caller = await locked_lookup.project(rows, self._context.principal, held.id, right=Right.SHARE)
-            seen = await rows.members.get(project.org_id, member_id)
-            if seen is None:
-                raise NotFound.resource("member")
-            (before,) = await load_project_members(rows, project.id, [seen])
-            change = RoleChange(before, replace(before, explicit_role=role))
-            if confirmation_parameter is not None:
-                _check_not_oneself(caller, change, confirmation_parameter)
-            await rows.grants.set_role(project.id, seen.member.user_id, role)
-            self._context.audit.add_details(thing=seen.user.email, role=role, former_role=before.explicit_role)
-        return change
+    `unless`: nobody takes rights from themselves without this parameter.
+    """
+    async with context.transaction() as rows:
+        project, caller = await locked_lookup.project(rows, context.principal, project.id, right=Right.SHARE)
+        seen = await rows.members.get(project.org_id, member_id)
+        if seen is None:
+            raise NotFound.resource("member")
+        (before,) = await load_project_members(rows, project.id, [seen])
+        change = RoleChange(before, replace(before, explicit_role=role))
+        if confirmation_parameter is not None:
+            _check_not_oneself(caller, change, confirmation_parameter)
+        await rows.grants.set_role(project.id, seen.member.user_id, role)
+        context.audit.add_details(thing=seen.user.email, role=role, former_role=before.explicit_role)
+    return change
 
 
 async def load_project_members(

@@ -44,9 +44,9 @@ async def change_owner(
 
 
 async def _check_quota(
-    desk: Context, rows: Rows, projects: Sequence[Project], destination: Organization, told: ShortfallFormatter
+    context: Context, rows: Rows, projects: Sequence[Project], destination: Organization, told: ShortfallFormatter
 ) -> None:
-    plan = desk.organization_plan(destination)
+    plan = context.organization_plan(destination)
     needed = TransferQuota(
         projects=await quota.count_projects_with(rows, destination, projects),
         branches=await rows.projects.max_branch_count([project.id for project in projects]),

@@ -47,7 +47,9 @@ class ProjectChange:
 def plan_project(context: Context, project_id: ProjectId, requested: NewProject, organization: Organization) -> Project:
     plan = context.organization_plan(organization)
     now = clock.now()
-    _check_endpoint_settings(requested.default_endpoint_settings, _version(context, requested.pg_version))
+    installs = context.services.engine.capabilities().installs
+    pg_version = _version(context, installs, requested.pg_version)
+    _check_endpoint_settings(requested.default_endpoint_settings, pg_version)
     endpoint_settings = _endpoint_settings(requested.default_endpoint_settings, plan)
     return Project(
         id=project_id,
@@ -55,8 +57,8 @@ def plan_project(context: Context, project_id: ProjectId, requested: NewProject,
         created_by=context.principal.user_id,
         name=requested.name or project_id,
         region_id=_region(context, requested.region_id),
-        pg_version=_version(context, requested.pg_version),
-        install=context.installs[_version(context, requested.pg_version)],
+        pg_version=pg_version,
+        install=installs[pg_version],
         provisioner=requested.provisioner or defaults.PROVISIONER,
         settings={**defaults.PROJECT_SETTINGS, **requested.settings},
         default_endpoint_settings=endpoint_settings,
@@ -91,20 +93,20 @@ def _check_endpoint_settings(given: Mapping[str, Any], pg_version: int) -> None:
     tenant_settings.check_settings(given.get(PG_SETTINGS, {}), pg_version)
 
 
-def _region(desk: Context, region_id: str | None) -> str:
-    regions = desk.settings.regions
+def _region(context: Context, region_id: str | None) -> str:
+    regions = context.services.settings.regions
     if region_id is None:
         return regions[0].id
-    if desk.settings.region(region_id) is None:
+    if context.services.settings.region(region_id) is None:
         known = ", ".join(region.id for region in regions)
         raise Invalid(f"There is no region {region_id!r} here. Regions: {known}.")
     return region_id
 
 
-def _version(desk: Context, pg_version: int | None) -> int:
-    version = pg_version or desk.settings.postgres_versions[0]
-    if version not in desk.installs:
-        known = ", ".join(str(major) for major in sorted(desk.installs))
+def _version(context: Context, installs: Mapping[int, str], pg_version: int | None) -> int:
+    version = pg_version or context.services.settings.postgres_versions[0]
+    if version not in installs:
+        known = ", ".join(str(major) for major in sorted(installs))
         raise Invalid(
             f"Postgres {version} is not installed here; available: {known}. "
             "The operator can add it with the setting postgres_versions."

@@ -37,121 +37,120 @@ class CreatedProject:
     creator_name: str | None  # the name of who made it
 
 
-class Projects:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def create_project(context: Context, requested: NewProject) -> CreatedProject:
+    """One transaction: the project, its root branch with role and database, its endpoint, and the work."""
+    organization = _owner(context, requested.org_id)
+    context.check_can_create()
+    project_id = ProjectId.new()
+    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+        created = await add_project(context, rows, project_id, requested, organization)
+    await context.services.hostnames.publish(created.endpoint.id, created.project.region_id)
+    return created
 
-    async def create(self, requested: NewProject) -> CreatedProject:
-        """One transaction: the project, its root branch with role and database, its endpoint, and the work."""
-        organization = self._owner(requested.org_id)
-        self._context.check_can_create()
-        project_id = ProjectId.new()
-        async with self._context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
-            created = await self.add_project(rows, project_id, requested, organization)
-        await self._context.hostnames.publish(created.endpoint.id, created.project.region_id)
-        return created
 
-    async def add_project(
-        self, rows: Rows, project_id: ProjectId, requested: NewProject, organization: Organization
-    ) -> CreatedProject:
-        """Its rows and the work, in a transaction that its caller began. Its host is to be announced afterwards."""
-        await self._check_quota(rows, organization)
-        project = plan_project(self._context, project_id, requested, organization)
-        self._context.audit.add_details(org_id=organization.id, project_id=project_id, name=project.name)
-        secret = new_rows.generate_credentials()
-        await rows.projects.add(project)
-        branch = new_rows.new_branch(
-            project,
-            requested.branch_name or branches.DEFAULT_NAME,
-            project.created_at,
-            is_default=True,
-            annotations=dict(requested.annotations),
-        )
-        await new_rows.add_branch_rows(rows, branch)
-        plan = self._context.organization_plan(organization)
-        endpoint = plan_endpoint(
-            project, branch, EndpointType.READ_WRITE, RequestedEndpoint(), plan=plan, now=project.created_at
-        )
-        await rows.endpoints.add(endpoint)
-        vault = self._context.vault if project.store_passwords else None
-        role = await new_rows.add_first_role(rows, branch, requested.role_name, await secret, vault)
-        database = await new_rows.add_first_database(rows, branch, requested.database_name, role)
-        creator = await rows.users.get(project.created_by)
-        operations = await self._context.enqueue(
-            rows,
-            NewOperation(OperationAction.CREATE_TIMELINE, project.id, branch.id),
-            NewOperation(OperationAction.START_COMPUTE, project.id, branch.id, endpoint.id),
-        )
-        return CreatedProject(
-            project=project,
-            branch=branch,
-            endpoint=endpoint,
-            role=role,
-            password=(await secret).password,
-            database=database,
-            operations=operations,
-            creator_name=creator.name if creator else None,
-        )
+async def add_project(
+    context: Context, rows: Rows, project_id: ProjectId, requested: NewProject, organization: Organization
+) -> CreatedProject:
+    """Its rows and the work, in a transaction that its caller began. Its host is to be announced afterwards."""
+    await _check_quota(context, rows, organization)
+    project = plan_project(context, project_id, requested, organization)
+    context.audit.add_details(org_id=organization.id, project_id=project_id, name=project.name)
+    secret = new_rows.generate_credentials()
+    await rows.projects.add(project)
+    branch = new_rows.new_branch(
+        project,
+        requested.branch_name or branches.DEFAULT_NAME,
+        project.created_at,
+        is_default=True,
+        annotations=dict(requested.annotations),
+    )
+    await new_rows.add_branch_rows(rows, branch)
+    plan = context.organization_plan(organization)
+    endpoint = plan_endpoint(
+        project, branch, EndpointType.READ_WRITE, RequestedEndpoint(), plan=plan, now=project.created_at
+    )
+    await rows.endpoints.add(endpoint)
+    vault = context.services.vault if project.store_passwords else None
+    role = await new_rows.add_first_role(rows, branch, requested.role_name, await secret, vault)
+    database = await new_rows.add_first_database(rows, branch, requested.database_name, role)
+    creator = await rows.users.get(project.created_by)
+    operations = await context.enqueue(
+        rows,
+        NewOperation(OperationAction.CREATE_TIMELINE, project.id, branch.id),
+        NewOperation(OperationAction.START_COMPUTE, project.id, branch.id, endpoint.id),
+    )
+    return CreatedProject(
+        project=project,
+        branch=branch,
+        endpoint=endpoint,
+        role=role,
+        password=(await secret).password,
+        database=database,
+        operations=operations,
+        creator_name=creator.name if creator else None,
+    )
 
-    async def update(self, project: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
-        async with self._context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
-            before = await lookup.project(rows, self._context.principal, project.id, right=Right.WRITE)
-            after = apply_project_change(before, change, await self._context.project_plan(rows, before))
-            await rows.projects.save(after)
-            operations: list[Operation] = []
-            if after.has_logical_replication != before.has_logical_replication:
-                operations = await self._apply_everywhere(rows, after)
-            if after.history_retention_seconds != before.history_retention_seconds:
-                operations += await self._context.enqueue(
-                    rows, NewOperation(OperationAction.APPLY_STORAGE_CONFIG, project.id)
-                )
-        return after, operations
 
-    async def delete(self, held: Project) -> Project:
-        """Its computes stop at once; its data stays until it can no longer be recovered."""
-        async with self._context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=held.id)) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.DELETE)
-            if any(branch.is_protected for branch in await rows.branches.list_in_project(held.id)):
-                raise RuleViolation("The project has a protected branch. Unprotect it first, then delete the project.")
-            deleted, rests = await delete_project_rows(rows, project, self._context.settings.recoverable_seconds)
-            for wish in rests:
-                await self._context.enqueue(rows, wish)
-        return deleted
-
-    async def recover(self, held: Project) -> Project:
-        """The project comes back whole, with snapshots and history, and the endpoint of its default branch starts."""
-        async with self._context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=held.id)) as rows:
-            project = await lookup.project(
-                rows, self._context.principal, held.id, right=Right.DELETE, include_deleted=True
-            )
-            now = clock.now()
-            check_recoverable(project, now)
-            await self._check_quota(rows, await lookup.organization_of(rows, self._context.principal, project))
-            recovered = replace(project, deleted_at=None, recoverable_until=None, updated_at=now)
-            await rows.projects.save(recovered)
-            default = await rows.branches.get_default(held.id)
-            endpoint = await rows.endpoints.get_read_write(default.id) if default else None
-            if endpoint:
-                await rows.endpoints.save(request_state(endpoint, EndpointState.ACTIVE, now))
-                first = await plan_unarchive_by_id(rows, project.id, endpoint.branch_id)
-                await self._context.enqueue(rows, *first, _new_operation(OperationAction.START_COMPUTE, endpoint))
-        if endpoint:
-            await self._context.hostnames.publish(endpoint.id, project.region_id)
-        return recovered
-
-    def _owner(self, org_id: OrganizationId | None) -> Organization:
-        principal = self._context.principal
-        return principal.organization(org_id or principal.default_organization().id, right=OrgRight.CREATE_PROJECTS)
-
-    async def _check_quota(self, rows: Rows, organization: Organization) -> None:
-        await quota.check_project_quota(rows, organization, self._context.organization_plan(organization))
-
-    async def _apply_everywhere(self, rows: Rows, project: Project) -> list[Operation]:
-        active = [one for one in await rows.endpoints.list_in_project(project.id) if one.state is EndpointState.ACTIVE]
+async def update_project(context: Context, project: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
+    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
+        before = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        after = apply_project_change(before, change, await context.project_plan(rows, before))
+        await rows.projects.save(after)
         operations: list[Operation] = []
-        for endpoint in active:
-            operations += await self._context.enqueue(rows, _new_operation(OperationAction.APPLY_CONFIG, endpoint))
-        return operations
+        if after.has_logical_replication != before.has_logical_replication:
+            operations = await _apply_everywhere(context, rows, after)
+        if after.history_retention_seconds != before.history_retention_seconds:
+            operations += await context.enqueue(rows, NewOperation(OperationAction.APPLY_STORAGE_CONFIG, project.id))
+    return after, operations
+
+
+async def delete_project(context: Context, project: Project) -> Project:
+    """Its computes stop at once; its data stays until it can no longer be recovered."""
+    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.DELETE)
+        if any(branch.is_protected for branch in await rows.branches.list_in_project(project.id)):
+            raise RuleViolation("The project has a protected branch. Unprotect it first, then delete the project.")
+        deleted, rests = await delete_project_rows(rows, project, context.services.settings.recoverable_seconds)
+        for wish in rests:
+            await context.enqueue(rows, wish)
+    return deleted
+
+
+async def recover_project(context: Context, project: Project) -> Project:
+    """The project comes back whole, with snapshots and history, and the endpoint of its default branch starts."""
+    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.DELETE, include_deleted=True)
+        now = clock.now()
+        check_recoverable(project, now)
+        await _check_quota(context, rows, await lookup.organization_of(rows, context.principal, project))
+        recovered = replace(project, deleted_at=None, recoverable_until=None, updated_at=now)
+        await rows.projects.save(recovered)
+        default = await rows.branches.get_default(project.id)
+        endpoint = await rows.endpoints.get_read_write(default.id) if default else None
+        if endpoint:
+            await rows.endpoints.save(request_state(endpoint, EndpointState.ACTIVE, now))
+            first = await plan_unarchive_by_id(rows, project.id, endpoint.branch_id)
+            await context.enqueue(rows, *first, _new_operation(OperationAction.START_COMPUTE, endpoint))
+    if endpoint:
+        await context.services.hostnames.publish(endpoint.id, project.region_id)
+    return recovered
+
+
+def _owner(context: Context, org_id: OrganizationId | None) -> Organization:
+    principal = context.principal
+    return principal.organization(org_id or principal.default_organization().id, right=OrgRight.CREATE_PROJECTS)
+
+
+async def _check_quota(context: Context, rows: Rows, organization: Organization) -> None:
+    await quota.check_project_quota(rows, organization, context.organization_plan(organization))
+
+
+async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> list[Operation]:
+    active = [one for one in await rows.endpoints.list_in_project(project.id) if one.state is EndpointState.ACTIVE]
+    operations: list[Operation] = []
+    for endpoint in active:
+        operations += await context.enqueue(rows, _new_operation(OperationAction.APPLY_CONFIG, endpoint))
+    return operations
 
 
 async def delete_project_rows(

@@ -28,69 +28,68 @@ class NewTransferRequest:
     request: TransferRequest
 
 
-class Transfers:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def transfer_projects(
+    context: Context, source: Organization, org_id: OrganizationId, project_ids: Collection[ProjectId]
+) -> None:
+    """All of them, or none."""
+    context.principal.require_personal_key()
+    context.principal.organization(org_id, right=OrgRight.CREATE_PROJECTS)
+    if org_id == source.id:
+        raise Invalid("destination_org_id is the organization that has the projects. Name another.")
+    wanted = set(project_ids)
+    async with context.services.store.read() as rows:
+        await _existing_projects(rows, source.id, wanted)
+    async with context.locked_transaction(*map(_project_lock, wanted)) as rows:
+        caller = await locked_lookup.caller(rows, context.principal, source.id, org_id)
+        caller.organization(source.id, right=OrgRight.MANAGE)
+        destination = caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
+        projects = await _existing_projects(rows, source.id, wanted)
+        await change_owner(context, rows, projects, destination, format_as_limits)
 
-    async def transfer_projects(
-        self, source: Organization, org_id: OrganizationId, project_ids: Collection[ProjectId]
-    ) -> None:
-        """All of them, or none."""
-        self._context.principal.require_personal_key()
-        self._context.principal.organization(org_id, right=OrgRight.CREATE_PROJECTS)
-        if org_id == source.id:
-            raise Invalid("destination_org_id is the organization that has the projects. Name another.")
-        wanted = set(project_ids)
-        async with self._context.store.read() as rows:
-            await _existing_projects(rows, source.id, wanted)
-        async with self._context.locked_transaction(*map(_project_lock, wanted)) as rows:
-            caller = await locked_lookup.caller(rows, self._context.principal, source.id, org_id)
-            caller.organization(source.id, right=OrgRight.MANAGE)
-            destination = caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
-            projects = await _existing_projects(rows, source.id, wanted)
-            await change_owner(self._context, rows, projects, destination, format_as_limits)
 
-    async def create_request(self, project: Project, seconds: int) -> NewTransferRequest:
-        project_transfer.check_ttl(seconds)
-        secret, now = TransferRequestId.new(), clock.now()
-        request = TransferRequest(
-            digest=self._context.keys.digest(secret),
-            project_id=project.id,
-            created_by=self._context.principal.user_id,
-            created_at=now,
-            expires_at=now + timedelta(seconds=seconds),
-        )
-        async with self._context.transaction() as rows:
-            await locked_lookup.project(rows, self._context.principal, project.id, right=Right.TRANSFER)
-            await rows.transfer_requests.add(request)
-            self._context.audit.add_details(expires_at=request.expires_at.isoformat())
-        return NewTransferRequest(secret, request)
+async def create_transfer_request(context: Context, project: Project, seconds: int) -> NewTransferRequest:
+    project_transfer.check_ttl(seconds)
+    secret, now = TransferRequestId.new(), clock.now()
+    request = TransferRequest(
+        digest=context.services.keys.digest(secret),
+        project_id=project.id,
+        created_by=context.principal.user_id,
+        created_at=now,
+        expires_at=now + timedelta(seconds=seconds),
+    )
+    async with context.transaction() as rows:
+        await locked_lookup.project(rows, context.principal, project.id, right=Right.TRANSFER)
+        await rows.transfer_requests.add(request)
+        context.audit.add_details(expires_at=request.expires_at.isoformat())
+    return NewTransferRequest(secret, request)
 
-    async def accept_request(self, project_id: ProjectId, secret: str, org_id: OrganizationId | None) -> None:
-        """By whoever knows the offer's id, once."""
-        principal = self._context.principal
-        if principal.kind is KeyKind.PROJECT:
-            raise Denied("A key of a project may not take over another. Use a personal API key.")
-        destination = principal.organization(
-            org_id or principal.default_organization().id, right=OrgRight.CREATE_PROJECTS
-        )
-        async with self._context.store.read() as rows:
-            await self._requested_project(rows, project_id, secret)
-        async with self._context.locked_transaction(_project_lock(project_id)) as rows:
-            project = await self._requested_project(rows, project_id, secret)
-            caller = await locked_lookup.caller(rows, principal, project.org_id, destination.id)
-            destination = caller.organization(destination.id, right=OrgRight.CREATE_PROJECTS)
-            if project.org_id == destination.id:
-                raise Conflict("The organization has this project already. Name another with org_id.")
-            await change_owner(self._context, rows, [project], destination, format_as_reasons)
 
-    async def _requested_project(self, rows: Rows, project_id: ProjectId, secret: str) -> Project:
-        """The project, while the offer stands; the same words for all that may be wrong with it."""
-        request = await rows.transfer_requests.get(self._context.keys.digest(secret), clock.now())
-        found = await rows.projects.get(project_id)
-        if request is None or request.project_id != project_id or found is None or found.deleted_at is not None:
-            raise NotFound.resource("transfer request")
-        return found
+async def accept_transfer_request(
+    context: Context, project_id: ProjectId, secret: str, org_id: OrganizationId | None
+) -> None:
+    """By whoever knows the offer's id, once."""
+    principal = context.principal
+    if principal.kind is KeyKind.PROJECT:
+        raise Denied("A key of a project may not take over another. Use a personal API key.")
+    destination = principal.organization(org_id or principal.default_organization().id, right=OrgRight.CREATE_PROJECTS)
+    async with context.services.store.read() as rows:
+        await _requested_project(context, rows, project_id, secret)
+    async with context.locked_transaction(_project_lock(project_id)) as rows:
+        project = await _requested_project(context, rows, project_id, secret)
+        caller = await locked_lookup.caller(rows, principal, project.org_id, destination.id)
+        destination = caller.organization(destination.id, right=OrgRight.CREATE_PROJECTS)
+        if project.org_id == destination.id:
+            raise Conflict("The organization has this project already. Name another with org_id.")
+        await change_owner(context, rows, [project], destination, format_as_reasons)
+
+
+async def _requested_project(context: Context, rows: Rows, project_id: ProjectId, secret: str) -> Project:
+    """The project, while the offer stands; the same words for all that may be wrong with it."""
+    request = await rows.transfer_requests.get(context.services.keys.digest(secret), clock.now())
+    found = await rows.projects.get(project_id)
+    if request is None or request.project_id != project_id or found is None or found.deleted_at is not None:
+        raise NotFound.resource("transfer request")
+    return found
 
 
 def _project_lock(project_id: ProjectId) -> LockScope:

@@ -22,35 +22,34 @@ from bough.operations.archival import plan_unarchive
 from bough.store.store import Rows
 
 
-class Finalizing:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def finalize_restore(
+    context: Context, project: Project, branch_id: BranchId, name: str | None
+) -> list[Operation]:
+    """It gets the other's endpoints and name; that one has the given name from then on, or `… (old)`."""
+    async with context.services.store.read() as rows:
+        old = await _find_replaced_branch(rows, await lookup.branch(rows, project, branch_id))
+    async with context.locked_transaction(plan_finalize(project.id, branch_id, old.id, name).lock) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await lookup.branch(rows, project, branch_id)
+        check_unchanged(old, await _find_replaced_branch(rows, branch))
+        if name is not None:
+            await check_name_is_free(rows, project, name)
+        await _share_passwords(context, rows, project, old, branch)
+        first = await plan_unarchive(rows, branch)
+        context.audit.add_details(replaces=old.id)
+        return await context.enqueue(rows, *first, *await plan_takeover(rows, branch, old, name))
 
-    async def finalize(self, held: Project, branch_id: BranchId, name: str | None) -> list[Operation]:
-        """It gets the other's endpoints and name; that one has the given name from then on, or `… (old)`."""
-        async with self._context.store.read() as rows:
-            old = await _find_replaced_branch(rows, await lookup.branch(rows, held, branch_id))
-        async with self._context.locked_transaction(plan_finalize(held.id, branch_id, old.id, name).lock) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await lookup.branch(rows, project, branch_id)
-            check_unchanged(old, await _find_replaced_branch(rows, branch))
-            if name is not None:
-                await check_name_is_free(rows, project, name)
-            await self._share_passwords(rows, project, old, branch)
-            first = await plan_unarchive(rows, branch)
-            self._context.audit.add_details(replaces=old.id)
-            return await self._context.enqueue(rows, *first, *await plan_takeover(rows, branch, old, name))
 
-    async def _share_passwords(self, rows: Rows, project: Project, old: Branch, branch: Branch) -> None:
-        """Those that were changed since the restore; Postgres is told by the compute that starts next."""
-        vault = self._context.vault if project.store_passwords else None
-        own = {role.name: role for role in await rows.roles.list_in_branch(branch.id)}
-        for role in await rows.roles.list_in_branch(old.id):
-            known = own.get(role.name)
-            if known is None or role.verifier is None or role.verifier == known.verifier:
-                continue
-            copy = inheritance.copy_role(role, branch, vault, InheritedContents(roles=[], databases=[]))
-            await rows.roles.save(replace(copy, created_at=known.created_at, updated_at=clock.now(), is_wished=True))
+async def _share_passwords(context: Context, rows: Rows, project: Project, old: Branch, branch: Branch) -> None:
+    """Those that were changed since the restore; Postgres is told by the compute that starts next."""
+    vault = context.services.vault if project.store_passwords else None
+    own = {role.name: role for role in await rows.roles.list_in_branch(branch.id)}
+    for role in await rows.roles.list_in_branch(old.id):
+        known = own.get(role.name)
+        if known is None or role.verifier is None or role.verifier == known.verifier:
+            continue
+        copy = inheritance.copy_role(role, branch, vault, InheritedContents(roles=[], databases=[]))
+        await rows.roles.save(replace(copy, created_at=known.created_at, updated_at=clock.now(), is_wished=True))
 
 
 def plan_finalize(

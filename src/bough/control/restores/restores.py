@@ -43,71 +43,68 @@ class RequestedRestore:
     preserve_under_name: str | None = None
 
 
-class Restores:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def restore_branch(
+    context: Context, project: Project, branch_id: BranchId, requested: RequestedRestore
+) -> tuple[Branch, list[Operation]]:
+    """One transaction: the branch that preserves what is there now, the volume to come, and the work.
 
-    async def restore(
-        self, held: Project, branch_id: BranchId, requested: RequestedRestore
-    ) -> tuple[Branch, list[Operation]]:
-        """One transaction: the branch that preserves what is there now, the volume to come, and the work.
-
-        The branch goes on serving until all is ready to be switched.
-        """
-        self._context.check_can_create()
-        end = await points.read_wal_end(self._context, held, requested.source_id, requested.point)
-        touch = LockScope(
-            level=LockLevel.REPLACEMENT, project_id=held.id, branch_id=branch_id, source_id=requested.source_id
+    The branch goes on serving until all is ready to be switched.
+    """
+    context.check_can_create()
+    end = await points.read_wal_end(context, project, requested.source_id, requested.point)
+    touch = LockScope(
+        level=LockLevel.REPLACEMENT, project_id=project.id, branch_id=branch_id, source_id=requested.source_id
+    )
+    async with context.locked_transaction(touch) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await lookup.branch(rows, project, branch_id)
+        source = await lookup.branch(rows, project, requested.source_id)
+        restore_rules.check_restorable(
+            branch,
+            is_own_history=source.id == branch.id,
+            is_head=requested.point.is_head,
+            has_preserve_name=requested.preserve_under_name is not None,
+            has_children=await rows.branches.has_children(branch.id),
         )
-        async with self._context.locked_transaction(touch) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await lookup.branch(rows, project, branch_id)
-            source = await lookup.branch(rows, project, requested.source_id)
-            restore_rules.check_restorable(
-                branch,
-                is_own_history=source.id == branch.id,
-                is_head=requested.point.is_head,
-                has_preserve_name=requested.preserve_under_name is not None,
-                has_children=await rows.branches.has_children(branch.id),
-            )
-            target = await points.resolve_point(
-                self._context, rows, project, source, requested.point, name=_name_of(requested.point), end=end
-            )
-            preserved = await self._add_preserved_branch(rows, project, branch, requested.preserve_under_name)
-            restore = await _plan_restore(rows, branch, source, target, preserved)
-            served = [each for each in await rows.endpoints.list_in_branch(branch.id) if _is_active_or_starting(each)]
-            operations = await self._context.enqueue(
-                rows,
-                *await _plan_unarchive_all(rows, branch, source),
-                restore,
-                *_plan_starts(served),
-                after=await find_creating_operation(rows, source),
-            )
-            preserved_as = preserved.id if preserved else None
-            self._context.audit.add_details(name=branch.name, source=source.id, preserved_as=preserved_as)
-        return branch, operations
-
-    async def _add_preserved_branch(
-        self, rows: Rows, project: Project, branch: Branch, name: str | None
-    ) -> Branch | None:
-        """With a volume of passage: what it will have is still the branch's own."""
-        if name is None:
-            return None
-        await check_branch_quota(rows, project.id, await self._context.project_plan(rows, project))
-        await check_name_is_free(rows, project, name)
-        now = clock.now()
-        preserved = new_rows.new_branch(
-            project,
-            name,
-            now,
-            parent_id=branch.parent_id or branch.id,
-            annotations={},
-            created_by=self._context.principal.user_id,
+        target = await points.resolve_point(
+            context, rows, project, source, requested.point, name=_name_of(requested.point), end=end
         )
-        await rows.lineages.add_volume(Volume(id=preserved.volume_id, project_id=project.id, created_at=now))
-        await rows.branches.add(preserved)
-        await inheritance.inherit(rows, branch, preserved, self._context.vault if project.store_passwords else None)
-        return preserved
+        preserved = await _add_preserved_branch(context, rows, project, branch, requested.preserve_under_name)
+        restore = await _plan_restore(rows, branch, source, target, preserved)
+        served = [each for each in await rows.endpoints.list_in_branch(branch.id) if _is_active_or_starting(each)]
+        operations = await context.enqueue(
+            rows,
+            *await _plan_unarchive_all(rows, branch, source),
+            restore,
+            *_plan_starts(served),
+            after=await find_creating_operation(rows, source),
+        )
+        preserved_as = preserved.id if preserved else None
+        context.audit.add_details(name=branch.name, source=source.id, preserved_as=preserved_as)
+    return branch, operations
+
+
+async def _add_preserved_branch(
+    context: Context, rows: Rows, project: Project, branch: Branch, name: str | None
+) -> Branch | None:
+    """With a volume of passage: what it will have is still the branch's own."""
+    if name is None:
+        return None
+    await check_branch_quota(rows, project.id, await context.project_plan(rows, project))
+    await check_name_is_free(rows, project, name)
+    now = clock.now()
+    preserved = new_rows.new_branch(
+        project,
+        name,
+        now,
+        parent_id=branch.parent_id or branch.id,
+        annotations={},
+        created_by=context.principal.user_id,
+    )
+    await rows.lineages.add_volume(Volume(id=preserved.volume_id, project_id=project.id, created_at=now))
+    await rows.branches.add(preserved)
+    await inheritance.inherit(rows, branch, preserved, context.services.vault if project.store_passwords else None)
+    return preserved
 
 
 async def _plan_restore(

@@ -15,30 +15,28 @@ from bough.ids import BranchId
 from bough.operations.archival import plan_unarchive
 
 
-class SnapshotSchedules:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def set(self, held: Project, branch_id: BranchId, items: Sequence[ScheduleItem]) -> None:
-        """In the place of what was there; no items: none are taken any more. Those that were taken stay."""
-        snapshot_schedule.check_schedule(items)
-        async with self._context.locked_transaction(
-            LockScope(level=LockLevel.ENDPOINT, project_id=held.id, branch_id=branch_id)
-        ) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await lookup.branch(rows, project, branch_id)
-            snapshot.check_is_root(branch, "A schedule of snapshots")
-            _check_fits(items, (await self._context.project_plan(rows, project)).snapshots)
-            now = clock.now()
-            next_at = snapshot_schedule.next_run_of_all(items, now)
-            if next_at is None:
-                await rows.snapshot_schedules.remove(branch.id)
-            else:
-                schedule = SnapshotSchedule(
-                    branch_id=branch.id, project_id=project.id, items=items, next_at=next_at, updated_at=now
-                )
-                await rows.snapshot_schedules.replace(schedule)
-                await self._context.enqueue(rows, *await plan_unarchive(rows, branch))  # as long as it has one it stays
+async def set_snapshot_schedule(
+    context: Context, project: Project, branch_id: BranchId, items: Sequence[ScheduleItem]
+) -> None:
+    """In the place of what was there; no items: none are taken any more. Those that were taken stay."""
+    snapshot_schedule.check_schedule(items)
+    async with context.locked_transaction(
+        LockScope(level=LockLevel.ENDPOINT, project_id=project.id, branch_id=branch_id)
+    ) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await lookup.branch(rows, project, branch_id)
+        snapshot.check_is_root(branch, "A schedule of snapshots")
+        _check_fits(items, (await context.project_plan(rows, project)).snapshots)
+        now = clock.now()
+        next_at = snapshot_schedule.next_run_of_all(items, now)
+        if next_at is None:
+            await rows.snapshot_schedules.remove(branch.id)
+        else:
+            schedule = SnapshotSchedule(
+                branch_id=branch.id, project_id=project.id, items=items, next_at=next_at, updated_at=now
+            )
+            await rows.snapshot_schedules.replace(schedule)
+            await context.enqueue(rows, *await plan_unarchive(rows, branch))  # as long as it has one it stays
 
 
 def _check_fits(items: Sequence[ScheduleItem], most: int) -> None:

@@ -47,81 +47,80 @@ class RestoredSnapshot:
     creator_name: str | None  # the name of who made it
 
 
-class SnapshotRestores:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def restore(
-        self, held: Project, snapshot_id: SnapshotId, requested: RequestedSnapshotRestore
-    ) -> RestoredSnapshot:
-        """One transaction: the branch, roles and databases of the one whose place it takes, and the work."""
-        self._context.check_can_create()
-        async with self._context.store.read() as rows:
-            expected = await _target(rows, held, await find_snapshot(rows, held.id, snapshot_id), requested)
-        branch_id = BranchId.new()
-        touches = [LockScope(level=LockLevel.BRANCH, project_id=held.id, branch_id=branch_id, source_id=snapshot_id)]
-        if requested.should_finalize and expected is not None:
-            touches.append(plan_finalize(held.id, branch_id, expected.id).lock)
-        async with self._context.locked_transaction(*touches) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            snapshot = await find_snapshot(rows, project.id, snapshot_id)
-            target = await _target(rows, project, snapshot, requested)
-            check_unchanged(expected, target)
-            plan = await self._context.project_plan(rows, project)
-            await check_branch_quota(rows, project.id, plan)
-            branch = replace(await self._plan_branch(rows, project, snapshot, target, requested.name), id=branch_id)
-            await new_rows.add_branch_rows(rows, branch)
-            if target is not None:
-                vault = self._context.vault if project.store_passwords else None
-                await inheritance.inherit(rows, target, branch, vault, with_new_passwords=False)
-            made = [] if requested.should_finalize else [await _add_endpoint(rows, project, branch, plan)]
-            self._context.audit.add_details(name=branch.name, branch=branch.id)
-            after = (
-                await plan_takeover(rows, branch, target)
-                if requested.should_finalize and target
-                else endpoints.plan_starts(*made)
-            )
-            operations = await self._context.enqueue(rows, _create_operation(branch, snapshot), *after)
-            creator = await rows.users.get(branch.created_by)
-        for endpoint in made:
-            await self._context.hostnames.publish(endpoint.id, project.region_id)
-        return RestoredSnapshot(
-            branch=branch, endpoints=made, operations=operations, creator_name=creator.name if creator else None
+async def restore_snapshot(
+    context: Context, project: Project, snapshot_id: SnapshotId, requested: RequestedSnapshotRestore
+) -> RestoredSnapshot:
+    """One transaction: the branch, roles and databases of the one whose place it takes, and the work."""
+    context.check_can_create()
+    async with context.services.store.read() as rows:
+        expected = await _target(rows, project, await find_snapshot(rows, project.id, snapshot_id), requested)
+    branch_id = BranchId.new()
+    touches = [LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id, source_id=snapshot_id)]
+    if requested.should_finalize and expected is not None:
+        touches.append(plan_finalize(project.id, branch_id, expected.id).lock)
+    async with context.locked_transaction(*touches) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        snapshot = await find_snapshot(rows, project.id, snapshot_id)
+        target = await _target(rows, project, snapshot, requested)
+        check_unchanged(expected, target)
+        plan = await context.project_plan(rows, project)
+        await check_branch_quota(rows, project.id, plan)
+        branch = replace(
+            await _plan_branch(context, rows, project, snapshot, target=target, name=requested.name), id=branch_id
         )
-
-    async def _plan_branch(
-        self, rows: Rows, project: Project, snapshot: Snapshot, target: Branch | None, name: str | None
-    ) -> Branch:
-        """A root, unless it is to take the place of one that has a parent."""
-        taken = {each.name for each in await rows.branches.list_in_project(project.id)}
-        if name is not None and name in taken:
-            raise name_conflict(name)
-        branch = new_rows.new_branch(
-            project,
-            name or make_unique_name(f"{snapshot.name} restored", taken),
-            clock.now(),
-            created_by=self._context.principal.user_id,
-            annotations={},
-            restored_from=snapshot.id,
+        await new_rows.add_branch_rows(rows, branch)
+        if target is not None:
+            vault = context.services.vault if project.store_passwords else None
+            await inheritance.inherit(rows, target, branch, vault, with_new_passwords=False)
+        made = [] if requested.should_finalize else [await _add_endpoint(rows, project, branch, plan)]
+        context.audit.add_details(name=branch.name, branch=branch.id)
+        after = (
+            await plan_takeover(rows, branch, target)
+            if requested.should_finalize and target
+            else endpoints.plan_starts(*made)
         )
-        branch = replace(branch, logical_size=snapshot.full_bytes)
-        if target is None:
-            return branch
-        return replace(
-            branch,
-            parent_id=target.parent_id,
-            parent_lsn=target.parent_lsn,
-            parent_timestamp=target.parent_timestamp,
-            is_protected=target.is_protected,
-            restored_for=target.id,
-        )
+        operations = await context.enqueue(rows, _create_operation(branch, snapshot), *after)
+        creator = await rows.users.get(branch.created_by)
+    for endpoint in made:
+        await context.services.hostnames.publish(endpoint.id, project.region_id)
+    return RestoredSnapshot(
+        branch=branch, endpoints=made, operations=operations, creator_name=creator.name if creator else None
+    )
 
 
-async def _target(rows: Rows, held: Project, snapshot: Snapshot, wish: RequestedSnapshotRestore) -> Branch | None:
+async def _plan_branch(
+    context: Context, rows: Rows, project: Project, snapshot: Snapshot, *, target: Branch | None, name: str | None
+) -> Branch:
+    """A root, unless it is to take the place of one that has a parent."""
+    taken = {each.name for each in await rows.branches.list_in_project(project.id)}
+    if name is not None and name in taken:
+        raise name_conflict(name)
+    branch = new_rows.new_branch(
+        project,
+        name or make_unique_name(f"{snapshot.name} restored", taken),
+        clock.now(),
+        created_by=context.principal.user_id,
+        annotations={},
+        restored_from=snapshot.id,
+    )
+    branch = replace(branch, logical_size=snapshot.full_bytes)
+    if target is None:
+        return branch
+    return replace(
+        branch,
+        parent_id=target.parent_id,
+        parent_lsn=target.parent_lsn,
+        parent_timestamp=target.parent_timestamp,
+        is_protected=target.is_protected,
+        restored_for=target.id,
+    )
+
+
+async def _target(rows: Rows, project: Project, snapshot: Snapshot, wish: RequestedSnapshotRestore) -> Branch | None:
     """The one that was asked for, or whoever stands in the place of the snapshot's own branch now."""
     if wish.target_id is not None:
-        return await lookup.branch(rows, held, wish.target_id)
-    found = await find_current_branch(rows, held.id, snapshot.branch_id)
+        return await lookup.branch(rows, project, wish.target_id)
+    found = await find_current_branch(rows, project.id, snapshot.branch_id)
     if found is None and wish.should_finalize:
         raise RuleViolation(
             "The branch of this snapshot is gone, so there is no place to take: give target_branch_id, or leave out "

@@ -49,64 +49,63 @@ class SnapshotChange:
     expires_at: datetime | None = None  # None, when it is set: no expiration
 
 
-class Snapshots:
-    def __init__(self, context: Context) -> None:
-        self._context = context
+async def create_snapshot(
+    context: Context, project: Project, branch_id: BranchId, requested: NewSnapshot
+) -> tuple[Snapshot, list[Operation]]:
+    """One transaction: its row, its name, and the work."""
+    context.check_can_create()
+    now = clock.now()
+    expires_at = snapshot.check_expiry(requested.expires_at, now)
+    end = await points.read_wal_end(context, project, branch_id, requested.point)
+    making = build_create_operation(project.id, SnapshotId.new(), branch_id)
+    async with context.locked_transaction(making.lock) as rows:
+        project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
+        branch = await lookup.branch(rows, project, branch_id)
+        snapshot.check_is_root(branch, "Snapshots")
+        await check_snapshot_quota(rows, project.id, await context.project_plan(rows, project))
+        asked = "lsn" if requested.point.lsn else "timestamp"
+        target = await points.resolve_point(context, rows, project, branch, requested.point, name=asked, end=end)
+        name = requested.name or await _default_name(rows, branch, requested.point.at or now)
+        made = plan_snapshot(making, branch, requested.point, name, now, expires_at=expires_at)
+        await add_snapshot(rows, made)
+        context.audit.add_details(thing=made.id, name=made.name, branch=branch.id)
+        first = await plan_unarchive(rows, branch)
+        behind = await find_creating_operation(rows, branch)
+        operations = await context.enqueue(rows, *first, set_target(making, target), after=behind)
+    return made, operations
 
-    async def create(
-        self, held: Project, branch_id: BranchId, requested: NewSnapshot
-    ) -> tuple[Snapshot, list[Operation]]:
-        """One transaction: its row, its name, and the work."""
-        self._context.check_can_create()
+
+async def update_snapshot(
+    context: Context, project: Project, snapshot_id: SnapshotId, change: SnapshotChange
+) -> Snapshot:
+    async with context.services.store.read() as rows:
+        await find_snapshot(rows, project.id, snapshot_id)
+    touch = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, also_locked_id=snapshot_id)
+    async with context.locked_transaction(touch) as rows:
+        before = await find_snapshot(rows, project.id, snapshot_id)
         now = clock.now()
-        expires_at = snapshot.check_expiry(requested.expires_at, now)
-        end = await points.read_wal_end(self._context, held, branch_id, requested.point)
-        making = build_create_operation(held.id, SnapshotId.new(), branch_id)
-        async with self._context.locked_transaction(making.lock) as rows:
-            project = await lookup.project(rows, self._context.principal, held.id, right=Right.WRITE)
-            branch = await lookup.branch(rows, project, branch_id)
-            snapshot.check_is_root(branch, "Snapshots")
-            await check_snapshot_quota(rows, project.id, await self._context.project_plan(rows, project))
-            asked = "lsn" if requested.point.lsn else "timestamp"
-            target = await points.resolve_point(
-                self._context, rows, project, branch, requested.point, name=asked, end=end
-            )
-            name = requested.name or await self._default_name(rows, branch, requested.point.at or now)
-            made = plan_snapshot(making, branch, requested.point, name, now, expires_at=expires_at)
-            await add_snapshot(rows, made)
-            self._context.audit.add_details(thing=made.id, name=made.name, branch=branch.id)
-            first = await plan_unarchive(rows, branch)
-            behind = await find_creating_operation(rows, branch)
-            operations = await self._context.enqueue(rows, *first, set_target(making, target), after=behind)
-        return made, operations
+        after = replace(before, name=change.name or before.name, updated_at=now)
+        if change.sets_expiration:
+            after = replace(after, expires_at=snapshot.check_expiry(change.expires_at, now))
+        if after.name != before.name and await rows.snapshots.get_by_name(project.id, after.name):
+            raise _name_conflict(after.name)
+        await rows.snapshots.save(after)
+    return after
 
-    async def update(self, project: Project, snapshot_id: SnapshotId, change: SnapshotChange) -> Snapshot:
-        async with self._context.store.read() as rows:
-            await find_snapshot(rows, project.id, snapshot_id)
-        touch = LockScope(level=LockLevel.ENDPOINT, project_id=project.id, also_locked_id=snapshot_id)
-        async with self._context.locked_transaction(touch) as rows:
-            before = await find_snapshot(rows, project.id, snapshot_id)
-            now = clock.now()
-            after = replace(before, name=change.name or before.name, updated_at=now)
-            if change.sets_expiration:
-                after = replace(after, expires_at=snapshot.check_expiry(change.expires_at, now))
-            if after.name != before.name and await rows.snapshots.get_by_name(project.id, after.name):
-                raise _name_conflict(after.name)
-            await rows.snapshots.save(after)
-        return after
 
-    async def delete(self, project: Project, snapshot_id: SnapshotId) -> list[Operation]:
-        """Nobody finds it from now on; the work makes its data go."""
-        async with self._context.store.read() as rows:
-            await find_snapshot(rows, project.id, snapshot_id)
-        removing = build_delete_operation(project.id, snapshot_id)
-        async with self._context.locked_transaction(removing.lock) as rows:
-            await mark_deleted(rows, await find_snapshot(rows, project.id, snapshot_id))
-            return await self._context.enqueue(rows, removing)
+async def delete_snapshot(context: Context, project: Project, snapshot_id: SnapshotId) -> list[Operation]:
+    """Nobody finds it from now on; the work makes its data go."""
+    async with context.services.store.read() as rows:
+        await find_snapshot(rows, project.id, snapshot_id)
+    removing = build_delete_operation(project.id, snapshot_id)
+    async with context.locked_transaction(removing.lock) as rows:
+        await mark_deleted(rows, await find_snapshot(rows, project.id, snapshot_id))
+        return await context.enqueue(rows, removing)
 
-    async def _default_name(self, rows: Rows, branch: Branch, at: datetime) -> str:
-        taken = await rows.snapshots.list_names(branch.project_id)
-        return snapshot.make_unique_name(snapshot.default_name(branch.name, at), taken)
+
+async def _default_name(rows: Rows, branch: Branch, at: datetime) -> str:
+    taken = await rows.snapshots.list_names(branch.project_id)
+    return snapshot.make_unique_name(snapshot.default_name(branch.name, at), taken)
 
 
 def build_create_operation(project_id: ProjectId, snapshot_id: SnapshotId, branch_id: BranchId) -> NewOperation:

@@ -27,9 +27,8 @@ from bough.operations.queue import OperationQueue
 from bough.store.audit import AuditQuery
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
+from bough.tasks.cleanup import DeleteExpiredLinks, DeleteOldAudit
 from bough.tasks.expire_branches import ExpireBranches
-from bough.tasks.forget_audit import DeleteOldAudit
-from bough.tasks.forget_people import DeleteExpiredLinks
 from bough.tasks.purge_deleted import PurgeDeleted
 from support.stores import NOON, ORGANIZATION, add_project, make_branch, make_project
 
