@@ -6,7 +6,7 @@ of date.
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,17 @@ def build_document(routes: Sequence[BaseRoute], *, title: str, version: str, des
     for schema in document["components"]["schemas"].values():
         _drop_nullable_required(schema)
     return document
+
+
+def rename_schemas(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Renames components and the references to them."""
+    text = json.dumps(document)
+    for name, published in names.items():
+        text = text.replace(f'"#/components/schemas/{name}"', f'"#/components/schemas/{published}"')
+    renamed: dict[str, Any] = json.loads(text)
+    schemas = renamed["components"]["schemas"]
+    renamed["components"]["schemas"] = {names.get(name, name): schema for name, schema in schemas.items()}
+    return renamed
 
 
 def render_json(document: dict[str, Any]) -> str:
