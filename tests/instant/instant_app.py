@@ -39,7 +39,7 @@ class EngineWithCapabilities:
 class InstantApp:
     """Under settings and abilities of its own."""
 
-    def __init__(self, platform: Platform, able: dict[str, Any] | None = None, **changes: Any) -> None:
+    def __init__(self, platform: Platform, capabilities: dict[str, Any] | None = None, **changes: Any) -> None:
         self.platform = platform
         self.settings = Settings.model_validate({**platform.settings.model_dump(), **NO_LIMITS, **changes})
         self.services = replace(
@@ -47,7 +47,7 @@ class InstantApp:
             settings=self.settings,
             rate_limiter=RateLimiter(self.settings),
             creation_limits=CreationLimits(self.settings),
-            engine=cast(Engine, EngineWithCapabilities(platform.engine, **(able or {}))),
+            engine=cast(Engine, EngineWithCapabilities(platform.engine, **(capabilities or {}))),
         )
         self.asgi_app = create_app(self.services, app.routes())
 

@@ -35,10 +35,10 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
     email = make_email()
     async with open_page(browser, java_script_enabled=False) as page:
         await page.goto(pages_server.url)
-        await page.click("text=Make an account")
+        await page.click("text=Create an account")
         await page.fill("#email", email)
         await page.click(BY)
-        assert await page.inner_text("h1") == "Look into your mail"
+        assert await page.inner_text("h1") == "Check your mail"
         await page.goto(pages_server.url + await pages_server.get_mailed_link(email))
         await page.fill("#name", "Grace Hopper")
         await page.fill("#password", PASSWORD)
@@ -46,8 +46,8 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
         assert page.url == f"{pages_server.url}/account"
         assert await page.inner_text("h1") == "Grace Hopper"
         await page.fill("#organization-name", "Compilers")
-        await page.click("text=Create the organization")
-        assert await page.inner_text("[role=status]") == "The organization is made, and you are its admin."
+        await page.click("text=Create organization")
+        assert await page.inner_text("[role=status]") == "The organization has been created, and you are its admin."
         made = await pages_server.create_project(await _found(pages_server, email), name="shop")
         await page.reload()
         shown = page.get_by_label("Direct")
@@ -79,7 +79,7 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
         await _tabs_to(page, "key-name")
         await page.keyboard.type("laptop")
         await page.keyboard.press("Tab")
-        assert await _focused(page) == "Create the key"
+        assert await _focused(page) == "Create key"
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/account/keys")
         await _tabs_to(page, "key")
@@ -136,10 +136,10 @@ async def test_every_page_fits_a_small_phone_and_can_be_read(
         await page.goto(f"{pages_server.url}/account")
         await page.fill("#password-old", "no password of theirs")
         await page.fill("#password-new", "some other password")
-        await page.click("text=Change the password")
+        await page.click("text=Change password")
         await looked.check()
         await page.fill("#key-name", LONG)
-        await page.click("text=Create the key")
+        await page.click("text=Create key")
         await looked.check()
 
 

@@ -56,7 +56,7 @@ async def test_whoever_has_the_link_sees_what_it_leads_to_and_no_password(pages_
 
 async def test_who_comes_because_nothing_goes_on_is_told_why(pages_app: PagesApp) -> None:
     made, now = await create_instant_database(pages_app.services), clock.now()
-    for words in ("It is full", "Nobody can connect"):
+    for words in ("It is full", "Clients cannot connect"):
         assert words not in (await pages_app.open_client().get(made.claim_path)).text
     async with pages_app.services.store.transaction() as rows:
         branch = await rows.branches.get_default(made.project_id)
@@ -65,8 +65,8 @@ async def test_who_comes_because_nothing_goes_on_is_told_why(pages_app: PagesApp
         period = TransferPeriod(project_id=made.project_id, began_at=now, bytes_before=0, is_over=True)
         await rows.allowances.save_period(period)
     text = (await pages_app.open_client().get(made.claim_path)).text
-    assert "It is full: unclaimed, it may store 100 MB." in text
-    assert "Nobody can connect: unclaimed, it may transfer 1 GB" in text
+    assert "It is full: an unclaimed database can store 100 MB." in text
+    assert "Clients cannot connect: it has used up the 1 GB that an unclaimed database can transfer." in text
 
 
 async def test_a_claim_resets_what_was_transferred(pages_app: PagesApp) -> None:
@@ -105,14 +105,14 @@ async def test_a_claim_from_the_first_button_to_the_last(pages_app: PagesApp) ->
     await begin_claim(pages_app, made, person)
     assert (await made.get_shown()).status is InstantStatus.CLAIMING
     text = await _seen(person, made.claim_path)
-    for word in ("does not expire", "512 MB of storage", "5 GB of transfer a month", f'value="{own.id}"'):
+    for word in ("no longer expires", "512 MB of storage", "5 GB of transfer per month", f'value="{own.id}"'):
         assert word in text
     answer = await person.client.post(f"{made.claim_path}/confirm", org_id=own.id)
     assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
     for _ in range(2):  # it may be reloaded
         text = await _seen(person, made.claim_path)
         assert "The database is yours" in text
-        for word in (made.project_id, own.name, "/account", "connection string that you have goes on working"):
+        for word in (made.project_id, own.name, "/account", "Your connection string still works"):
             assert word in text
     seen = await made.get_shown()
     assert (seen.status, seen.connection_string) == (InstantStatus.CLAIMED, None)
@@ -192,7 +192,7 @@ async def test_a_claim_that_is_cancelled_is_open_to_others(pages_app: PagesApp) 
     await person.client.post(f"{made.claim_path}/cancel")
     assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
     await begin_claim(pages_app, made, other)
-    assert "Choose where it goes" in await _seen(other, made.claim_path)
+    assert "Choose an organization" in await _seen(other, made.claim_path)
 
 
 async def test_a_claim_that_is_not_finished_is_open_to_others_after_a_quarter_of_an_hour(
@@ -219,7 +219,7 @@ async def test_a_claim_that_is_not_finished_is_open_to_others_after_a_quarter_of
         await begin_claim(pages_app, made, other)
         late = await person.client.post(f"{made.claim_path}/confirm", org_id=own.id)
         assert late.status_code == 409
-        assert "Somebody else is claiming it" in late.text
+        assert "Another user is claiming it" in late.text
     assert (await made.get_project()).org_id == UNCLAIMED_ORGANIZATION
 
 

@@ -63,7 +63,7 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
         await _signs_in(page, user)
         await _check(looked)
         await page.get_by_role("button", name="Claim this database").click()
-        await _sees(page, "Choose where it goes")
+        await _sees(page, "Choose an organization")
         await _check(looked)
         await page.locator("#org_id option").first.evaluate("option => { option.value = 'org-of-somebody-else' }")
         await page.get_by_role("button", name="Confirm").click()

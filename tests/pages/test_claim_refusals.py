@@ -77,7 +77,7 @@ async def test_a_database_that_is_somebodys_says_so_and_no_more(pages_app: Pages
     for browser in (pages_app.open_client(), other.client):
         answer = await browser.get(made.claim_path)
         assert answer.status_code == 200
-        assert "was claimed already" in answer.text
+        assert "has already been claimed" in answer.text
         for private in (owner.email, own.name, made.project_id, made.password):
             assert f">{private}<" not in answer.text
     for step in ("start", "confirm"):
@@ -85,7 +85,7 @@ async def test_a_database_that_is_somebodys_says_so_and_no_more(pages_app: Pages
             f"{made.claim_path}/{step}", org_id=(await get_personal_organization(pages_app, other.user)).id
         )
         assert refused.status_code == 409
-        assert "was claimed already" in refused.text
+        assert "has already been claimed" in refused.text
     assert (await made.get_project()).org_id == own.id
 
 
@@ -98,13 +98,13 @@ async def test_a_database_that_somebody_else_is_claiming_says_until_when(pages_a
     await begin_claim(pages_app, made, first)
     shown = await second.client.get(made.claim_path)
     assert shown.status_code == 200
-    assert "Somebody else is claiming it" in shown.text
+    assert "Another user is claiming it" in shown.text
     assert first.user.email not in shown.text
     org_id = (await get_personal_organization(pages_app, second.user)).id
     for step in ("start", "confirm"):
         refused = await second.client.post(f"{made.claim_path}/{step}", org_id=org_id)
         assert refused.status_code == 409
-        assert "Somebody else is claiming it" in refused.text
+        assert "Another user is claiming it" in refused.text
     own = await get_personal_organization(pages_app, first.user)
     assert (await first.client.post(f"{made.claim_path}/confirm", org_id=own.id)).status_code == 303
 
@@ -302,7 +302,7 @@ async def test_the_one_who_comes_second_is_told_by_control_too(pages_app: PagesA
         await claims.begin_claim(await pages_app.create_context(other), made.id)
 
 
-@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "by invitation"), ("closed", "by the operator")])
+@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "need an invitation"), ("closed", "Only the operator")])
 async def test_where_nobody_may_sign_up_the_page_says_what_to_do(
     shared_platform: platform.Platform, sign_up: str, words: str
 ) -> None:

@@ -35,7 +35,7 @@ async def _sent(front: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[
 async def test_a_body_that_is_no_form_is_refused(pages_app: PagesApp, body: bytes) -> None:
     status, text = await _sent(pages_app, body)
     assert status == 400
-    assert "could not be read" in text
+    assert "cannot be read" in text
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain", "", None])

@@ -90,7 +90,7 @@ async def test_another_person_is_told_for_whom_it_is_and_may_sign_out(pages_app:
     assert await _role_in(pages_app, organization, person.user.email) is None
     answer = await person.client.post("/signout", next=link)
     assert answer.headers["location"] == link
-    assert "Make my account and accept" in (await person.client.get(link)).text
+    assert "Create account and accept" in (await person.client.get(link)).text
 
 
 async def test_the_account_page_lists_invitations_and_accepts_them(pages_app: PagesApp) -> None:
@@ -121,7 +121,7 @@ async def test_where_the_operator_makes_accounts_somebody_new_is_told_to_ask(
     _inviter, organization, link = await _invited(front, email)
     browser = front.open_client()
     shown = await browser.get(link)
-    assert "by the operator" in shown.text
+    assert "Only the operator" in shown.text
     assert "password" not in {field.get("type") for field in ParsedPage(shown.text).find_all("input")}
     await browser.get("/signin")
     answer = await browser.post("/invitation", token=link.partition("=")[2], name="", password=PASSWORD)

@@ -91,7 +91,7 @@ async def test_who_knows_the_old_password_changes_it_and_stays_signed_in(pages_a
     await elsewhere.sign_in(person.user)
     answer = await person.client.post("/account/password", old=PASSWORD, new=NEW)
     assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=password")
-    assert "The password is changed" in (await person.client.get("/account?done=password")).text
+    assert "The password has been changed" in (await person.client.get("/account?done=password")).text
     assert (await elsewhere.get("/account")).headers["location"] == "/signin"
     await pages_app.open_client().sign_in(person.user, NEW)
 

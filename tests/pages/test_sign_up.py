@@ -160,7 +160,7 @@ async def test_links_never_say_what_the_request_said_of_its_host(pages_app: Page
     assert "http://127.0.0.1:8432/welcome/finish?token=" in letter
 
 
-@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "by invitation"), ("closed", "by the operator")])
+@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "need an invitation"), ("closed", "Only the operator")])
 async def test_where_not_everybody_may_sign_up_the_page_says_who_may(
     shared_platform: platform.Platform, sign_up: str, words: str
 ) -> None:

@@ -25,7 +25,7 @@ class BodyTooLarge(HTTPException):
     """An HTTPException, because the framework treats any other error as a body that it cannot parse."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request body is larger than {limit} bytes.")
+        super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request body is over {limit} bytes.")
 
 
 class RequestMiddleware:
