@@ -1,4 +1,4 @@
-"""The table of rights as tests know it: a row for every kind of thing one may do, and the routes that need it."""
+"""The expected access rights: a row for each kind of action, and the routes that need it."""
 
 import re
 import uuid
@@ -16,14 +16,14 @@ from support.accounts import add_account, add_member, add_organization, finish_o
 from support.contract import Operation
 
 Request = tuple[str, Any]  # path and body
-RequestBuilder = Callable[[RightsSetup, str], Awaitable[Request]]  # for a caller of that kind
+RequestBuilder = Callable[[RightsSetup, str], Awaitable[Request]]  # for that kind of caller
 
 # Admin, member, editor, viewer, collaborator; key of the organization, of the project; shared with, stranger.
 RIGHTS = {
     "read": "+ + + + 404   + +   + 404",
-    "change": "+ + + 403 404   + +   + 404",  # and see passwords
+    "change": "+ + + 403 404   + +   + 404",  # and reveal passwords
     "see people": "+ + + + 404   + 403   403 404",
-    "share": "+ 403 403 403 404   + 403   403 404",  # and delete, and offer to somebody else
+    "share": "+ 403 403 403 404   + 403   403 404",  # and delete, and create transfer requests
     "see organization": "+ + + + +   + +   404 404",
     "see members": "+ + + + 403   + 403   404 404",
     "make project keys": "+ + + 403 403   + 403   404 404",  # and list keys
@@ -34,7 +34,7 @@ RIGHTS = {
     "anything": "+ + + + +   + +   + +",
     "one's own account": "+ + + + +   404 404   + +",
     "in person": "+ + + + +   403 403   + +",
-    "take over": "+ + + + +   409 403   + +",  # the organization whose key it is has the project already
+    "take over": "+ + + + +   409 403   + +",  # the organization of the key already owns the project
     "run the platform": "403 403 403 403 403   403 403   403 403",
 }
 
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def hides_existence(self) -> bool:
-        """Whether the path names something that a stranger must not learn of."""
+        """Whether the path names an object whose existence is hidden from strangers."""
         return any(name in self.operation.path for name in ("{project_id}", "{org_id}", "{source_org_id}"))
 
     def expected_status(self, who: str) -> int:
@@ -62,7 +62,7 @@ class Case:
         return self.status if cell == "+" else int(cell)
 
     def replace_ids(self, here: RightsSetup, path: str) -> str:
-        """The same path with ids that nobody has."""
+        """The same path with ids that do not exist."""
         kept = path.replace(here.organization.id, "org-made-up-12345678")
         return re.sub(r"/projects/(?!transfer|shared)[a-z0-9-]+", "/projects/made-up-12345678", kept)
 
@@ -94,7 +94,7 @@ def _filled(here: RightsSetup, path: str) -> str:
 
 
 def _named(path: str, wrap: str, **fields: Any) -> RequestBuilder:
-    """With a name that nothing has yet."""
+    """Returns a body with an unused name."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
         return _filled(here, path), {wrap: {"name": f"n-{uuid.uuid4().hex[:12]}", **fields}}
@@ -103,7 +103,7 @@ def _named(path: str, wrap: str, **fields: Any) -> RequestBuilder:
 
 
 def _new(made: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> RequestBuilder:
-    """Something that an admin makes for the occasion, and what somebody tries to do with it."""
+    """Creates an object as admin, and returns the request that another caller tries with it."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
         place = _filled(here, made)
@@ -152,7 +152,7 @@ async def _replica(here: RightsSetup, _who: str) -> Request:
 
 
 def _snapshot(rest: str = "", body: Any = None) -> RequestBuilder:
-    """Of a snapshot that is there."""
+    """Uses an existing snapshot."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
         made = await here.create(_filled(here, f"{B}/snapshot"))
@@ -210,7 +210,7 @@ async def _transfer_own(here: RightsSetup, who: str) -> Request:
 
 
 async def _invited(here: RightsSetup, who: str) -> str:
-    """An invitation into another organization, to this caller."""
+    """Creates an invitation to another organization for this caller."""
     host = await add_account(here.api_app.services)
     team = await add_organization(here.api_app.services, host)
     now = clock.now()

@@ -1,4 +1,4 @@
-"""Everybody who may stand before one organization and one project of it: one caller of each kind."""
+"""An organization with a project, and one caller of each kind."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ class RightsSetup:
     accounts: dict[str, Account]
     members: dict[str, Member]
     clients: dict[str, httpx2.AsyncClient]
-    project: dict[str, Any]  # the answer that made it
+    project: dict[str, Any]  # the response that created it
 
     @property
     def admin(self) -> httpx2.AsyncClient:
@@ -52,7 +52,7 @@ class RightsSetup:
         await finish_operations(self.api_app.services, self.project_id)
 
     async def create(self, path: str, body: Any = None) -> dict[str, Any]:
-        """What an admin makes before somebody else tries something with it."""
+        """Creates an object as admin, for another caller to use."""
         answer = await self.admin.post(path, json=body)
         assert answer.status_code in (200, 201), answer.text
         await self.finish_operations()
@@ -61,7 +61,7 @@ class RightsSetup:
 
 
 async def create_members(front: ApiApp) -> tuple[Organization, dict[str, Account], dict[str, Member]]:
-    """An organization with a member of every role, somebody it shares with, and a stranger."""
+    """Creates an organization with a member of every role, a user it shares a project with, and a stranger."""
     accounts = {str(name): await add_account(front.services) for name in (*MEMBERS, *NON_MEMBERS)}
     organization = await add_organization(front.services, accounts[MemberRole.ADMIN])
     members = {}

@@ -1,4 +1,4 @@
-"""Steps of a random walk through sharing, transfer, roles and keys: done over HTTP, foretold by the model."""
+"""Steps of a random walk through sharing, transfers, roles and keys over HTTP, checked against the model."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ class RightsWalk:
     orgs: dict[str, str]
     projects: dict[str, str]
     keys: dict[str, tuple[httpx2.AsyncClient, int]] = field(default_factory=dict)
-    offers: list[tuple[str, str]] = field(default_factory=list)  # project and request that can be accepted
+    offers: list[tuple[str, str]] = field(default_factory=list)  # project and transfer request that can be accepted
 
     @classmethod
     async def create(cls, front: ApiApp) -> "RightsWalk":
@@ -51,7 +51,7 @@ class RightsWalk:
             await client.aclose()
 
     async def run_step(self, verb: str, who: str, thing: str, target: str, role: str) -> None:
-        """One step, by somebody who may if anybody does when it is nobody's in particular; then all lists are read."""
+        """Runs one step as the given user, or else as a user who is allowed to, and then checks all lists."""
         await getattr(self, verb)(who or self._find_permitted(verb, thing, target), thing, target, role)
         for each in PEOPLE:
             await self._check_lists(each)
@@ -67,7 +67,7 @@ class RightsWalk:
             return next((each for each in PEOPLE if self.model.can_receive_project(org, each)), PEOPLE[0])
         return next(each for each in PEOPLE if self.model.is_admin(org, each))
 
-    # ── steps: each is tried by `who`, and succeeds exactly when the model says so ──
+    # ── steps: each is tried by `who`, and succeeds exactly if the model says so ──
 
     async def invite(self, who: str, org: str, target: str, role: str) -> None:
         body = {"invitations": [{"email": self.accounts[target].user.email, "role": role}]}
@@ -119,7 +119,7 @@ class RightsWalk:
             self.model.shared.discard((project, target))
 
     async def give(self, who: str, project: str, target: str, role: str) -> None:
-        """A role on one project; those that projects do not have take it away."""
+        """Sets a role on one project. Roles that projects do not have remove it."""
         if (member := await self._member(self.model.owners[project], target)) is None:
             return
         path = f"/projects/{self.projects[project]}/members/{member}/role"
@@ -158,7 +158,7 @@ class RightsWalk:
             self._record_transfer(project, org)
 
     async def make_key(self, who: str, project: str, _target: str, role: str) -> None:
-        """For the project, or for its whole organization."""
+        """Creates a key for the project or for its whole organization."""
         org = self.model.owners[project]
         whole = role == "admin"
         body = {"key_name": "k"} | ({} if whole else {"project_id": self.projects[project]})
@@ -181,10 +181,10 @@ class RightsWalk:
         if self._check_outcome(answer, may and key.is_valid, mine):
             key.is_valid = False
 
-    # ── what everybody sees ──
+    # ── what each user sees ──
 
     async def check(self) -> None:
-        """Every listing and every lookup."""
+        """Checks every list and every lookup."""
         for who in PEOPLE:
             await self._check_lists(who)
             await self._check_lookups(who)
@@ -233,7 +233,7 @@ class RightsWalk:
             assert (await client.get(f"/projects/{project_id}")).status_code == (200 if project_id in reached else 404)
 
     def _check_outcome(self, answer: httpx2.Response, succeeds: bool, standing: Any) -> bool:
-        """Whoever has no standing before the thing at all is told that it is not there."""
+        """A user without any access gets 404."""
         if succeeds:
             assert answer.status_code in (200, 201, 204), f"{answer.request.method} {answer.url}: {answer.text}"
         else:

@@ -1,4 +1,4 @@
-"""Personal API keys: made once, listed without their tokens, revoked for good."""
+"""Personal API keys: the token is shown once, lists omit it, and revoked keys stop working."""
 
 import json
 from datetime import UTC, datetime, timedelta

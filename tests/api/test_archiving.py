@@ -1,4 +1,4 @@
-"""Archived branches: whatever needs their data brings them back first, and whatever does not leaves them alone."""
+"""Archived branches: requests that need their data unarchive them first, others leave them archived."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ async def archive(tree: ProjectClient, *branches: str) -> None:
 
 
 async def line(tree: ProjectClient) -> tuple[str, str, Json]:
-    """Grandparent, parent and child, all archived; the last one as the answer that made it."""
+    """Creates an archived grandparent, parent and child, and returns the response for the child."""
     elder = (await tree.create_branch("elder"))["branch"]["id"]
     parent = (await tree.create_branch("parent", parent_id=elder))["branch"]["id"]
     child = await tree.create_branch("child", parent_id=parent, endpoints=(READ_WRITE,))

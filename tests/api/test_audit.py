@@ -1,6 +1,6 @@
-"""The audit: who may read which lines, how they are asked for, and that only what happened is in it.
+"""The audit log: who can read which entries, filters, and that it contains only what happened.
 
-That every route which changes something writes one line is held by tests/compat/test_every_route.py.
+tests/compat/test_every_route.py checks that every route that changes something writes one entry.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ async def status(client: httpx2.AsyncClient, **query: Any) -> int:
 
 
 async def moves(front: ApiApp, project_id: str, to: Organization) -> None:
-    """Without a line: only the rows."""
+    """Creates rows without audit entries."""
     async with front.services.store.transaction() as rows:
         project = await rows.projects.get(ProjectId(project_id))
         assert project is not None

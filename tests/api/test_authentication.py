@@ -1,4 +1,4 @@
-"""Who is let in: a known, living key, on every route, and nobody else."""
+"""Authentication: every route accepts only known, active keys."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ BODIES: dict[Operation, Any] = {
 }
 QUERIES = {Operation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
 
-# What a good key gets on each route when the project or the key it names does not exist.
+# The status of each route with a valid key if the project or key in the path does not exist.
 AUTHORIZATION_CASES = {
     **{Operation(method, BRANCHES): 404 for method in ("GET", "POST")},
     **{Operation(method, BRANCH): 404 for method in ("GET", "PATCH", "DELETE")},

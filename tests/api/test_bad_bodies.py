@@ -1,4 +1,4 @@
-"""Whatever a body holds, the answer is one of the 400s with our error body, never a 500."""
+"""Invalid bodies get a 4xx status with the error body, never a 500."""
 
 import json
 from typing import Any
@@ -145,7 +145,7 @@ async def test_nul_in_paths_and_queries_is_refused(caller: Caller, path: str, ba
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 async def test_nesting_never_breaks_anything(caller: Caller, opening: str, closing: str) -> None:
-    """Somewhere in this range the parser gives up; just below it every later reader would have to recurse."""
+    """Somewhere in this range the parser fails; just below it, every later step would have to recurse."""
     for depth in (50, 500, *range(930, 1000, 2), 5000, 100_000):
         await _sent(caller, _project('{"name": 7, "deep": ' + opening * depth + "1" + closing * depth + "}"))
 

@@ -1,4 +1,4 @@
-"""Work on a branch that is in the way of other work, or is not; and who may come near at all."""
+"""Operations on a branch that conflict with other operations, and access to branches."""
 
 import asyncio
 from dataclasses import replace
@@ -40,7 +40,7 @@ async def test_the_parent_is_not_changed_while_it_is_copied(caller: Caller) -> N
         ("POST", f"{parent}/databases", {"database": {"name": "app", "owner_name": "neondb_owner"}}),
     ):
         await tree.request(method, path, body, status=423)
-    await tree.request("PATCH", parent, {"branch": {"name": "renamed"}})  # its data stays as it is
+    await tree.request("PATCH", parent, {"branch": {"name": "renamed"}})  # does not change its data
 
 
 async def test_no_copy_is_made_of_a_branch_that_is_being_changed(caller: Caller) -> None:
@@ -62,7 +62,7 @@ async def test_branches_of_one_parent_are_not_in_each_others_way(caller: Caller)
 async def test_a_compute_that_starts_is_not_in_a_copys_way(caller: Caller) -> None:
     tree = await create_project_client(caller)
     role = (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"]
-    async with caller.api_app.services.store.transaction() as rows:  # its first start is long ago
+    async with caller.api_app.services.store.transaction() as rows:  # as if its first start was long ago
         await rows.roles.mark_applied(role.branch_id, role.name, role.verifier, clock.now())
     await tree.request("POST", f"{tree.path}/endpoints/{tree.endpoint_id}/restart")
     assert (await tree.begin_branch())["operations"][0]["status"] == "running"

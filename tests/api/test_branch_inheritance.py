@@ -1,4 +1,4 @@
-"""What a branch has from its parent: roles, passwords, databases, and the way to them."""
+"""What a branch inherits from its parent: roles, passwords, databases and connection strings."""
 
 from dataclasses import replace
 

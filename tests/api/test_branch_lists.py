@@ -1,4 +1,4 @@
-"""Lists of branches: searched, sorted, and read page by page until every row was seen once."""
+"""Lists of branches: search, sort, and pagination that returns every row once."""
 
 import base64
 import json
@@ -60,7 +60,7 @@ async def test_pages_hold_every_branch_once_and_in_order(caller: Caller, by: str
     assert len(seen) == 7
     whole = (await tree.request("GET", tree.branches_path, sort_by=by, sort_order=order))["branches"]
     assert seen == whole
-    if by != "name":  # how names sort is the store's matter
+    if by != "name":  # the sort order of names depends on the store
         assert seen == sorted(seen, key=lambda branch: branch[by], reverse=order == "desc")
 
 
@@ -103,7 +103,7 @@ async def test_the_two_directions_are_each_others_mirror(caller: Caller) -> None
         ("", {"main", "dév", "Dév/2", "a dév b", "grün 🌿", "100%", "a_b", "back\\slash", "STRASSE"}),
     ],
 )
-# Ids are searched too: what is searched for here could be in none.
+# Ids are searched too, so these search texts cannot occur in an id.
 async def test_a_search_finds_any_part_of_a_name_in_any_case(caller: Caller, search: str, found: set[str]) -> None:
     tree = await _fan(caller, "dév", "Dév/2", "a dév b", "grün 🌿", "100%", "a_b", "back\\slash", "STRASSE")
     assert set(await tree.list_branch_names(search=search)) == found

@@ -1,4 +1,4 @@
-"""Branches at a point of their parent's history: what is written, and what is refused with which sentence."""
+"""Branches from a point in their parent's history: what is stored, and the errors."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 
 async def with_history(tree: ProjectClient, branch_id: str | None = None, *, age: timedelta = HOUR) -> datetime:
-    """One can go back to the branch since then; the positions of its WAL begin at 0/100."""
+    """Makes the branch restorable since then; its WAL starts at 0/100."""
     began = clock.now() - age
     branch = await tree.get_branch_row(branch_id or tree.main_branch_id)
     async with tree.caller.api_app.services.store.transaction() as rows:
@@ -28,7 +28,7 @@ async def with_history(tree: ProjectClient, branch_id: str | None = None, *, age
 
 
 async def told(tree: ProjectClient, made: Json) -> RecoveryTarget | None:
-    """What the operation that makes a branch was told to begin with."""
+    """Returns the starting point in the parameters of the operation that creates a branch."""
     async with tree.caller.api_app.services.store.read() as rows:
         operation = await rows.operations.get(OperationId(made["operations"][0]["id"]))
     assert operation is not None
@@ -71,7 +71,7 @@ async def test_without_a_point_it_begins_with_what_its_parent_has_when_it_is_mad
 
 
 async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(caller: Caller) -> None:
-    """Also of a volume that no branch has any more."""
+    """Also for a volume that no branch uses any more."""
     tree = await create_project_client(caller)
     began = await with_history(tree)
     main = await tree.get_branch_row(tree.main_branch_id)

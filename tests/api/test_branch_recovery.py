@@ -1,4 +1,4 @@
-"""Deleted branches come back: with what they had, within their time, where there is room for them."""
+"""Recovery of deleted branches: what is recovered, for how long, and within which limits."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 
 
 async def gone(tree: ProjectClient, name: str = "dev", **fields: Any) -> Json:
-    """A branch that was deleted, as the answer that made it."""
+    """Creates and deletes a branch, and returns the response that created it."""
     made = await tree.create_branch(name, **fields)
     await tree.request_and_finish("DELETE", tree.branch_path(made["branch"]["id"]))
     return made

@@ -1,4 +1,4 @@
-"""What may not be done with a branch: each rule, with a sentence that says what to do."""
+"""What is not allowed with a branch: each rule has an error message that says what to do."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ def _in(span: timedelta, zone: timezone = UTC) -> str:
 
 
 async def _refused(tree: ProjectClient, status: int, endpoints: list[Json] | None = None, **fields: Any) -> str:
-    """The sentence with which a branch of these fields is refused."""
+    """Returns the error message for a branch with these fields."""
     body: Json = {"branch": fields, **({} if endpoints is None else {"endpoints": endpoints})}
     return await tree.expect_error(status, "POST", tree.branches_path, body)
 
@@ -163,7 +163,7 @@ async def test_one_that_expires_has_no_children_no_protection_and_is_no_default(
 
 
 async def test_one_whose_time_is_over_can_still_be_renamed_and_kept(caller: Caller) -> None:
-    """The task that deletes it comes a moment later."""
+    """The task that deletes it runs a moment later."""
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch("dev", expires_at=_in(DAY)))["branch"]["id"]
     row = await tree.get_branch_row(branch_id)

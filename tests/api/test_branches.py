@@ -1,4 +1,4 @@
-"""Branches: created with what their parent has, shown, changed, deleted."""
+"""Branches: create with the parent's data, get, change, delete."""
 
 from typing import Any
 
@@ -170,7 +170,7 @@ async def test_a_deletion_again_finds_nothing_to_do(caller: Caller) -> None:
 async def test_one_branch_is_the_default(caller: Caller, verb: str) -> None:
     tree = await create_project_client(caller)
     other = (await tree.create_branch())["branch"]["id"]
-    for _ in range(2):  # the second time it is so already
+    for _ in range(2):  # the second request changes nothing
         after = await tree.request("POST", f"{tree.branch_path(other)}/{verb}")
         assert (after["branch"]["default"], after["branch"]["primary"], after["operations"]) == (True, True, [])
     assert {each: (await tree.get_branch(each))["default"] for each in (tree.main_branch_id, other)} == {

@@ -1,4 +1,4 @@
-"""Two things that want the same project: the second is held for a moment, then told to come back."""
+"""Conflicting requests on one project: the second waits for a moment, then gets an error to retry."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ CHANGES: list[tuple[str, str, Any]] = [
 
 
 async def _is_held(task: "asyncio.Task[Any]") -> bool:
-    """It has met the work that is in the way, and waits."""
+    """Waits until the request is blocked by the running operation."""
     for _ in range(5):
         await asyncio.sleep(0.02)
     return not task.done()

@@ -1,4 +1,4 @@
-"""The string that users copy: for which role, on which endpoint, by which host."""
+"""Connection URIs: role, endpoint and host."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Databases of a branch: created, renamed, given away and deleted, whatever they are called."""
+"""Databases of a branch: create, rename, change the owner and delete, with unusual names."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The API's description of itself: a page to read without internet, and the same for machines."""
+"""The documentation of the API: a page without external resources, and the OpenAPI document."""
 
 import json
 import re
@@ -12,7 +12,7 @@ COMMITTED = Path(__file__).parents[2] / "openapi" / "v2.json"
 
 
 class _Page(HTMLParser):
-    """What a browser would fetch, and where the page's links lead."""
+    """Collects the resources that a browser would load, and the links of the page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The edges cannot reach the machine: the guard that every test here runs under does bite."""
+"""API code cannot access the machine: the guard that all tests here use detects violations."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ from support.api_client import Caller
 
 
 async def _caught(front: ApiApp, caller: Caller, patch: pytest.MonkeyPatch, act: Callable[..., Any]) -> str:
-    """What the guard noted when every authenticated request acts like this."""
+    """Returns the violations that the guard recorded when every authenticated request does this."""
     with patch.context() as during:
         during.setattr(front.services.rate_limiter, "take", act)
         answer = await caller.client_for(front, crashes=True).get("/auth")

@@ -1,4 +1,4 @@
-"""Changing an endpoint: how it pools, its size, its settings, when it sleeps, and whether it serves at all."""
+"""Changing an endpoint: pooling, size, settings, suspend timeout, and disabling it."""
 
 import asyncio
 from typing import Any
@@ -34,7 +34,7 @@ async def _changed(caller: Caller, path: str, **fields: Any) -> Json:
 
 
 async def _refused(caller: Caller, path: str, **fields: Any) -> str:
-    """The sentence; nothing changed."""
+    """Returns the error message, and checks that nothing changed."""
     before = await _shown(caller, path)
     answer = await _patch(caller, path, **fields)
     assert answer.status_code == 400, answer.text

@@ -1,4 +1,4 @@
-"""New endpoints, and those that go: one that writes and any number that read, on any branch."""
+"""Creating and deleting endpoints: one read-write endpoint and any number of read-only ones per branch."""
 
 import asyncio
 from dataclasses import replace
@@ -218,7 +218,7 @@ async def test_work_in_the_way_is_423(caller: Caller) -> None:
     path = f"{tree.path}/endpoints/{made['endpoint']['id']}"
     await tree.request("DELETE", path, status=423)
     await tree.request("PATCH", path, {"endpoint": {"name": "new"}}, status=423)
-    await _answer(tree, 201, READ_WRITE, branch_id)  # each endpoint is a matter of its own
+    await _answer(tree, 201, READ_WRITE, branch_id)  # endpoints do not block one another
 
 
 async def test_an_idempotency_key_makes_one(caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""Endpoints: seen, started, suspended, restarted; who may, and what is refused."""
+"""Endpoints: get, start, suspend, restart; access rights and errors."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from support.api_client import Caller
 
 
 async def has_endpoint(caller: Caller, state: EndpointState = EndpointState.IDLE, **changes: Any) -> str:
-    """The path of an endpoint in that state, of a project whose work is over."""
+    """Returns the path of an endpoint in that state, in a project without open operations."""
     made = await caller.create_project()
     project_id, endpoint_id = made["project"]["id"], made["endpoints"][0]["id"]
     await caller.finish_operations(project_id)

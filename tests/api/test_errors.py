@@ -1,4 +1,4 @@
-"""Every failure has the same body, a request id, and the words of its kind."""
+"""Every error has the same body, a request id and its own message."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Below the floor of free space what is new is refused before anything is written; the rest is served."""
+"""With too little free space, creating things fails before anything is written; other requests work."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def small_disk_folder() -> Iterator[Path]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def small_disk() -> AsyncIterator[ApiApp]:
-    """A platform on a disk of 400 MB that keeps 100 of them free."""
+    """Creates a platform on a disk of 400 MB that keeps 100 MB free."""
     with small_disk_folder() as folder:
         async with open_platform_in(folder, free_space_floor=100 * MB, **NO_LIMITS) as platform:
             yield ApiApp(platform)

@@ -1,4 +1,4 @@
-"""Bodies that nobody would write by hand: whatever comes, the answer is ours and never a 500."""
+"""Random request bodies: the response is never a 500 and always has the expected body."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ plausible: dict[str, Any] = {
 
 @st.composite
 def almost_good(draw: st.DrawFn) -> dict[str, Any]:
-    """Fields that mostly pass, often with one of them spoiled."""
+    """Generates mostly valid fields, often with an invalid one."""
     asked: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=plausible))
     if draw(st.booleans()):
         asked[draw(st.sampled_from(sorted(plausible)))] = draw(anything)
@@ -63,13 +63,13 @@ def almost_good(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def as_bytes(value: Any) -> bytes:
-    return json.dumps(value).encode()  # NaN and lone surrogates pass, as careless clients send them
+    return json.dumps(value).encode()  # keeps NaN and lone surrogates, which careless clients send
 
 
 async def check(
     caller: Caller, method: str, path: str, body: bytes, fine: set[int], *also: int
 ) -> dict[str, Any] | None:
-    """The answer when it is fine; otherwise a refusal with a sentence."""
+    """Checks that the response is a success or an error with a message."""
     answer = await caller.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
     if answer.status_code in fine:
         good: dict[str, Any] = answer.json()
@@ -112,7 +112,7 @@ async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> Non
     if changed is not None:
         event("changed")
         assert (await caller.get_project(project_id))["updated_at"] == changed["project"]["updated_at"]
-        await caller.finish_operations(project_id)  # of a change to how much history is kept
+        await caller.finish_operations(project_id)  # of a changed history retention
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""The same beneath a project: bodies for branches, endpoints, roles and databases that nobody would write."""
+"""Random request bodies for branches, endpoints, roles and databases."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from api.test_fuzz_bodies import BOUNDED, anything, as_bytes, check, pooler_sett
 from bough import clock
 from support.api_client import Caller
 
-REFUSED = (404, 409)  # beside 400 and 422
+REFUSED = (404, 409)  # besides 400 and 422
 Fields = dict[str, Any]
 
 good_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60)
@@ -52,7 +52,7 @@ endpoints: Fields = {
 
 @st.composite
 def spoiled(draw: st.DrawFn, fields: Fields, *required: str) -> Fields:
-    """Fields that mostly pass, often with one of them spoiled."""
+    """Generates mostly valid fields, often with an invalid one."""
     needed = {name: fields[name] for name in required}
     others = {name: each for name, each in fields.items() if name not in required}
     asked: Fields = draw(st.fixed_dictionaries(needed, optional=others))
@@ -62,14 +62,14 @@ def spoiled(draw: st.DrawFn, fields: Fields, *required: str) -> Fields:
 
 
 def _dated(asked: Fields) -> Fields:
-    """With its days as a moment."""
+    """Converts the number of days to a timestamp."""
     if type(asked.get("expires_at")) is not int or not -1 <= asked["expires_at"] <= 31:
         return asked
     return {**asked, "expires_at": (clock.now() + timedelta(days=asked["expires_at"])).isoformat()}
 
 
 async def _tree(caller: Caller) -> ProjectClient:
-    """The one project of the caller, whose work is over."""
+    """The caller's project, without open operations."""
     projects = (await caller.client.get("/projects")).json()["projects"]
     if not projects:
         return await create_project_client(caller)

@@ -1,4 +1,4 @@
-"""Health for load balancers and people, without a key; numbers for Prometheus."""
+"""Health checks without a key, and metrics for Prometheus."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""An Idempotency-Key: the work is done once, and its repetition gets the first answer."""
+"""Idempotency-Key: a repeated request is not carried out again and gets the first response."""
 
 import asyncio
 from typing import Any
@@ -124,7 +124,7 @@ async def test_secrets_lie_sealed_in_the_store(api_app: ApiApp, caller: Caller) 
 
 
 async def _stored(front: ApiApp) -> str:
-    """All that lies in the store, as it lies there."""
+    """Returns the raw contents of the store."""
     if not front.settings.store_url:
         return "".join(path.read_bytes().decode("latin-1") for path in front.settings.home.glob("store.db*"))
     connection = await asyncpg.connect(front.settings.store_url)

@@ -1,4 +1,4 @@
-"""The gateway's three questions over HTTP: answers, refusals, and a body for everything that goes wrong."""
+"""The gateway API: responses and errors."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Invitations: mailed with a link that works once, for whoever has the address, and telling nobody who that is."""
+"""Invitations: the mail contains a one-time link for the owner of the address, and reveals no accounts."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def _accepted(invitation: Json) -> str:
 
 
 def _somebody() -> str:
-    """An address that nobody had before."""
+    """Returns an unused e-mail address."""
     return f"{uuid.uuid4().hex}@example.com"
 
 
@@ -61,7 +61,7 @@ async def _listed(caller: Caller, organization: Organization) -> list[Json]:
 
 
 async def _token(front: ApiApp, email: str) -> str:
-    """The one in the newest mail to the address."""
+    """Returns the link in the newest mail to the address."""
     (found,) = re.findall(r"/invitation\?token=(\S+)", (await list_mails(front.services, email))[-1][1])
     return str(found)
 
@@ -354,7 +354,7 @@ async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Calle
 
 
 async def test_an_account_that_is_made_from_one_joins_once(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
-    """As the pages do it, inside a transaction of their own."""
+    """Accepts as the pages do, in their own transaction."""
     team = await caller.create_organization()
     (made,) = await _invited(caller, team, stranger.user.email)
     row = await _row(api_app, made)

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object an event, with the request's id, and never a secret."""
+"""Log lines: one JSON object per event with the request id, and without secrets."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Members of an organization: who sees them, who changes them, and that an admin remains."""
+"""Members of an organization: who can see and change them, and the last admin."""
 
 import asyncio
 import base64
@@ -48,7 +48,7 @@ async def _admins(caller: Caller, organization: Organization) -> int:
 
 
 async def _crowd(caller: Caller, size: int) -> Organization:
-    """A team of that many besides its admin; in pairs with one role, some of whom joined at the same moment."""
+    """Creates an organization with an admin and so many members, in pairs with the same role and partly the same time."""
     team, parts = await caller.create_organization(), caller.api_app.services
     began = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(size):
@@ -118,7 +118,7 @@ async def test_who_comes_and_goes_between_pages_hides_nobody_and_shows_nobody_tw
     everybody = [row["member"]["id"] for row in (await caller.client.get(_members(team))).json()["members"]]
     pages = _pages(caller, team, limit=3)
     first = [row["member"]["id"] for row in await anext(pages)]
-    await stranger.join_organization(team)  # the newest, so before the place where the page ended
+    await stranger.join_organization(team)  # the newest member comes before the end of the page
     assert (await caller.client.delete(f"{_members(team)}/{first[2]}")).status_code == 200
     rest = [row["member"]["id"] async for page in pages for row in page]
     assert first + rest == everybody
@@ -163,7 +163,7 @@ async def test_a_question_out_of_bounds_is_refused(caller: Caller, query: Json) 
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_who_sees_whom(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    """Those who were only given single projects see nobody but themselves."""
+    """Collaborators see only themselves."""
     team = await caller.create_organization()
     other, own = await _own(caller, team), await stranger.join_organization(team, role)
     inside = role is not MemberRole.COLLABORATOR
@@ -184,7 +184,7 @@ async def test_keys_of_the_organization_see_its_members_and_change_none(api_app:
         token = await add_key(api_app.services, caller.account, kind, org_id=team.id, project_id=only)
         async with api_app.client(token) as client:
             assert (await client.get(_members(team))).status_code == sees
-            for member in (own, other):  # not even whoever made the key is "oneself" to it
+            for member in (own, other):  # a key does not count as its creator
                 assert (await client.get(_one(member))).status_code == sees
                 assert (await client.patch(_one(member), json={"role": "admin"})).status_code == 403
                 assert (await client.delete(_one(member))).status_code == 403
@@ -222,7 +222,7 @@ async def test_admins_change_roles(caller: Caller, stranger: Caller, role: Membe
     may = role is MemberRole.ADMIN
     assert answer.status_code == (200 if may else 403)
     assert (await caller.client.get(_one(other))).json()["role"] == ("editor" if may else "viewer")
-    if not may:  # nobody promotes themselves
+    if not may:  # users cannot promote themselves
         assert (await stranger.client.patch(_one(member), json={"role": "admin"})).status_code == 403
 
 
@@ -307,7 +307,7 @@ async def test_whoever_is_removed_reaches_nothing_of_it_any_more(caller: Caller,
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
     assert (await caller.client.delete(_one(member))).status_code == 200
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
-    await stranger.join_organization(team, MemberRole.COLLABORATOR)  # who comes back begins without
+    await stranger.join_organization(team, MemberRole.COLLABORATOR)  # a member who returns has no project roles
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     async with caller.api_app.services.store.read() as rows:
         granted = [

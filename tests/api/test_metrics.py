@@ -1,4 +1,4 @@
-"""Figures of each compute for Prometheus, read off real ones."""
+"""Metrics of computes for Prometheus, with real computes."""
 
 import subprocess
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 
 
 async def figures(front: ApiApp) -> Figures:
-    """Name → values of its labels, in the order of their names → figure."""
+    """Maps metric names to label values (sorted by label name) to samples."""
     async with front.client(load_metrics_token(front.settings)) as client:
         answer = await client.get("http://bough/metrics")
     found: Figures = {}
@@ -51,14 +51,14 @@ async def measure(front: ApiApp) -> None:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def running_api_app() -> AsyncIterator[ApiApp]:
-    """A platform of its own, for its work is done here and its computes run."""
+    """A separate platform, because its operations run and its computes start."""
     async with fronts.open_api_app() as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def endpoint(running_api_app: ApiApp) -> EndpointId:
-    """One that runs and was measured."""
+    """Waits for a running compute with measurements."""
     made = await (await create_caller(running_api_app)).create_project()
     await running_api_app.platform.run_operations()
     await measure(running_api_app)
@@ -69,7 +69,7 @@ async def test_a_running_compute_has_its_state_memory_time_and_start(
     running_api_app: ApiApp, endpoint: EndpointId
 ) -> None:
     async with running_api_app.platform.connect(endpoint, "neondb_owner", "neondb") as client:
-        await client.fetchval("select count(*) from generate_series(1, 3000000)")  # else it may have taken no time
+        await client.fetchval("select count(*) from generate_series(1, 3000000)")  # uses measurable CPU time
     await measure(running_api_app)
     seen = await figures(running_api_app)
     assert seen["bough_compute_state"][endpoint, "active"] == 1
@@ -134,7 +134,7 @@ async def test_sleeping_endpoints_have_no_figures_of_their_own(running_api_app: 
 async def test_what_gateways_report_and_wakes_are_told(running_api_app: ApiApp, endpoint: EndpointId) -> None:
     before = await figures(running_api_app)
     moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=5, bytes_out=7, connections_opened=2)
-    for _ in range(2):  # the second is the first again
+    for _ in range(2):  # the second report is a repetition
         await running_api_app.services.activity.report(
             "metrics", 1, [EndpointReport(traffic=moved, connections=3, is_active=True)]
         )
@@ -153,11 +153,11 @@ async def test_what_gateways_report_and_wakes_are_told(running_api_app: ApiApp, 
 
 
 async def test_pools_are_told_by_endpoint_and_state(running_api_app: ApiApp) -> None:
-    endpoint = EndpointId.new()  # what was waited at one that is gone meanwhile was waited
+    endpoint = EndpointId.new()  # waits at a deleted endpoint still count
     moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=0, bytes_out=0, connections_opened=0)
     now = PoolStats(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
     told = EndpointReport(traffic=moved, connections=6, is_active=True, pool=now, pool_waits=7, pool_wait_seconds=0.5)
-    for _ in range(2):  # the second is the first again
+    for _ in range(2):  # the second report is a repetition
         await running_api_app.services.activity.report("pools", 1, [told])
     seen = await figures(running_api_app)
 
@@ -205,7 +205,7 @@ def _unmount(place: Path) -> None:
 
 
 def _mount_again(platform: Platform) -> None:
-    """What runs at the end looks for computes there."""
+    """The cleanup at the end looks for computes there."""
     image = Image.load(platform.settings.home)
     assert image is not None
     image.ensure_mounted()

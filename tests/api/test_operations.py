@@ -1,4 +1,4 @@
-"""Operations as callers see them: what is under way, how it ended, and when to try again."""
+"""Operations as clients see them: progress, result and retry time."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +20,7 @@ async def _listed(caller: Caller, project_id: str) -> list[Json]:
 
 
 async def _edited(caller: Caller, operation_id: str, **fields: Any) -> Json:
-    """The operation as it is shown after something happened to it."""
+    """Returns the operation's view after a change of its row."""
     async with caller.api_app.platform.store.transaction() as rows:
         operation = await rows.operations.get(OperationId(operation_id))
         assert isinstance(operation, Operation)

@@ -1,4 +1,4 @@
-"""Accounts, as the operator makes and mends them."""
+"""Accounts that the operator creates and resets."""
 
 import json
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def operator(api_app: ApiApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def address_of(caller: Caller) -> str:
-    """One that no other test has."""
+    """Returns an unused e-mail address."""
     return f"new-{caller.user.id}@example.com"
 
 

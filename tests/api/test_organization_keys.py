@@ -1,4 +1,4 @@
-"""Keys of an organization: for all of its projects or for one, made by those who may, dead at once when revoked."""
+"""Keys of an organization: for all projects or for one, who can create them, and revocation."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ OTHERS = (MemberRole.VIEWER, MemberRole.COLLABORATOR)
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
-    """One whose admin the caller is."""
+    """Creates an organization with the caller as admin."""
     return await caller.create_organization()
 
 
@@ -186,7 +186,7 @@ async def test_keys_of_people_and_of_other_organizations_are_not_among_them(call
 async def test_whoever_is_no_admin_any_more_when_it_is_decided_makes_none(
     api_app: ApiApp, caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    """The role is taken between the door and the transaction."""
+    """The role is removed between authentication and the transaction."""
     member = await stranger.join_organization(team, MemberRole.ADMIN)
     async with api_app.services.store.transaction() as rows:
         await rows.organizations.lock(team.id)

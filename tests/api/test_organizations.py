@@ -1,4 +1,4 @@
-"""Organizations: made by people, seen by who belongs to them, renamed by their admins."""
+"""Organizations: create, get as a member, rename as an admin."""
 
 import json
 from typing import Any

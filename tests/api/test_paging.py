@@ -1,4 +1,4 @@
-"""Cursors: pages that neither hide a row nor show one twice while rows come and go."""
+"""Cursors: pages neither hide nor repeat a row while rows are added and removed."""
 
 import base64
 from typing import Any
@@ -13,7 +13,7 @@ from support.api_client import Caller
 
 
 async def _page(caller: Caller, path: str = "/projects", **query: Any) -> tuple[list[str], str | None]:
-    """The ids on a page, and the cursor of the next one."""
+    """Returns the ids on a page and the cursor of the next page."""
     answer = await caller.client.get(path, params=query)
     assert answer.status_code == 200, answer.text
     body = answer.json()
@@ -56,7 +56,7 @@ async def test_rows_that_come_and_go_disturb_no_page(caller: Caller) -> None:
     made = [await caller.create_ready_project() for _ in range(9)]
     seen, cursor = await _page(caller, limit=3)
     await caller.create_ready_project(name="newcomer")
-    for gone in (made[8], made[6], made[5], made[2]):  # shown, the cursor's own row, the next one, a later one
+    for gone in (made[8], made[6], made[5], made[2]):  # an earlier row, the cursor's row, the next row, a later row
         assert (await caller.client.delete(f"/projects/{gone}")).status_code == 200
     while cursor is not None:
         more, cursor = await _page(caller, limit=3, cursor=cursor)

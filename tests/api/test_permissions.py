@@ -1,4 +1,4 @@
-"""Permissions: a project is shared with an e-mail address, by those who may, until it is not."""
+"""Permissions: sharing a project with an e-mail address and revoking it."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ async def _listed(caller: Caller, project_id: str) -> list[Json]:
 
 
 async def _letters(front: ApiApp, email: str) -> list[tuple[str, str]]:
-    """Subject and text of the mails that wait for the address."""
+    """Returns subject and text of the mails to the address."""
     async with front.services.store.read() as rows:
         waiting = await rows.mail_messages.list_due(clock.now(), 10_000)
     return [(each.subject, mail.open_text(front.services.vault, each)) for each in waiting if each.recipient == email]
@@ -159,7 +159,7 @@ async def test_a_key_of_the_organization_shares_and_one_of_the_project_does_not(
 
 
 async def test_whoever_lost_the_project_while_they_shared_it_shares_nothing(api_app: ApiApp, caller: Caller) -> None:
-    """It goes to another organization between the door and the transaction."""
+    """The project moves to another organization between authentication and the transaction."""
     project_id, new = await caller.create_ready_project(), await create_caller(api_app)
     async with api_app.services.store.transaction() as rows:
         (project,) = await rows.projects.list_by_ids([(await caller.get_project(project_id))["id"]])

@@ -1,4 +1,4 @@
-"""How many branches, endpoints, roles and databases a plan allows."""
+"""The number of branches, endpoints, roles and databases that a plan allows."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ def _plans(**limits: int) -> dict[str, Any]:
 
 
 async def _limited(front: ApiApp, stranger: Caller, **limits: int) -> ProjectClient:
-    """A project of someone whose plan allows so much."""
+    """Creates a project of a user with these plan limits."""
     small = ApiApp(front.platform, **_plans(**limits))
     return await create_project_client(replace(stranger, api_app=small, client=small.client(stranger.token)))
 

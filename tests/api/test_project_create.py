@@ -1,4 +1,4 @@
-"""Creating a project: every documented field is kept and shown, and what was not said has a default."""
+"""Creating a project: every documented field is stored and returned, and the others have defaults."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Deleting a project, and changing one's mind within the week."""
+"""Deleting and recovering a project."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

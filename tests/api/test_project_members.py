@@ -1,4 +1,4 @@
-"""Members of an organization on one project: what each may there, where it comes from, and who changes it."""
+"""Members' access to a project: its level, its source, and who can change it."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from support.api_client import Caller, Json
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
-    """One whose admin the caller is."""
+    """Creates an organization with the caller as admin."""
     return await caller.create_organization()
 
 
@@ -57,7 +57,7 @@ async def _own(caller: Caller, team: Organization) -> Member:
     return seen.member
 
 
-STANDINGS = [  # role, given, shared → default, effective, source
+STANDINGS = [  # role, project role, shared → default, effective, source
     (MemberRole.ADMIN, None, False, "ADMIN", "ADMIN", "org_admin_override"),
     (MemberRole.ADMIN, ProjectRole.VIEWER, False, "ADMIN", "ADMIN", "org_admin_override"),
     (MemberRole.MEMBER, None, False, "EDITOR", "EDITOR", "org_role_default"),
@@ -169,7 +169,7 @@ async def test_nobody_takes_rights_from_themselves_by_mistake(
         assert "confirm_self_" in answer.json()["message"]
     assert (await _seen(caller, project_id, member))["project_role"] == "admin"
     same = await client.put(path, json={"role": "admin"})
-    assert same.status_code == 200  # takes nothing
+    assert same.status_code == 200  # reduces nothing
     lowered = await client.put(path, json={"role": "editor"}, params={"confirm_self_demotion": True})
     assert lowered.json()["effective_project_permission"] == "EDITOR"
     assert (await client.delete(path)).status_code == 403
@@ -192,7 +192,7 @@ async def test_an_admin_of_the_organization_loses_nothing_by_a_lower_role(
 async def test_a_key_of_the_organization_gives_roles_and_one_of_the_project_does_not(
     api_app: ApiApp, caller: Caller, stranger: Caller, kind: KeyKind
 ) -> None:
-    """The personal organization's, whose one member is who made the keys; a key is nobody, so nothing is confirmed."""
+    """Keys of a personal organization: a key is not its creator, so no confirmation is needed."""
     project_id = await caller.create_ready_project()
     own = await _own(caller, caller.organization)
     key = await caller.create_key(kind, project_id if kind is KeyKind.PROJECT else None)

@@ -1,4 +1,4 @@
-"""Projects that are refused: with a sentence that says what to change, and without a trace."""
+"""Invalid projects: the error message says what to change, and nothing is stored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Changing a project: what is named changes, what is not named stays."""
+"""Changing a project: only the given fields change."""
 
 from dataclasses import replace
 from typing import Any
@@ -100,7 +100,7 @@ async def test_settings_of_the_pooler_are_refused_before_anything_changes(caller
 
 
 async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -> None:
-    """Rows may hold what was stored before it was checked."""
+    """Rows may contain values that were stored before they were validated."""
     project_id = await caller.create_ready_project()
     old = {"pgbouncer_settings": {"max_client_conn": "many"}}
     async with caller.api_app.platform.store.transaction() as rows:

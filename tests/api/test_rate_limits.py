@@ -1,4 +1,4 @@
-"""Too many requests: 429 with Retry-After, per key, per key and route, and per address without a key."""
+"""Rate limits: 429 with Retry-After per key, per key and route, and per address without a key."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from support.api_client import Caller
 
 @pytest.fixture
 def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """The clock stands still; calling this lets seconds pass."""
+    """Stops the clock; calling the result advances it."""
     now = 1000.0
 
     def let_pass(seconds: float) -> None:

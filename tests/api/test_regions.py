@@ -1,4 +1,4 @@
-"""Regions: a setting of the installation, shown to whoever may ask."""
+"""Regions, which are configured in the settings."""
 
 from support.api_app import ApiApp
 from support.api_client import Caller

@@ -1,4 +1,4 @@
-"""Restores and resets as they are asked for: what is written, and what is refused with which sentence."""
+"""Requests for restores and resets: what is stored, and the errors."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -48,7 +48,7 @@ async def parameters(tree: ProjectClient, made: Json, which: int = 0) -> Json:
 
 
 async def runs(tree: ProjectClient, *endpoints: str) -> None:
-    """The rows say that their computes run."""
+    """Marks their computes as running."""
     async with tree.caller.api_app.services.store.transaction() as rows:
         for endpoint_id in endpoints:
             found = await rows.endpoints.get(EndpointId(endpoint_id))
@@ -65,7 +65,7 @@ async def test_to_a_moment_of_its_own_history(caller: Caller) -> None:
         tree, tree.main_branch_id, body(tree.main_branch_id, "before", source_timestamp=at.isoformat())
     )
     assert made["branch"]["id"] == tree.main_branch_id
-    assert operation_actions(made) == ["create_timeline", "start_compute"]  # its compute is on its way up
+    assert operation_actions(made) == ["create_timeline", "start_compute"]  # its compute is starting
     assert await told(tree, made) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
     listed = (await tree.request("GET", tree.branches_path))["branches"]
     kept = next(each for each in listed if each["name"] == "before")
@@ -125,7 +125,7 @@ async def test_computes_that_run_start_again_after_it_and_those_that_sleep_sleep
 
 
 async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Caller) -> None:
-    """Only who would change the branch itself is told to wait, or who wants what is not there yet."""
+    """Only requests that change the branch itself or need data that does not exist yet have to wait."""
     tree = await create_project_client(caller)
     await with_history(tree)
     await runs(tree, tree.endpoint_id)
@@ -227,7 +227,7 @@ async def test_a_protected_branch_is_not_restored(caller: Caller) -> None:
     await tree.request_and_finish("PATCH", tree.branch_path(dev), {"branch": {"protected": True}})
     assert "is protected" in await refused(tree, 422, dev, body(tree.main_branch_id))
     other = (await tree.create_branch("other"))["branch"]["id"]
-    await restored(tree, other, body(dev))  # its data may be taken; passwords are those of the branch that takes it
+    await restored(tree, other, body(dev))  # its data may be copied; the target branch keeps its own passwords
 
 
 async def test_a_branch_with_children_needs_a_name_for_what_they_were_made_of(caller: Caller) -> None:

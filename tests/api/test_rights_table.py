@@ -43,7 +43,7 @@ async def test_who_gets_what(rights_setup: RightsSetup, case: Case) -> None:
 
 @pytest.mark.parametrize("case", CONSUMING, ids=str)
 async def test_who_gets_what_that_is_gone_afterwards(api_app: ApiApp, case: Case) -> None:
-    """Whoever is let in takes the thing away, so the next one finds everything new."""
+    """A permitted request removes the object, so each caller gets a new one."""
     waiting = [*UNAUTHENTICATED, *AUTHENTICATED]
     while waiting:
         async with open_rights_setup(api_app) as fresh:

@@ -1,4 +1,4 @@
-"""Roles of a branch: whatever Postgres takes as a name works on every route, and passwords are given out once."""
+"""Roles of a branch: every valid Postgres name works on every route, and passwords are shown once."""
 
 import base64
 from dataclasses import replace
@@ -83,7 +83,7 @@ async def test_one_is_created_with_a_password_and_shown_without(caller: Caller) 
     tree = await create_project_client(caller)
     made = await _created(tree)
     role, password = made["role"], made["role"].pop("password")
-    assert password.isidentifier()  # letters, digits and _: it goes into URIs as it is
+    assert password.isidentifier()  # only letters, digits and _, so URIs need no quoting
     assert (role["name"], role["branch_id"], role["protected"]) == ("app", tree.main_branch_id, False)
     assert role["authentication_method"] == "password"
     (work,) = made["operations"]

@@ -1,4 +1,4 @@
-"""Which projects a list shows: by text, by organization, and those that can be recovered."""
+"""Filtering the list of projects by text, by organization, and by recoverability."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Restoring snapshots, in one step and in two, as it is asked for."""
+"""Requests to restore snapshots, in one step and in two."""
 
 from dataclasses import replace
 from typing import Any
@@ -160,7 +160,7 @@ async def test_what_cannot_be_finalized(caller: Caller) -> None:
 
 
 async def test_a_branch_without_a_place_to_take(caller: Caller) -> None:
-    """Its snapshot's branch is gone, or went before it was finalized."""
+    """The snapshot's branch is deleted, or was deleted before the restore is finalized."""
     tree, snapshot = await with_snapshot(caller)
     root = (await restore_snapshot(tree, snapshot, name="root"))["branch"]["id"]
     second = (await create_snapshot(tree, root, name="second"))["snapshot"]["id"]
@@ -180,7 +180,7 @@ async def test_a_branch_without_a_place_to_take(caller: Caller) -> None:
 
 
 async def test_whoever_took_the_place_meanwhile_is_meant(caller: Caller) -> None:
-    """Two were restored from one snapshot; the first is finalized, and then the second takes its place."""
+    """Two branches are restored from one snapshot; the first is finalized, then the second replaces it."""
     tree, snapshot = await with_snapshot(caller)
     first, second = [
         (await restore_snapshot(tree, snapshot, name=name))["branch"]["id"] for name in ("first", "second")

@@ -1,4 +1,4 @@
-"""Schedules of snapshots as they are asked for."""
+"""Requests for snapshot schedules."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Snapshots as they are asked for: what is written, and what is refused with which sentence."""
+"""Requests for snapshots: what is stored, and the errors."""
 
 import asyncio
 from dataclasses import replace
@@ -156,7 +156,7 @@ async def test_a_snapshot_that_is_deleted_is_gone_at_once(caller: Caller) -> Non
 
 
 async def test_what_is_copied_stays_until_it_is_copied(api_app: ApiApp, caller: Caller) -> None:
-    """A branch is being made of it, or it is being made itself."""
+    """A branch is being created from it, or it is being created itself."""
     tree = await create_project_client(caller)
     made = await tree.request("POST", branch_snapshot_path(tree), name="one")
     path = snapshot_path(tree, made["snapshot"]["id"])
@@ -226,7 +226,7 @@ async def test_the_plan_limits_snapshots(api_app: ApiApp, stranger: Caller) -> N
 
 
 async def test_a_repetition_is_told_apart_by_what_it_asks_for(caller: Caller) -> None:
-    """All that a caller says of a snapshot stands in the query."""
+    """All parameters of a new snapshot are in the query."""
     tree = await create_project_client(caller)
     once = {"Idempotency-Key": f"once {tree.id}"}
     asked: list[Any] = [

@@ -1,4 +1,4 @@
-"""Projects that change their owner: all or nothing, into an organization with room, and what ends with it."""
+"""Transfers of projects: all or nothing, within the limits of the new organization, and what they remove."""
 
 import asyncio
 import io
@@ -41,7 +41,7 @@ async def _gives(
 
 
 async def _offered(caller: Caller, project_id: str, **body: Any) -> str:
-    """The path at which the project can be taken over."""
+    """Returns the path with which the transfer request can be accepted."""
     place = f"/projects/{project_id}/transfer_requests"
     answer = await caller.client.post(place, json=body or None)
     assert answer.status_code == 201, answer.text
@@ -58,7 +58,7 @@ async def _lines(front: ApiApp, **asked: Any) -> list[AuditEntry]:
 
 
 def _small(front: ApiApp, caller: Caller, **limits: int) -> Caller:
-    """The same caller where the plan `free` allows so much."""
+    """The same caller on a platform whose plan `free` has these limits."""
     plans = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(**limits).model_dump()}
     small = ApiApp(front.platform, plans=plans)
     return replace(caller, api_app=small, client=small.client(caller.token))
@@ -66,7 +66,7 @@ def _small(front: ApiApp, caller: Caller, **limits: int) -> Caller:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
-    """One whose admin the caller is."""
+    """Creates an organization with the caller as admin."""
     return await caller.create_organization()
 
 
@@ -131,7 +131,7 @@ async def test_what_people_and_keys_had_by_the_old_organization_ends(
     assert [key["name"] for key in (await caller.client.get(keys)).json()] == ["all"]
     assert (await colleague.client.put(offered)).status_code == 404
     await colleague.join_organization(other, MemberRole.COLLABORATOR)
-    assert (await colleague.client.get(one)).status_code == 404  # the old role does not come back
+    assert (await colleague.client.get(one)).status_code == 404  # the former role is not restored
     async with api_app.services.store.read() as rows:
         project = await rows.projects.get(ProjectId(project_id))
     assert project

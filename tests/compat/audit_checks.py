@@ -1,4 +1,4 @@
-"""What the audit must say of any requests: one line for each that changed something, none for others, no secret."""
+"""Checks of the audit log: one entry for each request that changed something, none for others, no secrets."""
 
 import dataclasses
 import json
@@ -14,8 +14,8 @@ from bough.store.audit import AuditQuery
 from support.api_app import ApiApp
 from support.routes import list_changing_routes
 
-SECRET_FIELDS = {"password", "key", "uri", "connection_uri", "link"}  # fields of answers that hold one
-MULTI_LINE_ACTIONS = {  # a line for each project, in the organization it leaves and in the one it enters
+SECRET_FIELDS = {"password", "key", "uri", "connection_uri", "link"}  # response fields that contain secrets
+MULTI_LINE_ACTIONS = {  # an entry for each project, in the old and in the new organization
     "accept_project_transfer_request",
     "transfer_projects_from_org_to_org",
     "transfer_projects_from_user_to_org",
@@ -28,7 +28,7 @@ async def list_audit_lines(front: ApiApp, asked: AuditQuery | None = None) -> li
 
 
 async def check_audit_covers(front: ApiApp, heard: Sequence[httpx2.Response]) -> None:
-    """Of every route that changes something there was a success in what was heard."""
+    """Checks that every route that changes something succeeded at least once."""
     by_request: dict[str, list[AuditEntry]] = defaultdict(list)
     for line in await list_audit_lines(front):
         by_request[line.request_id].append(line)
@@ -61,7 +61,7 @@ def _secrets(answer: httpx2.Response) -> Iterator[str]:
         body = answer.json()
         yield from _secrets_in(body)
         if answer.request.url.path.endswith("/transfer_requests"):
-            yield body["id"]  # whoever knows it may take the project
+            yield body["id"]  # it allows to accept the transfer
 
 
 def _secrets_in(value: Any) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _secrets_in(value: Any) -> Iterator[str]:
 
 
 def _secret_parts(text: str) -> Iterator[str]:
-    """An address is a secret for what it has in it."""
+    """The secret part of a connection URI."""
     if "://" not in text:
         yield text
         return

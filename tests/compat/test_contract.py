@@ -1,4 +1,4 @@
-"""The validator itself: it must be able to fail, or its silence means nothing."""
+"""Tests of the validator itself: it must be able to fail."""
 
 import copy
 import json

@@ -1,6 +1,6 @@
-"""Every route that we have is in the contract, and answers as it says; the rest is counted.
+"""Every implemented route is in the contract and responds as it says; the others are counted.
 
-One test drives them all, so that what was covered is known in one process.
+One test calls them all, so that the coverage is known in one process.
 """
 
 from typing import Any
@@ -14,9 +14,9 @@ from support.contract import Contract, Operation
 from support.routes import list_routes
 
 BRANCH = "/projects/{project_id}/branches/{branch_id}"
-OURS = "/bough/"  # paths that the published API does not have
-LEGACY = Operation("POST", f"{BRANCH}/set_as_primary")  # clients know it, the shapes do not
-SUCCESS = {  # where it is not 200
+OURS = "/bough/"  # paths that extend the published API
+LEGACY = Operation("POST", f"{BRANCH}/set_as_primary")  # clients know it, but the contract does not
+SUCCESS = {  # routes whose status is not 200
     Operation("POST", path): 201
     for path in (
         "/projects",
@@ -51,7 +51,7 @@ def test_what_is_built_and_what_is_missing_make_up_the_contract(
 
 
 async def test_routes_that_are_missing_answer_like_the_others(contract: Contract, caller: Caller) -> None:
-    """Until they are built: one of the 400s with the contract's error body, which the client's hook checks."""
+    """Routes that are not implemented respond with a 4xx status and the error body of the contract."""
     project_id = await caller.create_ready_project()
     for operation in contract.operations - list_routes():
         path = operation.path.replace("{project_id}", project_id).replace("{", "").replace("}", "")
@@ -115,7 +115,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
 
 
 async def _operator(front: ApiApp) -> None:
-    """What only the operator may."""
+    """Calls every route of the operator."""
     async with front.client(front.platform.key) as operator:
         made = await operator.post("/bough/users", json={"email": "new@example.com"})
         assert made.status_code == 201
@@ -125,7 +125,7 @@ async def _operator(front: ApiApp) -> None:
 
 
 async def _organizations(caller: Caller) -> None:
-    """Every call on an organization, its members and its invitations, those of our own too."""
+    """Calls every route of organizations, members and invitations, including our extensions."""
     client = caller.client
     made = await client.post("/bough/organizations", json={"name": "team"})
     assert made.status_code == 201
@@ -148,7 +148,7 @@ async def _organizations(caller: Caller) -> None:
 
 
 async def _sharing(caller: Caller) -> None:
-    """Keys of an organization, permissions on one of its projects, and the roles of its members there."""
+    """Calls the routes of organization keys, project permissions and project roles."""
     client = caller.client
     project = f"/projects/{await caller.create_ready_project()}"
     keys = f"/organizations/{caller.organization.id}/api_keys"
@@ -166,7 +166,7 @@ async def _sharing(caller: Caller) -> None:
 
 
 async def _transfers(caller: Caller) -> None:
-    """A project goes round."""
+    """Transfers a project and back."""
     client, project_id = caller.client, await caller.create_ready_project()
     own, team = caller.organization, await caller.create_organization()
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
@@ -179,7 +179,7 @@ async def _transfers(caller: Caller) -> None:
 
 
 async def _branches(caller: Caller, project: str) -> None:
-    """Every call on a branch, its endpoints, roles and databases."""
+    """Calls every route of branches, endpoints, roles and databases."""
     client, project_id = caller.client, project.split("/")[2]
     made = (await client.post(f"{project}/branches", json={"branch": {"name": "dev"}})).json()
     await caller.finish_operations(project_id)
@@ -225,7 +225,7 @@ async def _branches(caller: Caller, project: str) -> None:
 
 
 async def _snapshots(caller: Caller, project: str, branch_id: str) -> None:
-    """Every call on snapshots, their schedules, and what is restored from them."""
+    """Calls every route of snapshots, their schedules and restores."""
     client, project_id = caller.client, project.split("/")[2]
     branch = f"{project}/branches/{branch_id}"
     query = {"name": "first", "expires_at": "2999-01-01T00:00:00Z"}

@@ -1,4 +1,4 @@
-"""Ids, hosts and URIs have the forms that clients take apart."""
+"""Ids, hosts and URIs have the formats that clients parse."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -71,7 +71,7 @@ async def test_a_uri_is_made_of_the_fields_beside_it(api_app: ApiApp, port: int 
 async def test_cutting_at_the_first_dot_makes_the_pooled_uri(
     api_app: ApiApp, port: int | None, suffix: str, role: str
 ) -> None:
-    """What clients do: they put `-pooler` before the first dot of the whole string."""
+    """Clients insert `-pooler` before the first dot of the whole string."""
     made = await _made_at(api_app, port, branch={"role_name": role, "database_name": "with.dot"})
     details = made["connection_uris"][0]
     before, after = details["connection_uri"].split(".", 1)

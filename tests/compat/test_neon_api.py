@@ -1,4 +1,4 @@
-"""The published Python client drives a platform that listens, for every call of its that exists here."""
+"""The published Python client against a listening platform, for each of its methods that is implemented."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from neon_api import NeonAPI, NeonAPIError, schema
 
 from compat.server_thread import ServerThread
 
-MISSING = {"project_permissions", "project_permissions_grant", "project_permissions_revoke"}  # not built yet
+MISSING = {"project_permissions", "project_permissions_grant", "project_permissions_revoke"}  # not implemented yet
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def client(platform_server: ServerThread) -> Iterator[NeonAPI]:
 
 
 def _polled(client: NeonAPI, project_id: str) -> list[Any]:
-    """The project's operations when all of them have ended, asked for one by one as the client's users do."""
+    """Polls the project's operations until all have ended, as users of the client do."""
     deadline = time.monotonic() + 60
     ended = {schema.OperationStatus.finished, schema.OperationStatus.failed, schema.OperationStatus.skipped}
     operations = client.operations(project_id).operations
@@ -65,7 +65,7 @@ def test_a_projects_life(client: NeonAPI) -> None:
 def test_pages(client: NeonAPI) -> None:
     made = [client.project_create(project={"name": f"page {number}"}).project.id for number in range(3)]
     newest = [project.id for project in client.projects(limit=1).projects]
-    # The client's own classes drop the cursor; its users read it from the plain answer.
+    # The client's classes drop the cursor; its users read it from the plain response.
     cursor = client._request("GET", "projects", params={"limit": 1})["pagination"]["cursor"]
     older = [project.id for project in client.projects(limit=400, cursor=cursor).projects]
     assert [*newest, *older][:3] == made[::-1]
@@ -100,7 +100,7 @@ def test_a_refusal_reaches_the_user_as_a_sentence(client: NeonAPI, fields: dict[
 
 @pytest.fixture
 def project(client: NeonAPI) -> Iterator[Any]:
-    """The project in the client's own class; its work is over."""
+    """Creates a project, waits for its operations, and returns the client's object."""
     made = client.project_create(project={"name": f"python {uuid.uuid4()}"}).project
     _polled(client, made.id)
     yield made
@@ -113,7 +113,7 @@ def _actions(answer: Any) -> list[str]:
 
 
 def _finished(client: NeonAPI, answer: Any) -> None:
-    """The work of an answer, done."""
+    """Waits for the operations of a response."""
     wanted = {operation.id for operation in answer.operations}
     ended = [each for each in _polled(client, answer.operations[0].project_id) if each.id in wanted]
     assert {each.status for each in ended} <= {schema.OperationStatus.finished, schema.OperationStatus.skipped}
@@ -142,7 +142,7 @@ def test_a_branchs_life(client: NeonAPI, project: Any) -> None:
         client.branch_delete(project.id, dev.id)
     client.branch_update(project.id, dev.id, branch={"protected": False})
     gone = client.branch_delete(project.id, dev.id)
-    assert _actions(gone) == ["suspend_compute"]  # its data stays for as long as it can be recovered
+    assert _actions(gone) == ["suspend_compute"]  # its data is kept while it can be recovered
     _finished(client, gone)
     with pytest.raises(NeonAPIError, match="branch could not be found"):
         client.branch(project.id, dev.id)
@@ -181,7 +181,7 @@ def test_roles_and_databases(client: NeonAPI, project: Any) -> None:
     reset = client.role_password_reset(project.id, branch_id, "app")
     assert reset.role.password not in (None, made.role.password)
     _finished(client, reset)
-    # The client asks with POST where the API has GET.
+    # The client uses POST where the API has GET.
     with pytest.raises(NeonAPIError, match="does not support this method"):
         client.role_password_reveal(project.id, branch_id, "app")
 
@@ -203,7 +203,7 @@ def test_roles_and_databases(client: NeonAPI, project: Any) -> None:
 
 
 def test_the_hasty_way(client: NeonAPI) -> None:
-    """A project, at once a branch in it, at once all that one wants of the branch: nobody waits, nobody retries."""
+    """Creates a project, a branch and its contents right after one another, without waiting or retrying."""
     project_id = client.project_create(project={"name": f"hasty {uuid.uuid4()}"}).project.id
     branch_id = client.branch_create(project_id, branch={"name": "dev"}, endpoints=[{"type": "read_write"}]).branch.id
     child_id = client.branch_create(project_id, branch={"parent_id": branch_id}).branch.id

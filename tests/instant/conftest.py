@@ -1,4 +1,4 @@
-"""One platform for all tests of the instant API in this process; its operations run by themselves."""
+"""Fixtures: one platform for all tests of the instant API in this process, which runs its operations."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,11 +30,11 @@ async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[platf
 
 @pytest.fixture(scope="session")
 def instant_app(shared_platform: platform.Platform) -> InstantApp:
-    """Where nobody is held up."""
+    """The instant API without rate limits."""
     return InstantApp(shared_platform)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def instant_database(instant_app: InstantApp) -> dict[str, Any]:
-    """A database for all who leave it as it was."""
+    """A database shared by tests that do not change it."""
     return await instant_app.create()

@@ -1,4 +1,4 @@
-"""The instant API over a platform, as somebody without an account meets it."""
+"""The instant API of a platform, as a client without an account uses it."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -23,7 +23,7 @@ DATABASE_PATH = "/api/v1/database"
 
 
 class EngineWithCapabilities:
-    """The engine, with other abilities."""
+    """An engine with other capabilities."""
 
     def __init__(self, engine: Engine, **changes: Any) -> None:
         self._engine = engine
@@ -37,7 +37,7 @@ class EngineWithCapabilities:
 
 
 class InstantApp:
-    """Under settings and abilities of its own."""
+    """The API with its own settings and capabilities."""
 
     def __init__(self, platform: Platform, capabilities: dict[str, Any] | None = None, **changes: Any) -> None:
         self.platform = platform
@@ -70,14 +70,14 @@ class InstantApp:
         return made
 
     async def update_row(self, made: dict[str, Any], **changes: Any) -> None:
-        """Its row, as time or somebody else would."""
+        """Changes its row, to simulate time or another process."""
         async with self.platform.store.transaction() as rows:
             found = await rows.instant_databases.get(self.services.keys.digest(InstantId(made["id"])))
             assert found is not None
             await rows.instant_databases.save(replace(found, **changes))
 
     async def fetch_value(self, made: dict[str, Any], statement: str) -> Any:
-        """Asked in the database, by its compute's socket."""
+        """Queries the database through the socket of its compute."""
         endpoint = made["connection_string"].split("@")[1].split("-pooler")[0]
         async with self.platform.connect(endpoint, "neondb_owner", "neondb") as session:
             return await session.fetchval(statement)

@@ -1,4 +1,4 @@
-"""What callers send who mean no good: a clear refusal, or a string that is kept as it is and does nothing."""
+"""Malicious input: the request is rejected, or the string is stored unchanged and has no effect."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may make how many, and where none are made: each refusal says what to do, and harms nobody."""
+"""Limits of the creation of instant databases: each error message says what to do."""
 
 import asyncio
 
@@ -50,7 +50,9 @@ async def test_requests_without_an_account_are_counted_by_address(instant_app: I
 async def test_a_full_machine_refuses_new_ones_and_serves_the_others(
     instant_app: InstantApp, instant_database: dict[str, str]
 ) -> None:
-    full = InstantApp(instant_app.platform, capabilities={"creation_blocked_reason": "The disk has less than 512 MB left."})
+    full = InstantApp(
+        instant_app.platform, capabilities={"creation_blocked_reason": "The disk has less than 512 MB left."}
+    )
     refused = await full.post(json=BODY)
     assert refused.status_code == 503
     assert refused.json()["message"] == "The disk has less than 512 MB left."

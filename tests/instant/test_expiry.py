@@ -1,4 +1,4 @@
-"""What nobody claims in time goes, whole: data, WAL, processes and rows; what is claimed stays."""
+"""Expired databases are deleted completely: data, WAL, processes and rows. Claimed ones stay."""
 
 import asyncio
 from datetime import timedelta
@@ -17,7 +17,7 @@ from bough.store.tables import metadata
 from instant.instant_app import InstantApp
 from support.platform import Platform, open_platform
 
-LOGBOOKS = {"audit", "gateway_workers"}  # lines of these outlive what they tell of
+LOGBOOKS = {"audit", "gateway_workers"}  # rows of these tables outlive the database
 
 
 async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_everything(is_long_run: bool) -> None:
@@ -109,7 +109,7 @@ async def _unclaimed(platform: Platform) -> bool:
 
 
 async def _everything(platform: Platform) -> dict[str, Any]:
-    """What a platform takes of its machine."""
+    """The resources that a platform uses on its machine."""
     seen = await platform.engine.observe()
     async with platform.store.read() as rows:
         counts = {table.name: await _count(rows, table.name) for table in metadata.sorted_tables}
@@ -129,7 +129,7 @@ async def _count(rows: Rows, table: str) -> int:
 
 
 def _processes(home: Path) -> int:
-    """Servers of this home."""
+    """The Postgres servers of this home."""
     found = 0
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:

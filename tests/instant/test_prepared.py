@@ -1,4 +1,4 @@
-"""Databases that wait for somebody: kept while there is demand, handed out once, gone when nobody asks."""
+"""Prepared databases: kept while there is demand, assigned once, and deleted when there is none."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from support.platform import Platform
 
 
 class Keeper:
-    """Prepares databases on a platform that others use as well."""
+    """Prepares databases on a shared platform."""
 
     def __init__(self, platform: Platform) -> None:
         self.front = InstantApp(platform, instant_pool=1)
@@ -30,7 +30,7 @@ class Keeper:
             return await rows.prepared_databases.list_all()
 
     async def prepares(self) -> PreparedDatabase:
-        """One that runs."""
+        """Waits for a running one."""
         await self.databases.reconcile()
         await self.front.platform.run_operations()
         [prepared] = await self.waiting()

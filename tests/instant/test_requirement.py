@@ -1,4 +1,4 @@
-"""Every row of the requirement's tables, by name: fields, states, parameters, errors."""
+"""Every row of the tables in the requirement: fields, states, parameters, errors."""
 
 import re
 import uuid
@@ -239,7 +239,7 @@ async def test_limits_are_those_of_two_plans(
 async def test_nobody_reaches_an_unclaimed_one_by_the_management_api(
     instant_app: InstantApp, instant_database: dict[str, Any]
 ) -> None:
-    """So there are no branches of it, whatever key somebody has."""
+    """So it has no branches, whatever key a client has."""
     path = f"/api/v2/projects/{instant_database['neon_project_id']}/branches"
     answer = await instant_app.platform.client.post(path, json={})
     assert answer.status_code == 404

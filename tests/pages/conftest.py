@@ -1,4 +1,4 @@
-"""One platform and one front for all tests of the pages in this process; making another takes a second."""
+"""Fixtures: one platform and one app for all tests of the pages in this process, as starting one takes a second."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,5 +40,5 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pages_app(shared_platform: platform.Platform) -> PagesApp:
-    """Where anybody may sign up."""
+    """The pages with open sign-up."""
     return PagesApp(shared_platform)

@@ -1,4 +1,4 @@
-"""Instant databases for the pages to claim: made as the API makes them, but nothing is started."""
+"""Instant databases for the claim page, created as the API does but without computes."""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -21,7 +21,7 @@ from support.pages_app import PagesApp, SignedInUser
 
 
 class _AlwaysRunning:
-    """Every compute runs, whatever is asked."""
+    """Pretends that every compute runs."""
 
     async def wake(self, *_: object) -> None:
         return None
@@ -29,7 +29,7 @@ class _AlwaysRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimableDatabase:
-    """One instant database, as its holder knows it."""
+    """An instant database and what its creator knows."""
 
     services: Services
     id: InstantId
@@ -45,7 +45,7 @@ class ClaimableDatabase:
         return self.uri.partition("@")[0].rpartition(":")[2]
 
     async def get_shown(self) -> InstantDatabaseDetails:
-        """As the API shows it."""
+        """Returns the database as the API shows it."""
         return await get_instant_database(await create_unclaimed_context(self.services, _make_audit_record()), self.id)
 
     async def get_row(self) -> InstantDatabase:
@@ -79,13 +79,13 @@ async def create_instant_database(parts: Services) -> ClaimableDatabase:
 
 
 def _make_audit_record() -> AuditRecord:
-    """Of a caller with an address of their own, so that none is kept waiting for another."""
+    """Uses a new client address, so that rate limits do not apply."""
     nobody = Actor(kind=ActorKind.ANONYMOUS, name="")
     return AuditRecord(nobody, "test", address=str(OperationId.new()), request_id="test")
 
 
 async def begin_claim(front: PagesApp, made: ClaimableDatabase, person: SignedInUser) -> None:
-    """The person has pressed the first button, and sees the choice."""
+    """Starts the claim, which leads to the choice of an organization."""
     await person.client.get(made.claim_path)
     answer = await person.client.post(f"{made.claim_path}/start")
     assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
@@ -93,7 +93,7 @@ async def begin_claim(front: PagesApp, made: ClaimableDatabase, person: SignedIn
 
 
 async def claim_database(front: PagesApp, made: ClaimableDatabase, user: User) -> Organization:
-    """By somebody, into their own organization."""
+    """Claims the database for the user's personal organization."""
     await claims.begin_claim(await front.create_context(user), made.id)
     own = await get_personal_organization(front, user)
     await claims.complete_claim(await front.create_context(user), made.id, own.id)

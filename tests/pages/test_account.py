@@ -1,4 +1,4 @@
-"""The account page: one's own things and nobody else's, and what its forms do."""
+"""The account page: it shows only the user's own things, and its forms."""
 
 import re
 from dataclasses import replace

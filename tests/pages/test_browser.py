@@ -1,4 +1,4 @@
-"""The pages in a real browser: without script, with the keyboard alone, on a small phone, by day and by night."""
+"""The pages in a real browser: without scripts, with the keyboard, on a small phone, in light and dark mode."""
 
 from typing import Literal
 
@@ -47,7 +47,7 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
         assert await page.inner_text("h1") == "Grace Hopper"
         await page.fill("#organization-name", "Compilers")
         await page.click("text=Create organization")
-        assert await page.inner_text("[role=status]") == "The organization has been created, and you are its admin."
+        assert await page.inner_text("[role=status]") == "The organization has been created. You are its admin."
         made = await pages_server.create_project(await _found(pages_server, email), name="shop")
         await page.reload()
         shown = page.get_by_label("Direct")
@@ -67,7 +67,7 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
     user = await pages_server.create_user()
     async with open_page(browser) as page:
         await page.goto(f"{pages_server.url}/signin")
-        await page.wait_for_function("document.activeElement.id === 'email'")  # it is drawn a moment after it is loaded
+        await page.wait_for_function("document.activeElement.id === 'email'")  # the focus is set after loading
         await page.keyboard.type(user.email)
         await page.keyboard.press("Tab")
         await page.keyboard.type(PASSWORD)
@@ -94,7 +94,7 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
 
 
 async def _tabs_to(page: Page, what: str) -> None:
-    """Every stop on the way can be seen."""
+    """Every focused element is visibly marked."""
     for _ in range(40):
         await page.keyboard.press("Tab")
         outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
@@ -144,7 +144,7 @@ async def test_every_page_fits_a_small_phone_and_can_be_read(
 
 
 async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
-    """One of each kind, and an invitation for them and one for somebody new."""
+    """Creates a mail link of each kind, and an invitation for the user and for a new address."""
     inviter, other = await front.create_user(), make_email()
     async with front.services.store.transaction() as rows:
         operator = await rows.users.get(OPERATOR)
@@ -164,7 +164,7 @@ async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
 
 
 async def _fills(front: PagesApp, user: User) -> None:
-    """An account in which everything is long."""
+    """An account in which all texts are long."""
     await front.create_project(user, name=LONG)
     await create_personal_key(await front.create_context(user), LONG)
     await create_organization(await front.create_context(user), LONG)

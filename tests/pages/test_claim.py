@@ -1,4 +1,4 @@
-"""Claiming a database, page by page: what is shown, what each button does, and where the project ends up."""
+"""Claiming a database: the contents of the page, its buttons, and the owner afterwards."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,7 +27,7 @@ async def _seen(person: SignedInUser, path: str) -> str:
 
 
 async def _joins(front: PagesApp, user: User, role: MemberRole, name: str) -> Organization:
-    """Somebody else's organization."""
+    """Creates another user's organization."""
     organization = await create_organization(await front.create_context(await front.create_user()), name)
     member = Member(id=MemberId.new(), org_id=organization.id, user_id=user.id, role=role, joined_at=clock.now())
     async with front.services.store.transaction() as rows:
@@ -109,7 +109,7 @@ async def test_a_claim_from_the_first_button_to_the_last(pages_app: PagesApp) ->
         assert word in text
     answer = await person.client.post(f"{made.claim_path}/confirm", org_id=own.id)
     assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
-    for _ in range(2):  # it may be reloaded
+    for _ in range(2):  # the page can be reloaded
         text = await _seen(person, made.claim_path)
         assert "The database is yours" in text
         for word in (made.project_id, own.name, "/account", "Your connection string still works"):
@@ -187,7 +187,7 @@ async def test_a_claim_that_is_cancelled_is_open_to_others(pages_app: PagesApp) 
         await pages_app.sign_in_new_user(),
     )
     await begin_claim(pages_app, made, person)
-    await other.client.post(f"{made.claim_path}/cancel")  # not theirs to cancel
+    await other.client.post(f"{made.claim_path}/cancel")  # has no effect for another user
     assert (await made.get_shown()).status is InstantStatus.CLAIMING
     await person.client.post(f"{made.claim_path}/cancel")
     assert (await made.get_shown()).status is InstantStatus.UNCLAIMED

@@ -1,4 +1,4 @@
-"""The claim in a real browser: on a small phone by day and by night, without script, and with the keyboard alone."""
+"""The claim page in a real browser: on a small phone, in light and dark mode, without scripts, with the keyboard."""
 
 from dataclasses import replace
 from typing import Literal
@@ -31,7 +31,7 @@ async def _signs_in(page: Page, user: User) -> None:
 
 
 async def _check(looked: CheckedPage) -> None:
-    """By day and by night."""
+    """In light and dark mode."""
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     for scheme in schemes:
         await looked.page.emulate_media(color_scheme=scheme)
@@ -83,7 +83,7 @@ async def test_a_claim_takes_no_script(pages_server: PagesApp, browser: Browser)
         await page.goto(f"{pages_server.url}/database/{made.id}")
         await _signs_in(page, user)
         assert page.url == pages_server.url + made.claim_path
-        for _ in range(2):  # begin, think again, begin once more
+        for _ in range(2):  # start, cancel, start again
             await page.get_by_role("button", name="Claim this database").click()
             await page.get_by_role("button", name="Cancel").click()
             await _sees(page, "Claim this database")
@@ -123,7 +123,7 @@ async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browse
 
 
 async def _tabs_to(page: Page, what: str) -> None:
-    """Every stop on the way can be seen."""
+    """Every focused element is visibly marked."""
     for _ in range(20):
         await page.keyboard.press("Tab")
         assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

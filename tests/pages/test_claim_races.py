@@ -1,4 +1,4 @@
-"""Several at once want one database: exactly one gets it, on both back ends of the store."""
+"""Concurrent claims of one database: exactly one succeeds, in both back ends of the store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -40,7 +40,7 @@ async def pages_app_on_store(
     shared_platform: Platform,
     postgres_server: PostgresServer,
 ) -> AsyncIterator[PagesApp]:
-    """The pages over a store of each kind."""
+    """The pages with each kind of store."""
     async with open_store(request.param, tmp_path_factory.mktemp("store"), postgres_server) as store:
         yield _over(shared_platform, store)
 
@@ -53,7 +53,7 @@ def _over(platform: Platform, store: Store, **changes: Any) -> PagesApp:
 
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever decides thinks for a while before they write, so that others might decide by what is not true then."""
+    """Delays each decision before it is written, so that concurrent decisions could use outdated rows."""
     save = InstantDatabases.save
 
     async def think_and_save(rows: InstantDatabases, database: InstantDatabase) -> None:
@@ -64,7 +64,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _told(*work: Awaitable[None]) -> list[BaseException | None]:
-    """What each of them was told; None: it went well."""
+    """Returns the error of each; None for success."""
     answers = await asyncio.gather(*work, return_exceptions=True)
     assert all(answer is None or isinstance(answer, Conflict) for answer in answers), answers
     return answers
@@ -83,7 +83,7 @@ async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(pages_app
 
 
 async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesApp) -> None:
-    """The claim of the first has just lapsed when the second begins theirs."""
+    """The first claim expires just when the second starts."""
     made, first, second = (
         await create_instant_database(pages_app_on_store.services),
         await pages_app_on_store.create_user(),

@@ -1,4 +1,4 @@
-"""Claims that go nowhere: wrong ids, databases of others, no right, no room, forged forms; and no trace of ids."""
+"""Rejected claims: wrong ids, other users' databases, missing rights, plan limits, forged forms; ids are not logged."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +37,7 @@ async def _expired(front: PagesApp) -> ClaimableDatabase:
 
 
 async def _deleted(front: PagesApp) -> ClaimableDatabase:
-    """By whoever claimed it."""
+    """Deletes the project as the user who claimed it."""
     made = await create_instant_database(front.services)
     await claim_database(front, made, await front.create_user())
     project = await made.get_project()
@@ -194,7 +194,7 @@ async def test_a_right_that_was_taken_a_moment_ago_counts_no_more(pages_app: Pag
     async with pages_app.services.store.transaction() as rows:
         await rows.members.add(member)
     await begin_claim(pages_app, made, person)
-    context = await pages_app.create_context(person.user)  # as they were when they pressed the button
+    context = await pages_app.create_context(person.user)  # with the rights of the moment when the form was sent
     async with pages_app.services.store.transaction() as rows:
         await rows.members.set_role(member, MemberRole.VIEWER)
     with pytest.raises(Denied, match="may not create projects"):

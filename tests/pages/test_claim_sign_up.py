@@ -1,4 +1,4 @@
-"""Signing up on the way to a claim: the way back survives the mail, and leads nowhere else."""
+"""Signing up during a claim: the return path survives the mail and cannot lead elsewhere."""
 
 import pytest
 
@@ -44,7 +44,7 @@ async def test_somebody_new_signs_up_and_comes_back_to_the_claim(pages_app: Page
     assert ParsedPage(refused.text).hidden_value("next") == made.claim_path
     sent = await browser.post("/signup", email=email, next=made.claim_path)
     assert f"/signup?next={made.claim_path}" in [link["href"] for link in ParsedPage(sent.text).find_all("a")]
-    elsewhere = pages_app.open_client()  # mails are read with other browsers, too
+    elsewhere = pages_app.open_client()  # the mail may be opened in another browser
     link = await pages_app.get_mailed_link(email)
     finish = ParsedPage((await elsewhere.get(link)).text)
     token = finish.hidden_value("token")

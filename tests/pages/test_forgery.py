@@ -1,4 +1,4 @@
-"""Forms of others are refused: by where they come from, and by the token that only its reader was shown."""
+"""Forged forms are rejected by their origin and by the missing token."""
 
 import pytest
 
@@ -38,7 +38,7 @@ OWN = [
 
 
 async def _picture(front: PagesApp, person: SignedInUser) -> tuple[object, ...]:
-    """All that one of the forms could change."""
+    """Returns everything that one of the forms could change."""
     async with front.services.store.read() as rows:
         return (
             await rows.users.get(person.user.id),

@@ -1,4 +1,4 @@
-"""What is no form is refused with a page, before anything else is done."""
+"""Invalid forms are rejected with an error page before anything else happens."""
 
 import pytest
 
@@ -47,7 +47,7 @@ async def test_another_kind_of_body_is_refused(pages_app: PagesApp, kind: str | 
 
 async def test_the_kind_may_name_its_alphabet(pages_app: PagesApp) -> None:
     status, text = await _sent(pages_app, b"email=a", f"{FORM}; charset=UTF-8")
-    assert (status, "Reload" in text) == (403, True)  # it was read, and lacks its token
+    assert (status, "Reload" in text) == (403, True)  # the form was parsed but has no token
 
 
 async def test_a_form_that_is_too_long_is_refused(shared_platform: platform.Platform) -> None:

@@ -1,4 +1,4 @@
-"""What every page tells the browser, whichever way it was come to."""
+"""Security headers of all pages."""
 
 import pytest
 

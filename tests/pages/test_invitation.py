@@ -1,4 +1,4 @@
-"""Invitations: shown by their link to whoever reads the mail, accepted by the address they are for."""
+"""The invitation page: its link, and who can accept."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from support.pages_app import PASSWORD, PagesApp, ParsedPage, make_email
 
 
 async def _invited(front: PagesApp, email: str, role: MemberRole = MemberRole.EDITOR) -> tuple[User, Organization, str]:
-    """By whom, into what, and the path of the link that was mailed."""
+    """Returns the inviter, the organization and the path of the mailed link."""
     inviter = await front.create_user()
     context = await front.create_context(inviter)
     organization = await create_organization(context, "Looms & Sons")

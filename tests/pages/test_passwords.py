@@ -1,4 +1,4 @@
-"""Setting passwords: by a link in a mail, as the operator for the first time, or knowing the old one."""
+"""Setting a password: with a mailed link, as the operator for the first time, or with the old password."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Signing in and out: one secret a session, the same answer to every wrong guess, no way to elsewhere."""
+"""Signing in and out: one secret per session, the same error for every wrong guess, no open redirects."""
 
 from dataclasses import replace
 from typing import Any
@@ -72,7 +72,7 @@ async def test_a_wrong_password_and_an_unknown_address_take_the_same_work(shared
     front = PagesApp(shared_platform, passwords=Passwords(counted))
     user, browser = await front.create_user(), front.open_client()
     await browser.get("/signin")
-    await browser.post("/signin", email=make_email(), password="a wrong password")  # makes nobody's digest
+    await browser.post("/signin", email=make_email(), password="a wrong password")  # computes the dummy digest
     for email in (user.email, make_email(), "no address"):
         counted.verified = counted.hashed = 0
         await browser.post("/signin", email=email, password="a wrong password")
@@ -120,7 +120,7 @@ async def test_a_password_that_is_changed_during_sign_in_stays_changed(shared_pl
 
 
 class Changing(Passwords):
-    """While it checks one, somebody resets the password."""
+    """The password is reset while it is being checked."""
 
     front: PagesApp
     to: Any

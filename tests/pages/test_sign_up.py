@@ -1,4 +1,4 @@
-"""Signing up: a mail first, an account after; whoever asks learns nothing about an address."""
+"""Signing up: first a mail, then the account; the form reveals nothing about an address."""
 
 import httpx2
 import pytest
@@ -117,7 +117,7 @@ async def test_the_address_is_no_password(pages_app: PagesApp) -> None:
 
 
 async def test_nobody_prepares_an_account_with_the_address_of_another(pages_app: PagesApp) -> None:
-    """Whoever asked chose nothing that counts: the password is that of who follows the link."""
+    """Only the password of the user who follows the link counts."""
     email, browser = make_email(), pages_app.open_client()
     await browser.get("/signup")
     await browser.post("/signup", email=email, name="Mallory", password="a password of Mallory's")
