@@ -26,24 +26,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api_app(request: pytest.FixtureRequest) -> AsyncIterator[ApiApp]:
-    async with fronts.open_api_app(**await collection.create_store_settings(request)) as made:
-        yield made
+    async with fronts.open_api_app(**await collection.create_store_settings(request)) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def caller(api_app: ApiApp) -> AsyncIterator[Caller]:
     """A user with an empty account without limits."""
-    made = await create_caller(api_app)
-    yield made
-    await made.client.aclose()
+    created = await create_caller(api_app)
+    yield created
+    await created.client.aclose()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def stranger(api_app: ApiApp) -> AsyncIterator[Caller]:
     """Another user, on the plan of new accounts."""
-    made = await create_caller(api_app, plan="free")
-    yield made
-    await made.client.aclose()
+    created = await create_caller(api_app, plan="free")
+    yield created
+    await created.client.aclose()
 
 
 @pytest.fixture(autouse=True)

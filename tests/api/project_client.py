@@ -56,9 +56,9 @@ class ProjectClient:
 
     async def request(self, method: str, path: str, body: Any = None, *, status: int = 200, **query: Any) -> Json:
         """Sends a request and checks the status of its response."""
-        answer = await self.send(method, path, body, **query)
-        assert answer.status_code == status, f"{method} {path}: {answer.text}"
-        return answer.json() if answer.content else {}
+        response = await self.send(method, path, body, **query)
+        assert response.status_code == status, f"{method} {path}: {response.text}"
+        return response.json() if response.content else {}
 
     async def finish_operations(self) -> None:
         """Marks all operations as finished."""
@@ -85,14 +85,16 @@ class ProjectClient:
 
     async def create_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
         """Creates a branch, finishes its operations, and returns the response."""
-        made = await self.begin_branch(name, endpoints=endpoints, **fields)
+        created = await self.begin_branch(name, endpoints=endpoints, **fields)
         await self.finish_operations()
-        return made
+        return created
 
     async def begin_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
         """Creates a branch, leaves its operations open, and returns the response."""
-        asked = {**fields, **({} if name is None else {"name": name})}
-        return await self.request("POST", self.branches_path, {"branch": asked, "endpoints": [*endpoints]}, status=201)
+        requested = {**fields, **({} if name is None else {"name": name})}
+        return await self.request(
+            "POST", self.branches_path, {"branch": requested, "endpoints": [*endpoints]}, status=201
+        )
 
     async def get_branch(self, branch_id: str) -> Json:
         shown: Json = (await self.request("GET", self.branch_path(branch_id)))["branch"]
@@ -125,9 +127,9 @@ def _quoted(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")
 
 
-def operation_actions(answer: Json) -> list[str]:
-    return [operation["action"] for operation in answer["operations"]]
+def operation_actions(response: Json) -> list[str]:
+    return [operation["action"] for operation in response["operations"]]
 
 
-def operation_statuses(answer: Json) -> list[str]:
-    return [operation["status"] for operation in answer["operations"]]
+def operation_statuses(response: Json) -> list[str]:
+    return [operation["status"] for operation in response["operations"]]

@@ -102,11 +102,11 @@ def _named(path: str, wrap: str, **fields: Any) -> RequestBuilder:
     return ask
 
 
-def _new(made: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> RequestBuilder:
+def _new(created: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> RequestBuilder:
     """Creates an object as admin, and returns the request that another caller tries with it."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
-        place = _filled(here, made)
+        place = _filled(here, created)
         return f"{place}/{named(await here.create(place, body))}{rest}", then
 
     return ask
@@ -155,8 +155,8 @@ def _snapshot(rest: str = "", body: Any = None) -> RequestBuilder:
     """Uses an existing snapshot."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
-        made = await here.create(_filled(here, f"{B}/snapshot"))
-        return f"/projects/{here.project_id}/snapshots/{made['snapshot']['id']}{rest}", body
+        created = await here.create(_filled(here, f"{B}/snapshot"))
+        return f"/projects/{here.project_id}/snapshots/{created['snapshot']['id']}{rest}", body
 
     return ask
 
@@ -187,8 +187,8 @@ async def _new_member(here: RightsSetup, _who: str) -> Request:
 async def _own_key(here: RightsSetup, who: str) -> Request:
     if who not in here.accounts:
         return "/api_keys/0", None
-    made = await here.clients[who].post("/api_keys", json={"key_name": "for a moment"})
-    return f"/api_keys/{made.json()['id']}", None
+    created = await here.clients[who].post("/api_keys", json={"key_name": "for a moment"})
+    return f"/api_keys/{created.json()['id']}", None
 
 
 async def _transfer_to_admin(here: RightsSetup, _who: str) -> Request:
@@ -203,8 +203,8 @@ async def _transfer_own(here: RightsSetup, who: str) -> Request:
     giver = here.accounts.get(who, here.accounts[MemberRole.ADMIN])
     team = await add_organization(here.api_app.services, giver)
     client = here.clients[who if who in here.accounts else MemberRole.ADMIN]
-    made = await client.post("/projects", json={"project": {"org_id": giver.organization.id}})
-    project_id = made.json()["project"]["id"]
+    created = await client.post("/projects", json={"project": {"org_id": giver.organization.id}})
+    project_id = created.json()["project"]["id"]
     await finish_operations(here.api_app.services, project_id)
     return "/users/me/projects/transfer", {"destination_org_id": team.id, "project_ids": [project_id]}
 
@@ -236,8 +236,8 @@ async def _acceptance(here: RightsSetup, who: str) -> Request:
 
 async def _new_invitation(here: RightsSetup, _who: str) -> Request:
     body = {"invitations": [{"email": f"{uuid.uuid4().hex}@example.com", "role": "viewer"}]}
-    made = await here.create(f"/organizations/{here.organization.id}/invitations", body)
-    return f"/bough/organizations/{here.organization.id}/invitations/{made['invitations'][0]['id']}", None
+    created = await here.create(f"/organizations/{here.organization.id}/invitations", body)
+    return f"/bough/organizations/{here.organization.id}/invitations/{created['invitations'][0]['id']}", None
 
 
 async def _project(here: RightsSetup, _who: str) -> Request:
@@ -313,7 +313,7 @@ CASES = (
         "DELETE",
         f"{P}/permissions/{{permission_id}}",
         "share",
-        _new(f"{P}/permissions", {"email": "somebody@example.com"}, lambda made: made["id"]),
+        _new(f"{P}/permissions", {"email": "somebody@example.com"}, lambda created: created["id"]),
     ),
     _case("GET", f"{P}/members", "see people"),
     _case(
@@ -328,7 +328,7 @@ CASES = (
         "PUT",
         f"{OFFER}/{{request_id}}",
         "take over",
-        _new(OFFER, {}, lambda made: made["id"]),
+        _new(OFFER, {}, lambda created: created["id"]),
         status=204,
         needs_new_project=True,
     ),
@@ -346,7 +346,7 @@ CASES = (
         "DELETE",
         f"{O}/api_keys/{{key_id}}",
         "revoke an admin's key",
-        _new(f"{O}/api_keys", {"key_name": "ci"}, lambda made: made["id"]),
+        _new(f"{O}/api_keys", {"key_name": "ci"}, lambda created: created["id"]),
     ),
     _case(
         "POST", "/organizations/{source_org_id}/projects/transfer", "manage", _transfer_to_admin, needs_new_project=True

@@ -19,9 +19,9 @@ def snapshot_path(tree: ProjectClient, snapshot_id: str) -> str:
 
 async def create_snapshot(tree: ProjectClient, branch_id: str | None = None, **query: Any) -> Json:
     """Creates a snapshot, finishes its operations, and returns the response."""
-    made = await tree.request("POST", branch_snapshot_path(tree, branch_id), **query)
+    created = await tree.request("POST", branch_snapshot_path(tree, branch_id), **query)
     await tree.finish_operations()
-    return made
+    return created
 
 
 async def list_snapshot_names(tree: ProjectClient) -> list[str]:
@@ -38,16 +38,16 @@ async def expect_error(
 ) -> Json:
     """Returns the message of a rejected request, and checks that it changed nothing."""
     before = await tree.read_state(), await tree.request("GET", f"{tree.path}/snapshots")
-    answer = await tree.request(method, path, body, status=status, **query)
+    response = await tree.request(method, path, body, status=status, **query)
     assert (await tree.read_state(), await tree.request("GET", f"{tree.path}/snapshots")) == before
-    return answer
+    return response
 
 
-async def restore_snapshot(tree: ProjectClient, snapshot_id: str, **asked: Any) -> Json:
+async def restore_snapshot(tree: ProjectClient, snapshot_id: str, **requested: Any) -> Json:
     """Restores a snapshot to a new branch, finishes the operations, and returns the response."""
-    made = await tree.request("POST", f"{snapshot_path(tree, snapshot_id)}/restore", asked)
+    created = await tree.request("POST", f"{snapshot_path(tree, snapshot_id)}/restore", requested)
     await tree.finish_operations()
-    branch = await tree.get_branch_row(made["branch"]["id"])
+    branch = await tree.get_branch_row(created["branch"]["id"])
     async with tree.caller.api_app.services.store.transaction() as rows:
         await rows.branches.save(transition_branch(branch, BranchState.READY, branch.updated_at))
-    return made
+    return created

@@ -13,10 +13,10 @@ JSON = {"Content-Type": "application/json"}
 
 
 async def _sent(caller: Caller, body: bytes, headers: dict[str, str] = JSON) -> httpx2.Response:
-    answer = await caller.client.post("/projects", content=body, headers=headers)
-    assert 400 <= answer.status_code < 500, answer.text
-    assert set(answer.json()) == {"request_id", "code", "message"}
-    return answer
+    response = await caller.client.post("/projects", content=body, headers=headers)
+    assert 400 <= response.status_code < 500, response.text
+    assert set(response.json()) == {"request_id", "code", "message"}
+    return response
 
 
 def _project(text: str) -> bytes:
@@ -139,8 +139,8 @@ async def test_text_that_no_database_can_hold_is_refused_anywhere(caller: Caller
 )
 async def test_nul_in_paths_and_queries_is_refused(caller: Caller, path: str, bad: str) -> None:
     project_id = await caller.create_ready_project()
-    answer = await caller.client.get(path.format(bad).replace("@", project_id))
-    assert answer.status_code == 400, answer.text
+    response = await caller.client.get(path.format(bad).replace("@", project_id))
+    assert response.status_code == 400, response.text
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
@@ -167,12 +167,12 @@ async def test_a_body_over_the_limit_is_413(api_app: ApiApp, caller: Caller) -> 
                 yield b" " * 10
 
         for body in (b" " * 2049, pieces()):
-            answer = await client.post("/projects", content=body, headers=JSON)
-            assert answer.status_code == 413, answer.text
-            assert "2048 bytes" in answer.json()["message"]
+            response = await client.post("/projects", content=body, headers=JSON)
+            assert response.status_code == 413, response.text
+            assert "2048 bytes" in response.json()["message"]
 
 
 @pytest.mark.parametrize("length", ["9" * 30, "9" * 5000, "-1", "many"])
 async def test_a_content_length_that_lies_is_no_trouble(caller: Caller, length: str) -> None:
-    answer = await caller.client.post("/projects", content=b"{}", headers={**JSON, "Content-Length": length})
-    assert 400 <= answer.status_code < 500
+    response = await caller.client.post("/projects", content=b"{}", headers={**JSON, "Content-Length": length})
+    assert 400 <= response.status_code < 500

@@ -102,7 +102,7 @@ async def test_of_two_that_want_a_name_at_once_one_gets_it(caller: Caller) -> No
     tree = await create_project_client(caller)
     body = {"branch": {"name": "dev"}}
     answers = await asyncio.gather(*(tree.send("POST", tree.branches_path, body) for _ in range(4)))
-    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+    assert sorted(response.status_code for response in answers) == [201, 409, 409, 409]
 
 
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-8))])
@@ -110,10 +110,10 @@ async def test_a_branch_may_expire_within_thirty_days(caller: Caller, zone: time
     tree = await create_project_client(caller)
     for span in (timedelta(minutes=1), 30 * DAY - timedelta(minutes=1)):
         at = _in(span, zone)
-        made = (await tree.create_branch(expires_at=at))["branch"]
-        assert datetime.fromisoformat(made["expires_at"]) == datetime.fromisoformat(at)
-        assert 0 <= span.total_seconds() - made["ttl_interval_seconds"] < 30
-        assert await tree.get_branch(made["id"]) == made
+        created = (await tree.create_branch(expires_at=at))["branch"]
+        assert datetime.fromisoformat(created["expires_at"]) == datetime.fromisoformat(at)
+        assert 0 <= span.total_seconds() - created["ttl_interval_seconds"] < 30
+        assert await tree.get_branch(created["id"]) == created
     assert "more than 30 days away" in await _refused(tree, 400, expires_at=_in(30 * DAY + timedelta(minutes=1), zone))
 
 

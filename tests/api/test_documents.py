@@ -35,14 +35,14 @@ class _Page(HTMLParser):
 
 async def test_the_page_needs_no_internet_and_no_script(api_app: ApiApp) -> None:
     async with api_app.client() as client:
-        answer = await client.get("/docs")
-    assert answer.status_code == 200
-    page = _Page(answer.text)
+        response = await client.get("/docs")
+    assert response.status_code == 200
+    page = _Page(response.text)
     assert page.fetched == []
     assert not {"script", "img", "link", "iframe"} & page.tags
-    assert not re.search(r"https?://|//cdn|@import|url\(", answer.text)
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
-    assert answer.headers["x-frame-options"] == "DENY"
+    assert not re.search(r"https?://|//cdn|@import|url\(", response.text)
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    assert response.headers["x-frame-options"] == "DENY"
 
 
 async def test_the_page_tells_every_route_and_its_links_lead_somewhere(api_app: ApiApp) -> None:
@@ -57,6 +57,6 @@ async def test_the_page_tells_every_route_and_its_links_lead_somewhere(api_app: 
 
 async def test_machines_get_what_is_committed(api_app: ApiApp) -> None:
     async with api_app.client() as client:
-        answer = await client.get("/openapi.json")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == json.loads(COMMITTED.read_text())
+        response = await client.get("/openapi.json")
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == json.loads(COMMITTED.read_text())

@@ -42,11 +42,13 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: ApiApp) 
     _fill(filler, leaving=50 * MB)
     async with caller.client_for(small_disk, crashes=True) as client:
         once = {"Idempotency-Key": "once"}
-        answer = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
-        assert answer.status_code == 503
-        assert int(answer.headers["retry-after"]) > 0
-        assert answer.json()["message"].startswith(f"The disk of {small_disk.settings.home} has 50 MB of free space, ")
-        assert answer.json()["message"].endswith(
+        response = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        assert response.json()["message"].startswith(
+            f"The disk of {small_disk.settings.home} has 50 MB of free space, "
+        )
+        assert response.json()["message"].endswith(
             "less than free_space_floor (100 MB), so nothing new is made: free some space."
         )
         async with small_disk.services.store.read() as rows:

@@ -26,16 +26,16 @@ async def control_plane(api_app: ApiApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 async def ask(plane: httpx2.AsyncClient, question: str, body: Any, status: int = 200) -> Json:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = await plane.post(f"/{question}", content=content)
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    told: Json = answer.json()
+    response = await plane.post(f"/{question}", content=content)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    told: Json = response.json()
     return told
 
 
 async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
-    made = await caller.create_project()
-    endpoint = made["endpoints"][0]["id"]
+    created = await caller.create_project()
+    endpoint = created["endpoints"][0]["id"]
     known = await ask(control_plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
     unknown = await ask(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     shape = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
@@ -47,9 +47,9 @@ async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: C
 
 
 async def test_access_tells_how_the_endpoint_pools(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
-    asked = {"default_pool_size": "7", "query_wait_timeout": "1.5"}
-    made = await caller.create_project(default_endpoint_settings={"pgbouncer_settings": asked})
-    known = await ask(control_plane, "access", {"endpoint": made["endpoints"][0]["id"], "role": "neondb_owner"})
+    requested = {"default_pool_size": "7", "query_wait_timeout": "1.5"}
+    created = await caller.create_project(default_endpoint_settings={"pgbouncer_settings": requested})
+    known = await ask(control_plane, "access", {"endpoint": created["endpoints"][0]["id"], "role": "neondb_owner"})
     unknown = await ask(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     assert unknown["pool"] == {
         "servers": 100,
@@ -67,8 +67,8 @@ async def test_access_tells_how_the_endpoint_pools(control_plane: httpx2.AsyncCl
 
 async def test_any_name_may_be_asked_for(control_plane: httpx2.AsyncClient) -> None:
     for word in ("", "EP-UPPER", "ünï", "'; drop table roles; --", "x" * 1000):
-        answer = await ask(control_plane, "access", {"endpoint": word, "role": word})
-        assert not answer["is_known"]
+        response = await ask(control_plane, "access", {"endpoint": word, "role": word})
+        assert not response["is_known"]
 
 
 async def test_a_wake_of_nothing_is_not_found(control_plane: httpx2.AsyncClient) -> None:
@@ -78,12 +78,18 @@ async def test_a_wake_of_nothing_is_not_found(control_plane: httpx2.AsyncClient)
 
 
 async def test_a_report_is_counted_and_answered(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
-    made = await caller.create_project()
-    used = {"endpoint": made["endpoints"][0]["id"], "bytes_in": 5, "bytes_out": 2**40, "opened": 1, "is_active": True}
+    created = await caller.create_project()
+    used = {
+        "endpoint": created["endpoints"][0]["id"],
+        "bytes_in": 5,
+        "bytes_out": 2**40,
+        "opened": 1,
+        "is_active": True,
+    }
     for _ in range(2):
         report = {"worker": "6f1a2b3c-0000-4000-8000-000000000001", "sequence": 1, "endpoints": [used]}
         assert await ask(control_plane, "report", report) == {"drop": []}
-    shown = await caller.get_project(made["project"]["id"])
+    shown = await caller.get_project(created["project"]["id"])
     assert shown["data_transfer_bytes"] == 2**40
     assert shown["compute_last_active_at"]
 

@@ -32,9 +32,9 @@ def _role(project_id: str, member_id: str) -> str:
 
 
 async def _page(caller: Caller, project_id: str, **query: Any) -> Json:
-    answer = await caller.client.get(f"/projects/{project_id}/members", params=query)
-    assert answer.status_code == 200, answer.text
-    page: Json = answer.json()
+    response = await caller.client.get(f"/projects/{project_id}/members", params=query)
+    assert response.status_code == 200, response.text
+    page: Json = response.json()
     return page
 
 
@@ -44,9 +44,9 @@ async def _seen(caller: Caller, project_id: str, member: Member) -> Json:
 
 
 async def _sets(caller: Caller, project_id: str, member: Member, role: ProjectRole, **query: Any) -> Json:
-    answer = await caller.client.put(_role(project_id, member.id), json={"role": role}, params=query)
-    assert answer.status_code == 200, answer.text
-    changed: Json = answer.json()
+    response = await caller.client.put(_role(project_id, member.id), json={"role": role}, params=query)
+    assert response.status_code == 200, response.text
+    changed: Json = response.json()
     return changed
 
 
@@ -164,9 +164,9 @@ async def test_nobody_takes_rights_from_themselves_by_mistake(
     member = await stranger.join_organization(team, MemberRole.VIEWER)
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
     path, client = _role(project_id, member.id), stranger.client
-    for answer in (await client.put(path, json={"role": "editor"}), await client.delete(path)):
-        assert answer.status_code == 422, answer.text
-        assert "confirm_self_" in answer.json()["message"]
+    for response in (await client.put(path, json={"role": "editor"}), await client.delete(path)):
+        assert response.status_code == 422, response.text
+        assert "confirm_self_" in response.json()["message"]
     assert (await _seen(caller, project_id, member))["project_role"] == "admin"
     same = await client.put(path, json={"role": "admin"})
     assert same.status_code == 200  # reduces nothing
@@ -174,8 +174,8 @@ async def test_nobody_takes_rights_from_themselves_by_mistake(
     assert lowered.json()["effective_project_permission"] == "EDITOR"
     assert (await client.delete(path)).status_code == 403
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
-    gone = await client.delete(path, params={"confirm_self_lockout": True})
-    assert (gone.json()["effective_project_permission"], gone.json()["credential_rotation_recommended"]) == (
+    deleted = await client.delete(path, params={"confirm_self_lockout": True})
+    assert (deleted.json()["effective_project_permission"], deleted.json()["credential_rotation_recommended"]) == (
         "VIEWER",
         True,
     )
@@ -202,7 +202,7 @@ async def test_a_key_of_the_organization_gives_roles_and_one_of_the_project_does
             await client.put(_role(project_id, own.id), json={"role": "viewer"}),
             await client.delete(_role(project_id, own.id)),
         ]
-    assert {answer.status_code for answer in answers} == {200 if kind is KeyKind.ORGANIZATION else 403}
+    assert {response.status_code for response in answers} == {200 if kind is KeyKind.ORGANIZATION else 403}
 
 
 async def test_a_key_takes_rights_from_who_made_it_without_asking_twice(
@@ -212,8 +212,8 @@ async def test_a_key_takes_rights_from_who_made_it_without_asking_twice(
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
     key = await add_key(api_app.services, stranger.account, KeyKind.ORGANIZATION, org_id=team.id)
     async with api_app.client(key) as client:
-        answer = await client.delete(_role(project_id, member.id))
-    assert (answer.status_code, answer.json()["effective_project_permission"]) == (200, "VIEWER")
+        response = await client.delete(_role(project_id, member.id))
+    assert (response.status_code, response.json()["effective_project_permission"]) == (200, "VIEWER")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_it_takes_a_member_of_the_projects_organization(
             await caller.client.put(_role(project_id, member_id), json={"role": "viewer"}),
             await caller.client.delete(_role(project_id, member_id)),
         ]
-        assert {answer.status_code for answer in answers} == {status}
+        assert {response.status_code for response in answers} == {status}
 
 
 @pytest.mark.parametrize("body", [{}, {"role": "owner"}, {"role": None}, {"role": 7}, []])
@@ -295,5 +295,5 @@ async def test_pages_follow_each_other_while_members_come_and_go(
     "query", [{"limit": each} for each in ("0", "-1", "501", "1.5", "nan", "inf", "many", "1e9")] + [{"cursor": "x"}]
 )
 async def test_a_page_that_is_none(caller: Caller, project_id: str, query: dict[str, str]) -> None:
-    answer = await caller.client.get(f"/projects/{project_id}/members", params=query)
-    assert answer.status_code == 400, answer.text
+    response = await caller.client.get(f"/projects/{project_id}/members", params=query)
+    assert response.status_code == 400, response.text

@@ -10,9 +10,9 @@ from support.api_client import Caller
 
 
 async def test_auth_tells_which_kind_of_key_it_is(api_app: ApiApp, caller: Caller) -> None:
-    answer = (await caller.client.get("/auth")).json()
+    response = (await caller.client.get("/auth")).json()
     (own,) = (await caller.client.get("/api_keys")).json()
-    assert answer == {
+    assert response == {
         "account_id": caller.user.id,
         "auth_method": "api_key_user",
         "auth_data": str(own["id"]),

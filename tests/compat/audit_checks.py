@@ -22,22 +22,22 @@ MULTI_LINE_ACTIONS = {  # an entry for each project, in the old and in the new o
 }
 
 
-async def list_audit_lines(front: ApiApp, asked: AuditQuery | None = None) -> list[AuditEntry]:
-    async with front.services.store.read() as rows:
-        return await rows.audit.page(asked or AuditQuery(), 1_000_000, None)
+async def list_audit_lines(app: ApiApp, requested: AuditQuery | None = None) -> list[AuditEntry]:
+    async with app.services.store.read() as rows:
+        return await rows.audit.page(requested or AuditQuery(), 1_000_000, None)
 
 
-async def check_audit_covers(front: ApiApp, heard: Sequence[httpx2.Response]) -> None:
+async def check_audit_covers(app: ApiApp, heard: Sequence[httpx2.Response]) -> None:
     """Checks that every route that changes something succeeded at least once."""
     by_request: dict[str, list[AuditEntry]] = defaultdict(list)
-    for line in await list_audit_lines(front):
+    for line in await list_audit_lines(app):
         by_request[line.request_id].append(line)
     seen = set()
-    for answer in heard:
-        written = by_request[answer.headers["x-request-id"]]
+    for response in heard:
+        written = by_request[response.headers["x-request-id"]]
         seen |= {line.action for line in written}
-        place = f"{answer.request.method} {answer.request.url.path} → {answer.status_code}: {written}"
-        if answer.request.method == "GET" or answer.is_error:
+        place = f"{response.request.method} {response.request.url.path} → {response.status_code}: {written}"
+        if response.request.method == "GET" or response.is_error:
             assert not written, place
         else:
             assert len(written) == 1 or (written and {line.action for line in written} <= MULTI_LINE_ACTIONS), place
@@ -45,22 +45,22 @@ async def check_audit_covers(front: ApiApp, heard: Sequence[httpx2.Response]) ->
     assert seen >= list_changing_routes(), (
         f"no success was heard of {list_changing_routes() - seen}: add one to the walk"
     )
-    _check_holds_no_secret([line for answer in heard for line in by_request[answer.headers["x-request-id"]]], heard)
+    _check_holds_no_secret([line for response in heard for line in by_request[response.headers["x-request-id"]]], heard)
 
 
 def _check_holds_no_secret(kept: Sequence[AuditEntry], heard: Sequence[httpx2.Response]) -> None:
     text = json.dumps([dataclasses.asdict(line) for line in kept], default=str, ensure_ascii=False)
-    found = {secret for answer in heard for secret in _secrets(answer)}
+    found = {secret for response in heard for secret in _secrets(response)}
     assert len(found) > 5
     assert [secret for secret in found if secret in text] == [], "the audit holds a secret of an answer"
 
 
-def _secrets(answer: httpx2.Response) -> Iterator[str]:
-    yield answer.request.headers["authorization"].removeprefix("Bearer ")
-    if answer.is_success and answer.content:
-        body = answer.json()
+def _secrets(response: httpx2.Response) -> Iterator[str]:
+    yield response.request.headers["authorization"].removeprefix("Bearer ")
+    if response.is_success and response.content:
+        body = response.json()
         yield from _secrets_in(body)
-        if answer.request.url.path.endswith("/transfer_requests"):
+        if response.request.url.path.endswith("/transfer_requests"):
             yield body["id"]  # it allows to accept the transfer
 
 

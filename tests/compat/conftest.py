@@ -38,28 +38,28 @@ def contract() -> Contract:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api_app() -> AsyncIterator[ApiApp]:
-    async with fronts.open_api_app() as made:
-        yield made
+    async with fronts.open_api_app() as created:
+        yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def caller(api_app: ApiApp) -> AsyncIterator[Caller]:
     """A user with an empty account without limits."""
-    made = await create_caller(api_app)
-    yield made
-    await made.client.aclose()
+    created = await create_caller(api_app)
+    yield created
+    await created.client.aclose()
 
 
 @pytest.fixture(scope="session")
 def _platform_server() -> Iterator[ServerThread]:
-    with server_thread.run_server(server_thread.serve_platform, hold_seconds=20) as made:
-        yield made
+    with server_thread.run_server(server_thread.serve_platform, hold_seconds=20) as created:
+        yield created
 
 
 @pytest.fixture(scope="session")
 def _api_server() -> Iterator[ServerThread]:
-    with server_thread.run_server(server_thread.serve_api_only, hold_seconds=0) as made:
-        yield made
+    with server_thread.run_server(server_thread.serve_api_only, hold_seconds=0) as created:
+        yield created
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def api_server(_api_server: ServerThread) -> Iterator[ServerThread]:
     yield from _checked(_api_server)
 
 
-def _checked(made: ServerThread) -> Iterator[ServerThread]:
-    made.contract_watch.violations.clear()
-    yield made
-    assert made.contract_watch.violations == []
+def _checked(created: ServerThread) -> Iterator[ServerThread]:
+    created.contract_watch.violations.clear()
+    yield created
+    assert created.contract_watch.violations == []

@@ -28,8 +28,8 @@ def _driven(script: str, node_modules: Path, platform: ServerThread) -> dict[str
     command = ["node", str(HERE / script), str(node_modules), f"{platform.url}/api/v2", platform.key]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    response: dict[str, Any] = json.loads(done.stdout)
+    return response
 
 
 def test_the_client_works_unchanged(node_modules: Path, platform_server: ServerThread) -> None:

@@ -65,31 +65,31 @@ def session() -> Iterator[requests.Session]:
         yield opened
 
 
-def _known(front: ServerThread) -> Known:
+def _known(app: ServerThread) -> Known:
     """Uses a separate account, so that no test can guess and revoke its key."""
-    assert front.services is not None
-    account = front.run_coroutine(add_account(front.services))
-    token = front.run_coroutine(add_key(front.services, account, id=secrets.randbits(60)))
+    assert app.services is not None
+    account = app.run_coroutine(add_account(app.services))
+    token = app.run_coroutine(add_key(app.services, account, id=secrets.randbits(60)))
     headers = {"Authorization": f"Bearer {token}"}
     # No TLS is used here, and loading the system's certificates takes longer than all requests.
-    with httpx2.Client(base_url=f"{front.url}/api/v2", headers=headers, verify=False) as client:
-        made = client.post("/projects", json={"project": {"name": "found"}}).json()
+    with httpx2.Client(base_url=f"{app.url}/api/v2", headers=headers, verify=False) as client:
+        created = client.post("/projects", json={"project": {"name": "found"}}).json()
         key = client.post("/api_keys", json={"key_name": "found"}).json()
         team = client.post("/bough/organizations", json={"name": "found"}).json()["id"]
         (admin,) = client.get(f"/organizations/{team}/members").json()["members"]
-        asked = {"invitations": [{"email": "found@example.com", "role": "viewer"}]}
-        (invitation,) = client.post(f"/organizations/{team}/invitations", json=asked).json()["invitations"]
-        project_id = made["project"]["id"]
-        front.run_coroutine(finish_operations(front.services, project_id))
+        requested = {"invitations": [{"email": "found@example.com", "role": "viewer"}]}
+        (invitation,) = client.post(f"/organizations/{team}/invitations", json=requested).json()["invitations"]
+        project_id = created["project"]["id"]
+        app.run_coroutine(finish_operations(app.services, project_id))
         granted = client.post(f"/projects/{project_id}/permissions", json={"email": "found@example.com"}).json()
         offer = client.post(f"/projects/{project_id}/transfer_requests").json()
-        snapshot = client.post(f"/projects/{project_id}/branches/{made['branch']['id']}/snapshot").json()["snapshot"]
-        front.run_coroutine(finish_operations(front.services, project_id))
+        snapshot = client.post(f"/projects/{project_id}/branches/{created['branch']['id']}/snapshot").json()["snapshot"]
+        app.run_coroutine(finish_operations(app.services, project_id))
     ids = {
         "project_id": project_id,
-        "endpoint_id": made["endpoints"][0]["id"],
-        "operation_id": made["operations"][0]["id"],
-        "branch_id": made["branch"]["id"],
+        "endpoint_id": created["endpoints"][0]["id"],
+        "operation_id": created["operations"][0]["id"],
+        "branch_id": created["branch"]["id"],
         "role_name": "neondb_owner",
         "database_name": "neondb",
         "key_id": key["id"],

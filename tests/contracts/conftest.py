@@ -18,5 +18,5 @@ __all__ = ["driver_folder", "engine", "settings", "spec", "store", "workspace"]
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Store]:
-    async with open_store(request.param, tmp_path, postgres_server) as made:
-        yield made
+    async with open_store(request.param, tmp_path, postgres_server) as created:
+        yield created

@@ -141,18 +141,18 @@ async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_
 async def test_a_branch_is_due_when_its_time_is_over_and_it_was_not_begun(store: Store) -> None:
     _, root = await root_of(store)
     times = {"early": NOON, "late": NOON + HOUR, "never": None}
-    made = {
+    created = {
         name: await a_child(store, root, name, deleted_at=NOON - DAY, recoverable_until=until)
         for name, until in times.items()
     }
     async with store.read() as rows:
         assert await rows.branches.list_past_recovery(NOON - HOUR, 10) == []
-        assert await rows.branches.list_past_recovery(NOON, 10) == [made["early"]]
-        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [made["early"], made["late"]]
-        assert await rows.branches.list_past_recovery(NOON + DAY, 1) == [made["early"]]
+        assert await rows.branches.list_past_recovery(NOON, 10) == [created["early"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [created["early"], created["late"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 1) == [created["early"]]
     async with store.transaction() as rows:
-        await rows.branches.end_recovery(made["early"].id)
-        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [made["late"]]
+        await rows.branches.end_recovery(created["early"].id)
+        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [created["late"]]
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ async def _add(store: Store, *operations: Operation) -> None:
 
 @pytest.fixture
 async def project(store: Store) -> Project:
-    made = make_project()
-    await add_project(store, made)
-    return made
+    created = make_project()
+    await add_project(store, created)
+    return created
 
 
 async def test_an_operation_is_read_back_whole(store: Store, project: Project) -> None:

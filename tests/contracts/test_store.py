@@ -141,8 +141,8 @@ async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(store: Store
         first = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=None)
     async with store.transaction() as rows:
         await rows.projects.add(make_project(99))  # newer than everything on the first page
-        gone = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
-        await rows.projects.save(gone)  # the last one on the first page
+        deleted = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
+        await rows.projects.save(deleted)  # the last one on the first page
     async with store.read() as rows:
         second = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=first.next)
         third = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=second.next)

@@ -52,7 +52,7 @@ def _role(branch_id: BranchId, name: str, sealed: str | None) -> Role:
 
 async def _switched(store: Store, branch: Branch, source: Branch, preserved: Branch | None = None) -> Branch:
     await _made(store, branch, preserved)
-    wish = VolumeSwitch(
+    requested = VolumeSwitch(
         branch_id=branch.id,
         source_id=source.id,
         source_volume_id=source.volume_id,
@@ -64,7 +64,7 @@ async def _switched(store: Store, branch: Branch, source: Branch, preserved: Bra
         preserved_id=preserved.id if preserved else None,
     )
     async with store.transaction() as rows:
-        await volume_switch.switch_volume(rows, branch, wish)
+        await volume_switch.switch_volume(rows, branch, requested)
     async with store.read() as rows:
         found = await rows.branches.get(branch.project_id, branch.id)
     assert found is not None

@@ -22,10 +22,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[platform.Platform]:
     async with (
-        platform.open_platform(**await collection.create_store_settings(request)) as made,
-        made.background_runner(),
+        platform.open_platform(**await collection.create_store_settings(request)) as created,
+        created.background_runner(),
     ):
-        yield made
+        yield created
 
 
 @pytest.fixture(scope="session")

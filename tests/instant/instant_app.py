@@ -64,20 +64,20 @@ class InstantApp:
             return await client.get(f"{DATABASE_PATH}/{database_id}")
 
     async def create(self, **fields: Any) -> dict[str, Any]:
-        answer = await self.post(json={"ref": "tests", **fields})
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        response = await self.post(json={"ref": "tests", **fields})
+        assert response.status_code == 201, response.text
+        created: dict[str, Any] = response.json()
+        return created
 
-    async def update_row(self, made: dict[str, Any], **changes: Any) -> None:
+    async def update_row(self, created: dict[str, Any], **changes: Any) -> None:
         """Changes its row, to simulate time or another process."""
         async with self.platform.store.transaction() as rows:
-            found = await rows.instant_databases.get(self.services.keys.digest(InstantId(made["id"])))
+            found = await rows.instant_databases.get(self.services.keys.digest(InstantId(created["id"])))
             assert found is not None
             await rows.instant_databases.save(replace(found, **changes))
 
-    async def fetch_value(self, made: dict[str, Any], statement: str) -> Any:
+    async def fetch_value(self, created: dict[str, Any], statement: str) -> Any:
         """Queries the database through the socket of its compute."""
-        endpoint = made["connection_string"].split("@")[1].split("-pooler")[0]
+        endpoint = created["connection_string"].split("@")[1].split("-pooler")[0]
         async with self.platform.connect(endpoint, "neondb_owner", "neondb") as session:
             return await session.fetchval(statement)

@@ -104,8 +104,8 @@ async def test_refusals_leave_nothing_behind(instant_app: InstantApp) -> None:
 
 async def test_those_who_come_at_once_wait_for_one_another(instant_app: InstantApp) -> None:
     narrow = InstantApp(instant_app.platform, instant_at_once=1)
-    made = await asyncio.gather(*(narrow.create() for _ in range(3)))
-    assert len({each["id"] for each in made}) == 3
+    created = await asyncio.gather(*(narrow.create() for _ in range(3)))
+    assert len({each["id"] for each in created}) == 3
 
 
 async def _projects(platform: Platform) -> int:

@@ -23,16 +23,16 @@ LOGBOOKS = {"audit", "gateway_workers"}  # rows of these tables outlive the data
 async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_everything(is_long_run: bool) -> None:
     count = 200 if is_long_run else 8
     async with open_platform(warm_pool=2) as platform, platform.background_runner():
-        front = InstantApp(platform)
+        app = InstantApp(platform)
         await _until_pool_is_full(platform)
         before = await _everything(platform)
-        made = await asyncio.gather(*(front.create() for _ in range(count)))
+        created = await asyncio.gather(*(app.create() for _ in range(count)))
         for name in ("id", "neon_project_id", "connection_string"):
-            assert len({each[name] for each in made}) == count
-        assert await asyncio.gather(*(front.fetch_value(each, "select 1") for each in made)) == [1] * count
+            assert len({each[name] for each in created}) == count
+        assert await asyncio.gather(*(app.fetch_value(each, "select 1") for each in created)) == [1] * count
 
-        for each in made:
-            await front.update_row(each, expires_at=clock.now())
+        for each in created:
+            await app.update_row(each, expires_at=clock.now())
         while await _unclaimed(platform):
             await platform.run_tasks()
             await platform.run_operations()
@@ -41,10 +41,13 @@ async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_
 
 
 async def test_an_expired_one_is_unknown_at_once_and_its_clients_leave(instant_app: InstantApp) -> None:
-    made = await instant_app.create()
-    endpoint = EndpointId(made["connection_string"].split("@")[1].split("-pooler")[0])
-    await instant_app.update_row(made, expires_at=clock.now())
-    told, unknown = (await instant_app.get(made["id"])), (await instant_app.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8"))
+    created = await instant_app.create()
+    endpoint = EndpointId(created["connection_string"].split("@")[1].split("-pooler")[0])
+    await instant_app.update_row(created, expires_at=clock.now())
+    told, unknown = (
+        (await instant_app.get(created["id"])),
+        (await instant_app.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8")),
+    )
     assert told.status_code == unknown.status_code == 400
     assert {**told.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
     await instant_app.platform.run_tasks()
@@ -53,22 +56,22 @@ async def test_an_expired_one_is_unknown_at_once_and_its_clients_leave(instant_a
 
 
 async def test_a_claim_that_was_begun_in_time_holds_the_expiration_up(instant_app: InstantApp) -> None:
-    made = await instant_app.create()
+    created = await instant_app.create()
     soon = clock.now() + timedelta(minutes=15)
-    await instant_app.update_row(made, expires_at=clock.now(), claiming_by=OPERATOR, claiming_until=soon)
+    await instant_app.update_row(created, expires_at=clock.now(), claiming_by=OPERATOR, claiming_until=soon)
     await instant_app.platform.run_tasks()
-    assert (await instant_app.get(made["id"])).json()["status"] == "CLAIMING"
-    await instant_app.update_row(made, expires_at=clock.now(), claiming_by=None, claiming_until=None)
-    assert (await instant_app.get(made["id"])).status_code == 400
+    assert (await instant_app.get(created["id"])).json()["status"] == "CLAIMING"
+    await instant_app.update_row(created, expires_at=clock.now(), claiming_by=None, claiming_until=None)
+    assert (await instant_app.get(created["id"])).status_code == 400
 
 
 async def test_a_claimed_one_does_not_expire(instant_app: InstantApp) -> None:
-    made = await instant_app.create()
-    await instant_app.update_row(made, expires_at=clock.now(), claimed_by=OPERATOR, claimed_at=clock.now())
+    created = await instant_app.create()
+    await instant_app.update_row(created, expires_at=clock.now(), claimed_by=OPERATOR, claimed_at=clock.now())
     await instant_app.platform.run_tasks()
     await instant_app.platform.run_operations()
-    assert (await instant_app.get(made["id"])).json()["status"] == "CLAIMED"
-    assert await instant_app.fetch_value(made, "select 1") == 1
+    assert (await instant_app.get(created["id"])).json()["status"] == "CLAIMED"
+    assert await instant_app.fetch_value(created, "select 1") == 1
 
 
 async def test_one_that_cannot_be_started_is_taken_back(
@@ -88,14 +91,14 @@ async def test_one_that_cannot_be_started_is_taken_back(
 
 
 async def test_the_log_never_has_the_id(instant_app: InstantApp, capfd: pytest.CaptureFixture[str]) -> None:
-    made = await instant_app.create()
-    await instant_app.get(made["id"])
+    created = await instant_app.create()
+    await instant_app.get(created["id"])
     async with instant_app.client() as client:
-        await client.get(f"/claim/{made['id']}")
-        await client.get(f"/database/{made['id']}")
+        await client.get(f"/claim/{created['id']}")
+        await client.get(f"/database/{created['id']}")
     said = "".join(capfd.readouterr())
     assert "create_database" in said or "/api/v1/database" in said
-    assert made["id"] not in said
+    assert created["id"] not in said
 
 
 async def _until_pool_is_full(platform: Platform) -> None:

@@ -46,10 +46,10 @@ class Keeper:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def prepared_databases(shared_platform: Platform) -> AsyncIterator[Keeper]:
-    made = Keeper(shared_platform)
-    await made.tidies()
-    yield made
-    await made.tidies()
+    created = Keeper(shared_platform)
+    await created.tidies()
+    yield created
+    await created.tidies()
 
 
 @pytest.mark.usefixtures("instant_database")
@@ -129,7 +129,7 @@ async def test_on_a_full_machine_none_is_prepared(prepared_databases: Keeper) ->
     assert await prepared_databases.waiting() == []
 
 
-async def _is_living(front: InstantApp, project_id: ProjectId) -> bool:
-    async with front.platform.store.read() as rows:
+async def _is_living(app: InstantApp, project_id: ProjectId) -> bool:
+    async with app.platform.store.read() as rows:
         project = await rows.projects.get(project_id)
     return project is not None and project.deleted_at is None

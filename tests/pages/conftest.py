@@ -22,20 +22,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[platform.Platform]:
-    async with platform.open_platform(**await collection.create_store_settings(request)) as made:
-        yield made
+    async with platform.open_platform(**await collection.create_store_settings(request)) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def pages_server(shared_platform: platform.Platform) -> AsyncIterator[PagesApp]:
-    async with serve_pages(shared_platform) as made:
-        yield made
+    async with serve_pages(shared_platform) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    async with launch_chromium(requirements.require_browser()) as made:
-        yield made
+    async with launch_chromium(requirements.require_browser()) as created:
+        yield created
 
 
 @pytest.fixture(scope="session")

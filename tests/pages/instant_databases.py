@@ -67,41 +67,41 @@ class ClaimableDatabase:
 
 
 async def create_instant_database(parts: Services) -> ClaimableDatabase:
-    wish = NewInstantDatabase(ref="tests")
-    made = await creation.create_instant_database(
-        replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), wish
+    requested = NewInstantDatabase(ref="tests")
+    created = await creation.create_instant_database(
+        replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), requested
     )
-    await finish_operations(parts, made.database.project_id)
-    assert made.connection_string
+    await finish_operations(parts, created.database.project_id)
+    assert created.connection_string
     return ClaimableDatabase(
-        services=parts, id=made.id, project_id=made.database.project_id, uri=made.connection_string
+        services=parts, id=created.id, project_id=created.database.project_id, uri=created.connection_string
     )
 
 
 def _make_audit_record() -> AuditRecord:
     """Uses a new client address, so that rate limits do not apply."""
-    nobody = Actor(kind=ActorKind.ANONYMOUS, name="")
-    return AuditRecord(nobody, "test", address=str(OperationId.new()), request_id="test")
+    anonymous = Actor(kind=ActorKind.ANONYMOUS, name="")
+    return AuditRecord(anonymous, "test", address=str(OperationId.new()), request_id="test")
 
 
-async def begin_claim(front: PagesApp, made: ClaimableDatabase, person: SignedInUser) -> None:
+async def begin_claim(app: PagesApp, created: ClaimableDatabase, person: SignedInUser) -> None:
     """Starts the claim, which leads to the choice of an organization."""
-    await person.client.get(made.claim_path)
-    answer = await person.client.post(f"{made.claim_path}/start")
-    assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
-    await person.client.get(made.claim_path)
+    await person.client.get(created.claim_path)
+    response = await person.client.post(f"{created.claim_path}/start")
+    assert (response.status_code, response.headers["location"]) == (303, created.claim_path)
+    await person.client.get(created.claim_path)
 
 
-async def claim_database(front: PagesApp, made: ClaimableDatabase, user: User) -> Organization:
+async def claim_database(app: PagesApp, created: ClaimableDatabase, user: User) -> Organization:
     """Claims the database for the user's personal organization."""
-    await claims.begin_claim(await front.create_context(user), made.id)
-    own = await get_personal_organization(front, user)
-    await claims.complete_claim(await front.create_context(user), made.id, own.id)
+    await claims.begin_claim(await app.create_context(user), created.id)
+    own = await get_personal_organization(app, user)
+    await claims.complete_claim(await app.create_context(user), created.id, own.id)
     return own
 
 
-async def get_personal_organization(front: PagesApp, user: User) -> Organization:
-    async with front.services.store.read() as rows:
+async def get_personal_organization(app: PagesApp, user: User) -> Organization:
+    async with app.services.store.read() as rows:
         found = await rows.organizations.get_personal(user.id)
     assert found is not None
     return found

@@ -19,13 +19,13 @@ LONG = "x" * 64
 BY = "button.main"
 
 
-async def _account(front: PagesApp, email: str) -> User:
-    async with front.services.store.transaction() as rows:
-        return await accounts.add_account(rows, email, "Ada", await front.services.passwords.digest(PASSWORD))
+async def _account(app: PagesApp, email: str) -> User:
+    async with app.services.store.transaction() as rows:
+        return await accounts.add_account(rows, email, "Ada", await app.services.passwords.digest(PASSWORD))
 
 
-async def _signs_in(page: Page, front: PagesApp, email: str) -> None:
-    await page.goto(f"{front.url}/signin")
+async def _signs_in(page: Page, app: PagesApp, email: str) -> None:
+    await page.goto(f"{app.url}/signin")
     await page.fill("#email", email)
     await page.fill("#password", PASSWORD)
     await page.click(BY)
@@ -48,16 +48,16 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
         await page.fill("#organization-name", "Compilers")
         await page.click("text=Create organization")
         assert await page.inner_text("[role=status]") == "The organization has been created. You are its admin."
-        made = await pages_server.create_project(await _found(pages_server, email), name="shop")
+        created = await pages_server.create_project(await _found(pages_server, email), name="shop")
         await page.reload()
         shown = page.get_by_label("Direct")
         assert not await shown.is_visible()
         await page.click("summary")
-        assert await shown.input_value() == made["connection_uris"][0]["connection_uri"]
+        assert await shown.input_value() == created["connection_uris"][0]["connection_uri"]
 
 
-async def _found(front: PagesApp, email: str) -> User:
-    async with front.services.store.read() as rows:
+async def _found(app: PagesApp, email: str) -> User:
+    async with app.services.store.read() as rows:
         found = await rows.users.get_by_email(email)
     assert found is not None
     return found
@@ -143,28 +143,28 @@ async def test_every_page_fits_a_small_phone_and_can_be_read(
         await looked.check()
 
 
-async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
+async def _links(app: PagesApp, user: User) -> tuple[list[str], list[str]]:
     """Creates a mail link of each kind, and an invitation for the user and for a new address."""
-    inviter, other = await front.create_user(), make_email()
-    async with front.services.store.transaction() as rows:
+    inviter, other = await app.create_user(), make_email()
+    async with app.services.store.transaction() as rows:
         operator = await rows.users.get(OPERATOR)
         assert operator is not None
         tokens = {
             "/welcome": await accounts.add_link(
-                rows, front.services.keys, LinkPurpose.WELCOME, user.email, user=operator
+                rows, app.services.keys, LinkPurpose.WELCOME, user.email, user=operator
             ),
-            "/reset": await accounts.add_link(rows, front.services.keys, LinkPurpose.RESET, user.email, user=user),
-            "/welcome/finish": await accounts.add_link(rows, front.services.keys, LinkPurpose.SIGN_UP, user.email),
+            "/reset": await accounts.add_link(rows, app.services.keys, LinkPurpose.RESET, user.email, user=user),
+            "/welcome/finish": await accounts.add_link(rows, app.services.keys, LinkPurpose.SIGN_UP, user.email),
         }
-    organization = await create_organization(await front.create_context(inviter), LONG)
+    organization = await create_organization(await app.create_context(inviter), LONG)
     invited = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
-    await create_invitations(await front.create_context(inviter), organization, invited)
+    await create_invitations(await app.create_context(inviter), organization, invited)
     links = [f"{path}?token={token}" for path, token in tokens.items()]
-    return [*links, "/reset?token=none"], [await front.get_mailed_link(user.email), await front.get_mailed_link(other)]
+    return [*links, "/reset?token=none"], [await app.get_mailed_link(user.email), await app.get_mailed_link(other)]
 
 
-async def _fills(front: PagesApp, user: User) -> None:
+async def _fills(app: PagesApp, user: User) -> None:
     """An account in which all texts are long."""
-    await front.create_project(user, name=LONG)
-    await create_personal_key(await front.create_context(user), LONG)
-    await create_organization(await front.create_context(user), LONG)
+    await app.create_project(user, name=LONG)
+    await create_personal_key(await app.create_context(user), LONG)
+    await create_organization(await app.create_context(user), LONG)

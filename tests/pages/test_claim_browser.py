@@ -39,7 +39,7 @@ async def _check(looked: CheckedPage) -> None:
 
 
 async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: PagesApp, browser: Browser) -> None:
-    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
     busy, taken = (
         await create_instant_database(pages_server.services),
         await create_instant_database(pages_server.services),
@@ -55,8 +55,8 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
             busy.claim_path,
             taken.claim_path,
             f"/claim/{InstantId.new()}",
-            f"/signup?next={made.claim_path}",
-            made.claim_path,
+            f"/signup?next={created.claim_path}",
+            created.claim_path,
         ):
             await page.goto(pages_server.url + path)
             await _check(looked)
@@ -78,31 +78,31 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
 
 
 async def test_a_claim_takes_no_script(pages_server: PagesApp, browser: Browser) -> None:
-    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
     async with open_page(browser, java_script_enabled=False) as page:
-        await page.goto(f"{pages_server.url}/database/{made.id}")
+        await page.goto(f"{pages_server.url}/database/{created.id}")
         await _signs_in(page, user)
-        assert page.url == pages_server.url + made.claim_path
+        assert page.url == pages_server.url + created.claim_path
         for _ in range(2):  # start, cancel, start again
             await page.get_by_role("button", name="Claim this database").click()
             await page.get_by_role("button", name="Cancel").click()
             await _sees(page, "Claim this database")
-        assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
+        assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
         await page.get_by_role("button", name="Claim this database").click()
         await page.get_by_role("button", name="Confirm").click()
         await _sees(page, "The database is yours")
         await page.reload()
         await page.click("text=See it in your account")
         await _sees(page, user.name)
-        assert made.project_id in await page.inner_text("main")
+        assert created.project_id in await page.inner_text("main")
 
 
 async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browser: Browser) -> None:
-    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
     team = await create_organization(await pages_server.create_context(user), "Team")
     assert team.id != (await get_personal_organization(pages_server, user)).id
     async with open_page(browser) as page:
-        await page.goto(pages_server.url + made.claim_path)
+        await page.goto(pages_server.url + created.claim_path)
         await _tabs_to(page, "Sign in to claim")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#password")
@@ -110,7 +110,7 @@ async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browse
         await page.keyboard.press("Tab")
         await page.keyboard.type(PASSWORD)
         await page.keyboard.press("Enter")
-        await page.wait_for_url(pages_server.url + made.claim_path)
+        await page.wait_for_url(pages_server.url + created.claim_path)
         await _tabs_to(page, "Claim this database")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#org_id")
@@ -119,7 +119,7 @@ async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browse
         await _tabs_to(page, "Confirm")
         await page.keyboard.press("Enter")
         await _sees(page, "The database is yours")
-    assert (await made.get_project()).org_id == team.id
+    assert (await created.get_project()).org_id == team.id
 
 
 async def _tabs_to(page: Page, what: str) -> None:

@@ -8,13 +8,13 @@ from support.pages_app import PagesApp
 FORM = "application/x-www-form-urlencoded"
 
 
-async def _sent(front: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
-    browser = front.open_client()
+async def _sent(app: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
+    browser = app.open_client()
     await browser.get("/signin")
-    headers = {"Origin": front.url, **({} if kind is None else {"Content-Type": kind})}
-    answer = await browser.client.post("/signin", content=body, headers=headers)
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    return answer.status_code, answer.text
+    headers = {"Origin": app.url, **({} if kind is None else {"Content-Type": kind})}
+    response = await browser.client.post("/signin", content=body, headers=headers)
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    return response.status_code, response.text
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     download.fetch_install(17, default_cache())
     install = installs.select_preferred(installs.find_installs(default_cache()).values())[request.param]
     with temporary_folder(0o777) as folder:
-        made = Server(install, folder / "data")
-        made.initdb()
-        yield made
+        created = Server(install, folder / "data")
+        created.initdb()
+        yield created
 
 
 # The table matches the servers.
@@ -339,15 +339,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "computes.md"
 
 
 def listed() -> str:
-    parts = []
+    services = []
     for topic, settings in TOPICS.items():
         alike: dict[tuple[str, str, str], list[str]] = {}
         for setting in settings:
             what = (setting.value_type.hint, versions(setting), "restart" if setting.needs_restart else "")
             alike.setdefault(what, []).append(f"`{setting.name}`")
         rows = [f"| {', '.join(names)} | {' | '.join(what)} |" for what, names in alike.items()]
-        parts.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
-    return "\n\n".join(parts) + "\n"
+        services.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(services) + "\n"
 
 
 def versions(setting: Setting) -> str:

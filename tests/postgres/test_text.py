@@ -87,8 +87,8 @@ def test_roles_are_planned_from_what_is_there() -> None:
     ]
     assert roles.plan_roles({"app": "v"}, {"app": "v"}, spare=None, major=17) == []
     assert roles.plan_roles({"app": "v"}, {"app": "older"}, spare=None, major=17) == ["alter role \"app\" password 'v'"]
-    made = roles.plan_roles({"app": "v"}, {}, spare=None, major=17)
-    assert made[0].startswith('create role "app" login createdb createrole')
+    created = roles.plan_roles({"app": "v"}, {}, spare=None, major=17)
+    assert created[0].startswith('create role "app" login createdb createrole')
     assert "nocreaterole" in roles.plan_roles({"app": "v"}, {}, spare=None, major=15)[0]
 
 

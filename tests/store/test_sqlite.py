@@ -15,10 +15,10 @@ NORMAL, FULL = 1, 2  # values of `pragma synchronous`: without and with a sync a
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "store.db")
-    await made.open()
-    yield made
-    await made.close()
+    created = SqliteStore(tmp_path / "store.db")
+    await created.open()
+    yield created
+    await created.close()
 
 
 def _synchronous(store: SqliteStore) -> int:
