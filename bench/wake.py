@@ -96,7 +96,7 @@ def measure(_sizes: Sizes) -> Iterator[Promise]:
         both: list[Any] = [sleeper, bare]
         for turn in rotate_rounds(both):
             for each in turn:
-                each.seen.append(sorted(each.once() for _ in range(WAKES))[WAKES // 2])
+                each.times.append(sorted(each.measure_wake() for _ in range(WAKES))[WAKES // 2])
         yield _promise(sleeper, bare)
 
 

@@ -1,3 +1,3 @@
 """Bough: a self-hosted Postgres platform."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

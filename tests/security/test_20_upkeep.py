@@ -24,7 +24,7 @@ from support.platform import Platform
 
 FEW, MANY = 20, 200  # computes, everyday and in the long tier; each test also takes twice as many
 LINEAR = 2.2  # times the work for twice the computes
-OVERHEAD = {"files": 10, "entries": 60, "sql": 40}  # what does not depend on their number
+OVERHEAD = {"opened_count": 10, "listed_entries": 60, "sql_steps": 40}  # what does not depend on their number
 BURN = "select count(*) from generate_series(1, 12000000)"  # takes more processor time than upkeep ignores
 TICK = 0.06  # seconds, in which a file system's clock advances
 LATER = 7200.0  # seconds: everything is due again

@@ -160,7 +160,7 @@ class Steps:
 def action_of(steps: Steps, kind: OperationAction, *, one_way: bool) -> type[Action]:
     class Toy(Action):
         action = kind
-        forward_only = one_way
+        is_forward_only = one_way
 
         @step(undo="unfirst")
         async def first(self, _ctx: ActionContext) -> Outcome:

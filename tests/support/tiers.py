@@ -88,7 +88,7 @@ def _available_memory() -> int:
 def seconds_by_folder(reports: list[Any]) -> Counter[str]:
     """Seconds that tests took, set-up and teardown included, by folder of tests/."""
     seconds: Counter[str] = Counter()
-    for report in reports:
+    for report in (each for each in reports if hasattr(each, "duration")):  # not the reports of collection
         parts = Path(report.nodeid.split("::")[0]).parts
         seconds[parts[1] if len(parts) > 2 else parts[-1]] += report.duration
     return seconds

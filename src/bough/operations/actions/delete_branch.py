@@ -27,7 +27,7 @@ WITH_PROJECT_KEY = "with_project"  # the parameter of a branch whose project goe
 
 class DeleteBranch(Action):
     action = OperationAction.DELETE_TIMELINE
-    forward_only = True
+    is_forward_only = True
 
     @step
     async def stop(self, ctx: ActionContext) -> Outcome:

@@ -14,7 +14,7 @@ from bough.store.store import Rows
 class DeleteSnapshot(Action):
     action = OperationAction.DELETE_TIMELINE
     variant = Variant.SNAPSHOT
-    forward_only = True
+    is_forward_only = True
 
     @step
     async def remove(self, ctx: ActionContext) -> Outcome:

@@ -25,7 +25,7 @@ DISCARD_COPY_KEY = "afresh"  # the parameter of a read replica's stop whose copy
 
 class SuspendCompute(Action):
     action = OperationAction.SUSPEND_COMPUTE
-    forward_only = True
+    is_forward_only = True
 
     @step
     async def stop(self, ctx: ActionContext) -> Outcome:
