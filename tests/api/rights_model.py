@@ -41,8 +41,8 @@ class RightsModel:
             return 3
         inside = 0
         if role is not None:
-            given = self.project_roles.get((project, person))
-            inside = PROJECT_ROLE_LEVELS[given] if given else ROLE_LEVELS[role]
+            project_role = self.project_roles.get((project, person))
+            inside = PROJECT_ROLE_LEVELS[project_role] if project_role else ROLE_LEVELS[role]
         return max(inside, 2) if (project, person) in self.shared else inside
 
     def list_projects(self, person: str) -> set[str]:

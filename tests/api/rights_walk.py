@@ -216,8 +216,8 @@ class RightsWalk:
             assert response.status_code == (404 if role is None else 403 if role == "collaborator" else 200)
             if response.status_code == 200:
                 seen = {each["user"]["email"]: each["member"]["role"] for each in response.json()["members"]}
-                told = {self.accounts[each].user.email: role for each, role in self.model.roles[name].items()}
-                assert seen == told
+                expected = {self.accounts[each].user.email: role for each, role in self.model.roles[name].items()}
+                assert seen == expected
         mine = {each["id"] for each in (await client.get("/users/me/organizations")).json()["organizations"]}
         assert mine & set(self.orgs.values()) == {self.orgs[each] for each in self.orgs if self.model.role(each, who)}
 

@@ -138,13 +138,13 @@ async def test_lists_and_counts_keep_to_their_project(caller: Caller) -> None:
 
 async def test_a_cursor_keeps_to_the_order_it_was_given_with(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two!")
-    given: Json = {"sort_by": "name", "sort_order": "asc", "limit": 1}
-    cursor = (await tree.request("GET", tree.branches_path, **given))["pagination"]["next"]
-    for other in ({**given, "sort_order": "desc"}, {**given, "sort_by": "created_at"}, {}):
+    query: Json = {"sort_by": "name", "sort_order": "asc", "limit": 1}
+    cursor = (await tree.request("GET", tree.branches_path, **query))["pagination"]["next"]
+    for other in ({**query, "sort_order": "desc"}, {**query, "sort_by": "created_at"}, {}):
         response = await tree.request("GET", tree.branches_path, status=400, **other, cursor=cursor)
         assert "belongs to another sort order. Repeat the sort_by and sort_order" in response["message"]
-    assert await tree.list_branch_names(**given, cursor=cursor) == ["one"]
-    assert await tree.list_branch_names(**{**given, "limit": 9}, cursor=cursor, search="!") == ["two!"]
+    assert await tree.list_branch_names(**query, cursor=cursor) == ["one"]
+    assert await tree.list_branch_names(**{**query, "limit": 9}, cursor=cursor, search="!") == ["two!"]
 
 
 @pytest.mark.parametrize("by", ["name", "updated_at"])

@@ -27,7 +27,7 @@ async def with_history(tree: ProjectClient, branch_id: str | None = None, *, age
     return began
 
 
-async def told(tree: ProjectClient, created: Json) -> RecoveryTarget | None:
+async def recovery_target(tree: ProjectClient, created: Json) -> RecoveryTarget | None:
     """Returns the starting point in the parameters of the operation that creates a branch."""
     async with tree.caller.api_app.services.store.read() as rows:
         operation = await rows.operations.get(OperationId(created["operations"][0]["id"]))
@@ -50,7 +50,7 @@ async def test_a_moment_is_resolved_and_shown_as_it_was_asked_for(caller: Caller
     at = (clock.now() - 30 * MINUTE).replace(microsecond=123456)
     created = await tree.begin_branch("then", parent_timestamp=at.isoformat(), endpoints=(READ_ONLY,))
     assert operation_actions(created) == ["create_branch", "start_compute"]
-    assert await told(tree, created) == RecoveryTarget(volume_id=volume, point=Point(at=at))
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=volume, point=Point(at=at))
     assert _moment(created["branch"]["parent_timestamp"]) == at
     assert created["branch"].get("parent_lsn") is None
     assert [role["name"] for role in created["roles"]] == ["neondb_owner"]
@@ -61,13 +61,13 @@ async def test_a_position_is_resolved_and_shown_as_postgres_writes_it(caller: Ca
     await with_history(tree)
     volume = (await tree.get_branch_row(tree.main_branch_id)).volume_id
     created = await tree.begin_branch("then", parent_lsn="0/00ab1234")
-    assert await told(tree, created) == RecoveryTarget(volume_id=volume, point=Point(lsn="0/AB1234"))
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=volume, point=Point(lsn="0/AB1234"))
     assert created["branch"]["parent_lsn"] == "0/AB1234"
 
 
 async def test_without_a_point_it_begins_with_what_its_parent_has_when_it_is_made(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    assert await told(tree, await tree.begin_branch("now")) is None
+    assert await recovery_target(tree, await tree.begin_branch("now")) is None
 
 
 async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(caller: Caller) -> None:
@@ -95,7 +95,7 @@ async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(
     ]:
         at = began + minutes * MINUTE
         created = await tree.begin_branch(parent_timestamp=at.isoformat())
-        assert await told(tree, created) == target
+        assert await recovery_target(tree, created) == target
         assert _moment(created["branch"]["parent_timestamp"]) == at
 
 

@@ -15,7 +15,7 @@ CHANGES: list[tuple[str, str, Any]] = [
 ]
 
 
-async def _is_held(task: "asyncio.Task[Any]") -> bool:
+async def _is_blocked(task: "asyncio.Task[Any]") -> bool:
     """Waits until the request is blocked by the running operation."""
     for _ in range(5):
         await asyncio.sleep(0.02)
@@ -41,7 +41,7 @@ async def test_a_request_succeeds_when_the_work_ends_in_time(
     project_id = (await caller.create_project())["project"]["id"]
     async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
         request = asyncio.create_task(client.request(method, f"/projects/{project_id}{rest}", json=body))
-        assert await _is_held(request)
+        assert await _is_blocked(request)
         await caller.finish_operations(project_id)
         assert (await request).status_code == 200
 
@@ -49,12 +49,12 @@ async def test_a_request_succeeds_when_the_work_ends_in_time(
 async def test_while_one_request_is_held_others_are_answered(api_app: ApiApp, caller: Caller) -> None:
     project_id = (await caller.create_project(name="busy"))["project"]["id"]
     async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
-        held = asyncio.create_task(client.delete(f"/projects/{project_id}"))
-        assert await _is_held(held)
+        deletion = asyncio.create_task(client.delete(f"/projects/{project_id}"))
+        assert await _is_blocked(deletion)
         assert (await client.get(f"/projects/{project_id}")).status_code == 200
         assert (await client.post("/projects", json={"project": {"name": "other"}})).status_code == 201
         await caller.finish_operations(project_id)
-        assert (await held).status_code == 200
+        assert (await deletion).status_code == 200
     assert await caller.list_project_names() == ["other"]
 
 

@@ -24,12 +24,12 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        given = dict(attrs)
-        if given.get("id"):
-            self.ids.add(str(given["id"]))
+        attributes = dict(attrs)
+        if attributes.get("id"):
+            self.ids.add(str(attributes["id"]))
         if tag == "a":
-            self.links.append(str(given.get("href")))
-        elif "href" in given or "src" in given:
+            self.links.append(str(attributes.get("href")))
+        elif "href" in attributes or "src" in attributes:
             self.fetched.append(tag)
 
 

@@ -87,11 +87,11 @@ async def test_what_is_asked_for_is_kept_and_shown(caller: Caller, fields: Json)
 
 
 async def test_the_projects_settings_are_taken_over_a_group_at_a_time(caller: Caller) -> None:
-    given = {"pg_settings": {"work_mem": "8MB"}, "pgbouncer_settings": {"default_pool_size": "7"}}
-    tree = await create_project_client(caller, default_endpoint_settings=given)
+    defaults = {"pg_settings": {"work_mem": "8MB"}, "pgbouncer_settings": {"default_pool_size": "7"}}
+    tree = await create_project_client(caller, default_endpoint_settings=defaults)
     own = {"pg_settings": {"statement_timeout": "5s"}}
-    assert (await _created(tree, READ_ONLY))["endpoint"]["settings"] == given
-    assert (await _created(tree, READ_ONLY, settings=own))["endpoint"]["settings"] == {**given, **own}
+    assert (await _created(tree, READ_ONLY))["endpoint"]["settings"] == defaults
+    assert (await _created(tree, READ_ONLY, settings=own))["endpoint"]["settings"] == {**defaults, **own}
 
 
 async def test_a_disabled_one_does_not_start(caller: Caller) -> None:

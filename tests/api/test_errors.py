@@ -67,17 +67,17 @@ async def test_what_nobody_foresaw_is_a_500_that_tells_nothing(
     _check_body(response, 500)
 
 
-@pytest.mark.parametrize("given", ["abc-123", "x" * 128, "~!@#$%^&*()"])
-async def test_a_request_id_is_echoed(caller: Caller, given: str) -> None:
-    good = await caller.client.get("/auth", headers={"X-Request-ID": given})
-    assert good.headers["x-request-id"] == given
-    bad = await caller.client.get("/projects/no-such-project", headers={"X-Request-ID": given})
-    assert _check_body(bad, 404)["request_id"] == given
+@pytest.mark.parametrize("request_id", ["abc-123", "x" * 128, "~!@#$%^&*()"])
+async def test_a_request_id_is_echoed(caller: Caller, request_id: str) -> None:
+    good = await caller.client.get("/auth", headers={"X-Request-ID": request_id})
+    assert good.headers["x-request-id"] == request_id
+    bad = await caller.client.get("/projects/no-such-project", headers={"X-Request-ID": request_id})
+    assert _check_body(bad, 404)["request_id"] == request_id
 
 
-@pytest.mark.parametrize("given", [b"", b"x" * 129, b"two words", b"caf\xe9", b"line\tfeed"])
-async def test_an_unfit_request_id_is_replaced(caller: Caller, given: bytes) -> None:
-    response = await caller.client.get("/auth", headers={b"X-Request-ID": given})
+@pytest.mark.parametrize("request_id", [b"", b"x" * 129, b"two words", b"caf\xe9", b"line\tfeed"])
+async def test_an_unfit_request_id_is_replaced(caller: Caller, request_id: bytes) -> None:
+    response = await caller.client.get("/auth", headers={b"X-Request-ID": request_id})
     assert UUID.fullmatch(response.headers["x-request-id"])
 
 

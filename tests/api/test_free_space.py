@@ -65,5 +65,5 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: ApiApp) 
 
 def _fill(file: Path, *, leaving: int) -> None:
     with file.open("wb") as filler:
-        room = os.statvfs(file)
-        filler.write(bytes(room.f_bavail * room.f_frsize - leaving))
+        stats = os.statvfs(file)
+        filler.write(bytes(stats.f_bavail * stats.f_frsize - leaving))

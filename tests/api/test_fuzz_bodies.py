@@ -93,7 +93,7 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
 
 
 @BOUNDED
-@given(asked=almost_good())
+@given(requested=almost_good())
 async def test_almost_good_projects(caller: Caller, requested: dict[str, Any]) -> None:
     created = await check(caller, "POST", "/projects", as_bytes({"project": requested}), {201})
     if created is not None:
@@ -104,7 +104,7 @@ async def test_almost_good_projects(caller: Caller, requested: dict[str, Any]) -
 
 
 @BOUNDED
-@given(asked=almost_good())
+@given(requested=almost_good())
 async def test_almost_good_changes(caller: Caller, requested: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
     project_id = projects[0]["id"] if projects else await caller.create_ready_project()
@@ -129,7 +129,7 @@ def almost_good_endpoint(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @BOUNDED
-@given(asked=almost_good_endpoint())
+@given(requested=almost_good_endpoint())
 async def test_almost_good_changes_of_an_endpoint(caller: Caller, requested: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
     project_id = projects[0]["id"] if projects else await caller.create_ready_project()

@@ -99,7 +99,7 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
 
 @BOUNDED
 @given(
-    asked=spoiled(branches),
+    requested=spoiled(branches),
     wanted=st.lists(spoiled(on_a_new_branch, "type"), max_size=2),
     notes=st.dictionaries(good_text, good_text, max_size=2),
 )
@@ -117,7 +117,7 @@ async def test_almost_good_branches(caller: Caller, requested: Fields, wanted: l
 
 
 @BOUNDED
-@given(asked=spoiled(restores, "source_branch_id"), which=st.sampled_from(["main", "dev"]))
+@given(requested=spoiled(restores, "source_branch_id"), which=st.sampled_from(["main", "dev"]))
 async def test_almost_good_restores(caller: Caller, requested: Fields, which: str) -> None:
     tree = await _tree(caller)
     await with_history(tree)
@@ -137,7 +137,7 @@ async def test_almost_good_restores(caller: Caller, requested: Fields, which: st
 
 
 @BOUNDED
-@given(asked=spoiled({name: branches[name] for name in ("name", "protected", "expires_at")}))
+@given(requested=spoiled({name: branches[name] for name in ("name", "protected", "expires_at")}))
 async def test_almost_good_changes_of_a_branch(caller: Caller, requested: Fields) -> None:
     tree = await _tree(caller)
     found = (await tree.request("GET", tree.branches_path, sort_by="created_at"))["branches"]
@@ -179,7 +179,7 @@ async def test_almost_good_changes_of_a_database(caller: Caller, change: Fields)
 
 
 @BOUNDED
-@given(asked=spoiled(endpoints, "type"))
+@given(requested=spoiled(endpoints, "type"))
 async def test_almost_good_endpoints(caller: Caller, requested: Fields) -> None:
     tree = await _tree(caller)
     body = as_bytes({"endpoint": {"branch_id": tree.main_branch_id, **requested}})

@@ -29,8 +29,8 @@ async def ask(plane: httpx2.AsyncClient, question: str, body: Any, status: int =
     response = await plane.post(f"/{question}", content=content)
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
-    told: Json = response.json()
-    return told
+    result: Json = response.json()
+    return result
 
 
 async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: Caller) -> None:

@@ -148,9 +148,9 @@ async def test_a_cursor_that_nobody_gave_is_refused(caller: Caller, cursor: str)
 
 async def test_a_cursor_goes_with_its_order(caller: Caller) -> None:
     team = await _crowd(caller, 1)
-    given = (await caller.client.get(_members(team), params={"limit": 1})).json()["pagination"]["next"]
+    cursor = (await caller.client.get(_members(team), params={"limit": 1})).json()["pagination"]["next"]
     for other in ({"sort_by": "email"}, {"sort_order": "asc"}):
-        response = await caller.client.get(_members(team), params={"cursor": given, **other})
+        response = await caller.client.get(_members(team), params={"cursor": cursor, **other})
         assert (response.status_code, "belongs to another sort order" in response.json()["message"]) == (400, True)
 
 

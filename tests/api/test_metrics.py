@@ -156,9 +156,9 @@ async def test_pools_are_told_by_endpoint_and_state(running_api_app: ApiApp) -> 
     endpoint = EndpointId.new()  # waits at a deleted endpoint still count
     moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=0, bytes_out=0, connections_opened=0)
     now = PoolStats(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
-    told = EndpointReport(traffic=moved, connections=6, is_active=True, pool=now, pool_waits=7, pool_wait_seconds=0.5)
+    report = EndpointReport(traffic=moved, connections=6, is_active=True, pool=now, pool_waits=7, pool_wait_seconds=0.5)
     for _ in range(2):  # the second report is a repetition
-        await running_api_app.services.activity.report("pools", 1, [told])
+        await running_api_app.services.activity.report("pools", 1, [report])
     seen = await figures(running_api_app)
 
     def by_state(name: str) -> dict[str, float]:

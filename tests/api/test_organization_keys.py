@@ -107,8 +107,8 @@ async def test_others_make_see_and_revoke_none(
     project_id = await caller.create_ready_project(org_id=team.id)
     created = await _made(caller, team, project_id)
     member = await stranger.join_organization(team, role)
-    given = f"/projects/{project_id}/members/{member.id}/role"
-    assert (await caller.client.put(given, json={"role": "admin"})).status_code == 200
+    role_path = f"/projects/{project_id}/members/{member.id}/role"
+    assert (await caller.client.put(role_path, json={"role": "admin"})).status_code == 200
     body = {"key_name": "mine", "project_id": project_id}
     assert (await stranger.client.post(_path(team), json=body)).status_code == 403
     assert (await stranger.client.get(_path(team))).status_code == 403

@@ -121,7 +121,7 @@ async def test_a_permission_is_revoked_on_its_own_project_only(caller: Caller, s
 
 
 @pytest.mark.parametrize(
-    ("role", "given", "sees", "shares"),
+    ("role", "project_role", "sees", "shares"),
     [
         (MemberRole.ADMIN, None, 200, 200),
         (MemberRole.MEMBER, None, 200, 403),
@@ -133,14 +133,14 @@ async def test_a_permission_is_revoked_on_its_own_project_only(caller: Caller, s
     ],
 )
 async def test_admins_of_the_project_share_it_and_people_inside_see_with_whom(
-    caller: Caller, stranger: Caller, role: MemberRole, given: ProjectRole | None, sees: int, shares: int
+    caller: Caller, stranger: Caller, role: MemberRole, project_role: ProjectRole | None, sees: int, shares: int
 ) -> None:
     team = await caller.create_organization()
     project_id = await caller.create_ready_project(org_id=team.id)
     member = await stranger.join_organization(team, role)
-    if given is not None:
+    if project_role is not None:
         path = f"/projects/{project_id}/members/{member.id}/role"
-        assert (await caller.client.put(path, json={"role": given})).status_code == 200
+        assert (await caller.client.put(path, json={"role": project_role})).status_code == 200
     granted = await _shared(caller, project_id, WHO_ARE_THEY)
     assert (await stranger.client.get(_path(project_id))).status_code == sees
     response = await stranger.client.post(_path(project_id), json={"email": "other@example.com"})

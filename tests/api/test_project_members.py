@@ -73,14 +73,14 @@ STANDINGS = [  # role, project role, shared → default, effective, source
 ]
 
 
-@pytest.mark.parametrize(("role", "given", "shared", "default", "effective", "source"), STANDINGS)
+@pytest.mark.parametrize(("role", "project_role", "shared", "default", "effective", "source"), STANDINGS)
 async def test_what_a_member_may_is_told_with_where_it_comes_from(
     caller: Caller,
     stranger: Caller,
     team: Organization,
     project_id: str,
     role: MemberRole,
-    given: ProjectRole | None,
+    project_role: ProjectRole | None,
     shared: bool,
     default: str | None,
     effective: str | None,
@@ -89,14 +89,14 @@ async def test_what_a_member_may_is_told_with_where_it_comes_from(
     member = await stranger.join_organization(team, role)
     if shared:
         await caller.client.post(f"/projects/{project_id}/permissions", json={"email": stranger.user.email})
-    if given:
-        await _sets(caller, project_id, member, given)
+    if project_role:
+        await _sets(caller, project_id, member, project_role)
     seen = await _seen(caller, project_id, member)
     assert (seen["user_id"], seen["email"], seen["name"]) == (stranger.user.id, stranger.user.email, "Ada")
     assert seen["org_role"] == role
     assert (seen.get("project_role"), seen.get("explicit_project_permission")) == (
-        given,
-        given and given.upper(),
+        project_role,
+        project_role and project_role.upper(),
     )
     assert seen.get("org_default_project_permission") == default
     assert (seen.get("effective_project_permission"), seen["grant_source"]) == (effective, source)
@@ -121,8 +121,8 @@ async def test_a_role_counts_at_once_and_until_it_is_taken(
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
     assert (await stranger.client.get(f"/projects/{other}")).status_code == 404
     assert (await _sets(caller, project_id, member, ProjectRole.EDITOR))["project_role"] == "editor"
-    taken = (await caller.client.delete(_role(project_id, member.id))).json()
-    assert ("project_role" in taken, "effective_project_permission" in taken) == (False, False)
+    removed = (await caller.client.delete(_role(project_id, member.id))).json()
+    assert ("project_role" in removed, "effective_project_permission" in removed) == (False, False)
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     again = await caller.client.delete(_role(project_id, member.id))
     assert (again.status_code, again.json()["credential_rotation_recommended"]) == (200, False)

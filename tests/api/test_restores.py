@@ -14,7 +14,7 @@ from api.project_client import (
     operation_actions,
     operation_statuses,
 )
-from api.test_branch_points import MINUTE, told, with_history
+from api.test_branch_points import MINUTE, recovery_target, with_history
 from bough import clock
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
@@ -66,7 +66,7 @@ async def test_to_a_moment_of_its_own_history(caller: Caller) -> None:
     )
     assert created["branch"]["id"] == tree.main_branch_id
     assert operation_actions(created) == ["create_timeline", "start_compute"]  # its compute is starting
-    assert await told(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
     listed = (await tree.request("GET", tree.branches_path))["branches"]
     kept = next(each for each in listed if each["name"] == "before")
     assert (kept["current_state"], kept["pending_state"]) == ("init", "ready")
@@ -104,7 +104,7 @@ async def test_from_another_branch_as_it_is_now(caller: Caller) -> None:
     dev = (await tree.create_branch("dev"))["branch"]["id"]
     source = await tree.get_branch_row(tree.main_branch_id)
     created = await restored(tree, dev, body(tree.main_branch_id))
-    assert await told(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
     assert (await parameters(tree, created))[SOURCE_KEY] == tree.main_branch_id
     assert ALSO_LOCKED_KEY not in await parameters(tree, created)
     assert await tree.list_branch_names() == ["dev", "main"]

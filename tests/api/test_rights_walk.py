@@ -45,12 +45,14 @@ FORESEEN = (
 )
 
 
-@given(taken=st.lists(steps, min_size=6, max_size=16))
+@given(sampled=st.lists(steps, min_size=6, max_size=16))
 @settings(max_examples=WALKS, suppress_health_check=list(HealthCheck))
-async def test_everybody_sees_what_the_model_says(api_app: ApiApp, taken: list[tuple[str, str, str, str, str]]) -> None:
+async def test_everybody_sees_what_the_model_says(
+    api_app: ApiApp, sampled: list[tuple[str, str, str, str, str]]
+) -> None:
     walk = await RightsWalk.create(api_app)
     try:
-        for step in taken:
+        for step in sampled:
             await walk.run_step(*step)
         await walk.check()
     finally:

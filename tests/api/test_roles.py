@@ -239,9 +239,9 @@ async def test_a_reset_changes_the_password_at_once_and_gateways_hear_of_it(call
     other = (await tree.create_branch(endpoints=(READ_WRITE,)))["endpoints"][0]["id"]
     reset = await tree.request("POST", f"{tree.role_path('neondb_owner')}/reset_password")
     assert (operation_actions(reset), reset["operations"][0]["endpoint_id"]) == (["apply_config"], tree.endpoint_id)
-    told = await activity.report("roles", 2, [])
-    assert endpoint in told
-    assert other not in told
+    notified = await activity.report("roles", 2, [])
+    assert endpoint in notified
+    assert other not in notified
     after = (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"]
     assert after.verifier is not None
     assert reset["role"]["password"] != old

@@ -7,7 +7,7 @@ import pytest
 
 from api.project_client import READ_ONLY, READ_WRITE, ProjectClient, create_project_client, operation_actions
 from api.snapshot_requests import branch_snapshot_path, create_snapshot, expect_error, restore_snapshot, snapshot_path
-from api.test_branch_points import told
+from api.test_branch_points import recovery_target
 from api.test_restores import parameters, runs
 from bough import clock
 from bough.domain.endpoint import EndpointState
@@ -42,8 +42,8 @@ async def test_a_branch_to_look_at(caller: Caller) -> None:
     assert [each["type"] for each in created["endpoints"]] == ["read_write"]
     assert operation_actions(created) == ["create_branch", "start_compute"]
     async with caller.api_app.services.store.read() as rows:
-        (held,) = await rows.snapshots.list_in_project((await tree.get_branch_row(tree.main_branch_id)).project_id)
-    assert await told(tree, created) == RecoveryTarget(volume_id=held.volume_id, point=HEAD)
+        (source,) = await rows.snapshots.list_in_project((await tree.get_branch_row(tree.main_branch_id)).project_id)
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
     assert (await parameters(tree, created))[SOURCE_KEY] == snapshot
     await tree.finish_operations()
     again = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {})

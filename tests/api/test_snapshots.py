@@ -17,7 +17,7 @@ from api.snapshot_requests import (
     restore_snapshot,
     snapshot_path,
 )
-from api.test_branch_points import told, with_history
+from api.test_branch_points import recovery_target, with_history
 from bough import clock
 from bough.config import DEFAULT_PLANS
 from bough.domain.branch import BranchState
@@ -43,7 +43,7 @@ async def test_of_what_a_branch_has_now(caller: Caller) -> None:
     assert (operation_actions(created), operation_statuses(created)) == (["create_branch"], ["running"])
     assert "branch_id" not in created["operations"][0]
     main = await tree.get_branch_row(tree.main_branch_id)
-    assert await told(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=HEAD)
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=HEAD)
     assert await list_snapshot_names(tree) == [snapshot["name"]]
     assert await tree.list_branch_names() == ["main"], "it is no branch"
 
@@ -54,10 +54,10 @@ async def test_at_a_moment_and_at_a_position(caller: Caller) -> None:
     main = await tree.get_branch_row(tree.main_branch_id)
     at = clock.now() - MINUTE
     created = await create_snapshot(tree, timestamp=at.isoformat(), name="then")
-    assert await told(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
     assert datetime.fromisoformat(created["snapshot"]["timestamp"]) == at
     created = await create_snapshot(tree, lsn="0/1a0", name="there")
-    assert await told(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(lsn="0/1A0"))
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(lsn="0/1A0"))
     assert created["snapshot"]["lsn"] == "0/1A0"
 
 

@@ -89,10 +89,10 @@ async def test_projects_go_from_one_organization_to_another(
     assert after["updated_at"] > before["updated_at"]
     assert {name for name in after if after[name] != before[name]} == {"org_id", "owner_id", "owner", "updated_at"}
     for organization in (team, other):
-        told = await _lines(api_app, org_id=organization.id, action="transfer_projects_from_org_to_org")
-        assert sorted(line.project_id or "" for line in told) == sorted([one, two])
-        assert {line.user_id for line in told} == {caller.user.id}
-        assert told[0].details == {"source_org_id": team.id, "destination_org_id": other.id}
+        entries = await _lines(api_app, org_id=organization.id, action="transfer_projects_from_org_to_org")
+        assert sorted(line.project_id or "" for line in entries) == sorted([one, two])
+        assert {line.user_id for line in entries} == {caller.user.id}
+        assert entries[0].details == {"source_org_id": team.id, "destination_org_id": other.id}
     assert not await _lines(api_app, project_id=ProjectId(stays), action="transfer_projects_from_org_to_org")
 
 
@@ -284,8 +284,8 @@ async def test_whoever_is_told_of_an_offer_takes_the_project_over_once(
     assert (response.status_code, made["project_id"]) == (201, project_id)
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     path = f"/projects/{project_id}/transfer_requests/{made['id']}"
-    taken = await stranger.client.put(path)
-    assert (taken.status_code, taken.content) == (204, b"")
+    accepted = await stranger.client.put(path)
+    assert (accepted.status_code, accepted.content) == (204, b"")
     assert (await stranger.get_project(project_id))["org_id"] == stranger.organization.id
     assert (await caller.client.get(f"/projects/{project_id}")).status_code == 404
     assert (await stranger.client.put(path)).status_code == 404
@@ -355,8 +355,8 @@ async def test_of_two_who_accept_at_once_one_gets_it(caller: Caller, stranger: C
     path = await _offered(caller, await caller.create_ready_project(org_id=team.id, name="one"))
     answers = await asyncio.gather(stranger.client.put(path), caller.client.put(path))
     assert sorted(response.status_code for response in answers) == [204, 404]
-    taken = [*await _listed(caller, caller.organization), *await _listed(stranger, stranger.organization)]
-    assert taken == ["one"]
+    owned = [*await _listed(caller, caller.organization), *await _listed(stranger, stranger.organization)]
+    assert owned == ["one"]
 
 
 async def test_an_offer_is_taken_into_the_organization_that_is_named(

@@ -19,9 +19,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 async def a_child(store: Store, parent: Branch, name: str, **fields: Any) -> Branch:
-    given = {"is_default": False, "name": name, "parent_id": parent.id, "state": BranchState.READY, **fields}
+    values = {"is_default": False, "name": name, "parent_id": parent.id, "state": BranchState.READY, **fields}
     project = make_project(id=parent.project_id)
-    return await add_branch(store, make_branch(project, **given))
+    return await add_branch(store, make_branch(project, **values))
 
 
 async def root_of(store: Store, **fields: Any) -> tuple[Project, Branch]:

@@ -119,8 +119,8 @@ async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapsho
             await rows.histories.save_extent(
                 await lineage_of(rows, branch), began_at=None, began_lsn=None, history_bytes=size
             )
-        taken: tuple[tuple[int | None, datetime | None], ...] = ((13, None), (None, None), (10**6, NOON))
-        for number, (own_bytes, gone) in enumerate(taken):
+        snapshots_taken: tuple[tuple[int | None, datetime | None], ...] = ((13, None), (None, None), (10**6, NOON))
+        for number, (own_bytes, gone) in enumerate(snapshots_taken):
             volume = VolumeId.new()
             await rows.lineages.add_volume(Volume(id=volume, project_id=project.id, created_at=NOON))
             await rows.snapshots.add(

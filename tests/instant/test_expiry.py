@@ -44,12 +44,12 @@ async def test_an_expired_one_is_unknown_at_once_and_its_clients_leave(instant_a
     created = await instant_app.create()
     endpoint = EndpointId(created["connection_string"].split("@")[1].split("-pooler")[0])
     await instant_app.update_row(created, expires_at=clock.now())
-    told, unknown = (
+    expired, unknown = (
         (await instant_app.get(created["id"])),
         (await instant_app.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8")),
     )
-    assert told.status_code == unknown.status_code == 400
-    assert {**told.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
+    assert expired.status_code == unknown.status_code == 400
+    assert {**expired.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
     await instant_app.platform.run_tasks()
     await instant_app.platform.run_operations()
     assert await instant_app.platform.engine.find_address(endpoint) is None

@@ -195,11 +195,11 @@ async def test_a_uuid_of_ones_own_needs_a_referrer_too(instant_app: InstantApp) 
 async def test_a_uuid_that_exists_creates_nothing_and_tells_nothing(
     instant_app: InstantApp, instant_database: dict[str, Any]
 ) -> None:
-    taken = await instant_app.post(f"{DATABASE_PATH}/{instant_database['id']}?referrer=tool", json={})
+    used = await instant_app.post(f"{DATABASE_PATH}/{instant_database['id']}?referrer=tool", json={})
     senseless = await instant_app.post(f"{DATABASE_PATH}/senseless?referrer=tool", json={})
-    assert taken.status_code == senseless.status_code == 400
-    told, other = taken.json(), senseless.json()
-    assert {**told, "request_id": ""} == {**other, "request_id": ""}
+    assert used.status_code == senseless.status_code == 400
+    body, other = used.json(), senseless.json()
+    assert {**body, "request_id": ""} == {**other, "request_id": ""}
     assert (await instant_app.get(instant_database["id"])).json() == instant_database
 
 

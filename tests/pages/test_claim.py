@@ -243,8 +243,8 @@ async def test_the_audit_tells_of_a_claim_on_both_sides_and_never_the_id(pages_a
         await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
     async with pages_app.services.store.read() as rows:
         lines = await rows.audit.page(AuditQuery(project_id=created.project_id), 100, None)
-    told = [(line.action, line.org_id) for line in reversed(lines) if line.user_id == person.user.id]
-    assert told == [
+    actions = [(line.action, line.org_id) for line in reversed(lines) if line.user_id == person.user.id]
+    assert actions == [
         ("begin_claim", UNCLAIMED_ORGANIZATION),
         ("cancel_claim", UNCLAIMED_ORGANIZATION),
         ("begin_claim", UNCLAIMED_ORGANIZATION),

@@ -40,12 +40,12 @@ async def _check(looked: CheckedPage) -> None:
 
 async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: PagesApp, browser: Browser) -> None:
     created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
-    busy, taken = (
+    busy, claimed = (
         await create_instant_database(pages_server.services),
         await create_instant_database(pages_server.services),
     )
     await begin_claim(await pages_server.create_context(await pages_server.create_user()), busy.id)
-    await claim_database(pages_server, taken, await pages_server.create_user())
+    await claim_database(pages_server, claimed, await pages_server.create_user())
     team = await create_organization(await pages_server.create_context(user), LONG)
     async with pages_server.services.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
@@ -53,7 +53,7 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
         looked = CheckedPage(page, pages_server.url)
         for path in (
             busy.claim_path,
-            taken.claim_path,
+            claimed.claim_path,
             f"/claim/{InstantId.new()}",
             f"/signup?next={created.claim_path}",
             created.claim_path,
@@ -73,7 +73,7 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
         await page.get_by_role("button", name="Confirm").click()
         await _sees(page, "The database is yours")
         await _check(looked)
-        await page.goto(pages_server.url + taken.claim_path)
+        await page.goto(pages_server.url + claimed.claim_path)
         await _check(looked)
 
 

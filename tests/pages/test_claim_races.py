@@ -63,7 +63,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InstantDatabases, "save", think_and_save)
 
 
-async def _told(*work: Awaitable[None]) -> list[BaseException | None]:
+async def _run_all(*work: Awaitable[None]) -> list[BaseException | None]:
     """Returns the error of each; None for success."""
     answers = await asyncio.gather(*work, return_exceptions=True)
     assert all(response is None or isinstance(response, Conflict) for response in answers), answers
@@ -77,7 +77,7 @@ async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(pages_app
         [await pages_app_on_store.create_user() for _ in range(2)],
     )
     contexts = [await pages_app_on_store.create_context(user) for user in people]
-    answers = await _told(*(begin_claim(each, created.id) for each in contexts))
+    answers = await _run_all(*(begin_claim(each, created.id) for each in contexts))
     assert sum(response is None for response in answers) == 1
     assert "Somebody else is claiming" in str(next(filter(None, answers)))
 
@@ -97,7 +97,7 @@ async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesA
         _whole(pages_app_on_store, second, created.id),
         complete_claim(await pages_app_on_store.create_context(first), created.id, homes[0]),
     ]
-    answers = await _told(*late)
+    answers = await _run_all(*late)
     assert [response is None for response in answers] == [True, False]
     assert (await created.get_project()).org_id == homes[1]
     assert (await created.get_shown()).status is InstantStatus.CLAIMED
@@ -107,7 +107,7 @@ async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesA
 async def test_of_many_who_claim_it_whole_exactly_one_has_it_in_the_end(pages_app_on_store: PagesApp) -> None:
     created = await create_instant_database(pages_app_on_store.services)
     people = [await pages_app_on_store.create_user() for _ in range(8)]
-    answers = await _told(*(_whole(pages_app_on_store, user, created.id) for user in people))
+    answers = await _run_all(*(_whole(pages_app_on_store, user, created.id) for user in people))
     winners = [user for user, response in zip(people, answers, strict=True) if response is None]
     assert len(winners) == 1
     assert (await created.get_project()).org_id == (await get_personal_organization(pages_app_on_store, winners[0])).id
@@ -123,15 +123,15 @@ async def test_one_person_who_confirms_twice_at_once_has_it_in_one_place(pages_a
     confirmed = [
         complete_claim(await pages_app_on_store.create_context(user), created.id, each.id) for each in (own, team)
     ]
-    assert await _told(*confirmed) == [None, None]
+    assert await _run_all(*confirmed) == [None, None]
     assert (await created.get_project()).org_id in (own.id, team.id)
     async with pages_app_on_store.services.store.read() as rows:
         assert (
             await rows.projects.count_in_organization(own.id) + await rows.projects.count_in_organization(team.id) == 1
         )
         lines = await rows.audit.page(AuditQuery(project_id=created.project_id), 100, None)
-    told = [line.org_id for line in lines if "destination_org_id" in line.details]
-    assert sorted(map(str, told)) == sorted([UNCLAIMED_ORGANIZATION, (await created.get_project()).org_id])
+    org_ids = [line.org_id for line in lines if "destination_org_id" in line.details]
+    assert sorted(map(str, org_ids)) == sorted([UNCLAIMED_ORGANIZATION, (await created.get_project()).org_id])
 
 
 async def test_an_organization_that_has_room_for_one_gets_one_of_two(pages_app_on_store: PagesApp) -> None:

@@ -65,11 +65,11 @@ async def test_the_operator_begins_with_an_address_and_a_password(pages_app: Pag
         token = await accounts.add_link(
             rows, pages_app.services.keys, LinkPurpose.WELCOME, operator.email, user=operator
         )
-    taken, email, browser = (await pages_app.create_user()).email, make_email(), pages_app.open_client()
+    used_email, email, browser = (await pages_app.create_user()).email, make_email(), pages_app.open_client()
     await browser.get(f"/welcome?token={token}")
-    refused = await browser.post("/welcome", token=token, email=taken, password=NEW)
+    refused = await browser.post("/welcome", token=token, email=used_email, password=NEW)
     assert refused.status_code == 409
-    assert ParsedPage(refused.text).field_value("email") == taken
+    assert ParsedPage(refused.text).field_value("email") == used_email
     response = await browser.post("/welcome", token=token, email=email, password=NEW)
     assert (response.status_code, response.headers["location"]) == (303, "/account")
     assert email in (await browser.get("/account")).text

@@ -84,13 +84,13 @@ class Counted(PasswordHasher):
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
         self.verified = self.hashed = 0
 
-    def verify(self, *given: Any) -> Any:
+    def verify(self, *arguments: Any) -> Any:
         self.verified += 1
-        return super().verify(*given)
+        return super().verify(*arguments)
 
-    def hash(self, *given: Any, **options: Any) -> str:
+    def hash(self, *arguments: Any, **options: Any) -> str:
         self.hashed += 1
-        return super().hash(*given, **options)
+        return super().hash(*arguments, **options)
 
 
 async def test_a_digest_of_less_work_is_made_anew_at_sign_in(shared_platform: platform.Platform) -> None:
@@ -155,9 +155,9 @@ async def test_guesses_at_many_accounts_from_one_place_are_stopped_too(pages_app
     await browser.get("/signin")
     for _ in range(30):
         assert (await browser.post("/signin", email=make_email(), password="wrong guess")).status_code == 401
-    beside = pages_app.open_client("2001:db8::ffff")
-    await beside.get("/signin")
-    assert (await beside.post("/signin", email=make_email(), password="wrong guess")).status_code == 429
+    neighbor = pages_app.open_client("2001:db8::ffff")
+    await neighbor.get("/signin")
+    assert (await neighbor.post("/signin", email=make_email(), password="wrong guess")).status_code == 429
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)

@@ -184,7 +184,7 @@ def some_text(kind: ValueType, dice: random.Random) -> str:
     return dice.choice((", ", ",", " , ")).join(dice.choices(words, k=dice.randint(0, 3)))
 
 
-def is_taken(name: str, text: str, major: int) -> bool:
+def is_accepted(name: str, text: str, major: int) -> bool:
     try:
         tenant_settings.check_settings({name: text}, major)
     except Invalid:
@@ -195,14 +195,14 @@ def is_taken(name: str, text: str, major: int) -> bool:
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_the_server_takes_what_is_taken(server: Server, seed: int) -> None:
     dice = random.Random(seed)
-    taken: dict[str, str] = {}
+    accepted: dict[str, str] = {}
     for name, setting in available_settings(server.major).items():
         tries = (some_text(setting.value_type, dice) for _ in range(40))
-        text = next((text for text in tries if is_taken(name, text, server.major)), None)
+        text = next((text for text in tries if is_accepted(name, text, server.major)), None)
         if text is not None:
-            taken[name] = text
-    assert len(taken) > 130
-    done = server.try_settings(taken)
+            accepted[name] = text
+    assert len(accepted) > 130
+    done = server.try_settings(accepted)
     assert done.returncode == 0, done.stderr
 
 
@@ -237,7 +237,7 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
     for name in dice.sample(sorted(kinds), 25):
         kind = kinds[name]
         assert isinstance(kind, IntegerType)
-        text = next(text for _ in range(400) if is_taken(name, text := number(kind, dice), server.major))
+        text = next(text for _ in range(400) if is_accepted(name, text := number(kind, dice), server.major))
         done = server.try_settings({name: text})
         assert done.returncode == 0, done.stderr
         assert kind.parse(done.stdout.strip()) == kind.parse(text), f"{name} = {text!r}"
@@ -247,7 +247,7 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("settings", "sentence"),
     [
         ({"work_memm": "4MB"}, "contains 'work_memm', which is not a setting of Postgres 17. Did you mean 'work_mem'?"),
         ({"shared_bufers": "4MB"}, "Did you mean 'shared_buffers'?"),
@@ -279,9 +279,9 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
         ({"work_mem": "4MB", "WORK_MEM": "8MB"}, "contains 'work_mem' more than once: write it once, in lower case."),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_what_is_possible(given: dict[str, str], sentence: str) -> None:
+def test_a_refusal_says_what_is_wrong_and_what_is_possible(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        tenant_settings.check_settings(given, 17)
+        tenant_settings.check_settings(settings, 17)
     assert sentence in refused.value.public_message
 
 
@@ -289,14 +289,14 @@ def test_a_refusal_says_what_is_wrong_and_what_is_possible(given: dict[str, str]
     "text", ["4MB\nfsync=off", "4MB\0", "4MB\r", "4\tMB", "010", "0x10", "1e400", "inf", "nan", "", " "]
 )
 def test_odd_texts_are_refused(text: str) -> None:
-    assert not is_taken("work_mem", text, 17)
-    assert not is_taken("search_path", text, 17) or text in ("", "inf", "nan")
+    assert not is_accepted("work_mem", text, 17)
+    assert not is_accepted("search_path", text, 17) or text in ("", "inf", "nan")
 
 
 def test_texts_cannot_end_their_line() -> None:
-    assert not is_taken("search_path", "public\nfsync = off", 17)
-    assert not is_taken("search_path", "a" * 3000, 17)
-    assert is_taken("search_path", '"it\'s; \\", public', 17)
+    assert not is_accepted("search_path", "public\nfsync = off", 17)
+    assert not is_accepted("search_path", "a" * 3000, 17)
+    assert is_accepted("search_path", '"it\'s; \\", public', 17)
 
 
 def test_names_are_taken_in_any_case() -> None:
