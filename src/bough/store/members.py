@@ -82,9 +82,9 @@ class Members(Queries):
         return entries[:limit], order.position_of(entries[limit - 1]) if len(entries) > limit else None
 
     async def list_member_emails(self, org_id: OrganizationId, emails: Collection[str]) -> list[str]:
-        """Returns the addresses that belong to members, in the given order."""
-        theirs = sa.and_(members.c.org_id == org_id, users.c.email.in_(emails))
-        rows = await self._all(_WITH_USER.where(theirs).order_by(users.c.email))
+        """Returns the addresses that belong to members, sorted."""
+        is_match = sa.and_(members.c.org_id == org_id, users.c.email.in_(emails))
+        rows = await self._all(_WITH_USER.where(is_match).order_by(users.c.email))
         return [row["user_email"] for row in rows]
 
     async def count_admins(self, org_id: OrganizationId) -> int:

@@ -87,14 +87,14 @@ class PreparedDatabases(Queries):
         row = await self._one(_NEXT, role=role)
         if row is None:
             return None
-        found = from_row(AssignedPreparedDatabase, row)
-        await self.remove(found.project_id)
-        await self._run(_SET_PROJECT_CREATED, own_id=found.project_id, now=now)
-        await self._run(_SET_BRANCH_CREATED, own_id=found.branch_id, now=now)
-        await self._run(_ALLOW_SUSPEND, own_id=found.endpoint_id, now=now)
-        return found
+        assigned = from_row(AssignedPreparedDatabase, row)
+        await self.remove(assigned.project_id)
+        await self._run(_SET_PROJECT_CREATED, own_id=assigned.project_id, now=now)
+        await self._run(_SET_BRANCH_CREATED, own_id=assigned.branch_id, now=now)
+        await self._run(_ALLOW_SUSPEND, own_id=assigned.endpoint_id, now=now)
+        return assigned
 
     async def get_last_created_at(self) -> datetime | None:
         """Returns the creation time of the newest instant database."""
-        found: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
-        return found
+        created_at: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
+        return created_at

@@ -37,10 +37,10 @@ class SqliteStore:
         self.path = path
         self._reader = _connections(path)
         self._writer = _connections(path)
-        self._writing = asyncio.Lock()
-        self._waiting = ThreadPoolExecutor(1, "store")
+        self._write_lock = asyncio.Lock()
+        self._write_thread = ThreadPoolExecutor(1, "store")
         self._searcher = _connections(path)
-        self._searching = ThreadPoolExecutor(1, "store-slow")
+        self._search_thread = ThreadPoolExecutor(1, "store-slow")
         self._sync_scheduled = False
 
     async def open(self) -> None:
@@ -51,15 +51,15 @@ class SqliteStore:
     async def close(self) -> None:
         await self._run_in_thread(self._reader.dispose)
         await self._run_in_thread(self._writer.dispose)
-        await asyncio.get_running_loop().run_in_executor(self._searching, self._searcher.dispose)
-        self._waiting.shutdown()
-        self._searching.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self._search_thread, self._searcher.dispose)
+        self._write_thread.shutdown()
+        self._search_thread.shutdown()
 
     @asynccontextmanager
     async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
         with translate_driver_errors():
             if slow:
-                yield Rows(_ThreadedConnection(self._searcher, self._searching))
+                yield Rows(_ThreadedConnection(self._searcher, self._search_thread))
                 return
             with self._reader.connect() as connection:
                 yield Rows(_InlineConnection(connection))
@@ -71,7 +71,7 @@ class SqliteStore:
     @asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Rows]:
         with translate_driver_errors(sqlite3.OperationalError):
-            async with self._writing:
+            async with self._write_lock:
                 with self._writer.connect() as connection:
                     driver = _driver(connection)
                     try:
@@ -80,13 +80,13 @@ class SqliteStore:
                         await self._run_in_thread(driver.commit)
                     except BaseException:
                         # Runs after the work that was in progress when cancelled, and before the next transaction.
-                        self._waiting.submit(driver.rollback)
+                        self._write_thread.submit(driver.rollback)
                         raise
             if not durable:
                 self._schedule_sync()
 
     async def _run_in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._waiting, work)
+        await asyncio.get_running_loop().run_in_executor(self._write_thread, work)
 
     def _upgrade(self) -> None:
         with self._writer.connect() as connection:

@@ -31,7 +31,7 @@ async def get_active_regions(
     """List the regions in which a project can be created."""
     if org_id is not None:
         caller.organization(OrganizationId(org_id), right=OrgRight.READ)
-    shown = [
+    views = [
         RegionView(
             region_id=region.id,
             name=region.name,
@@ -41,4 +41,4 @@ async def get_active_regions(
         )
         for position, region in enumerate(services.settings.regions)
     ]
-    return to_response(RegionsResponse(regions=shown))
+    return to_response(RegionsResponse(regions=views))
