@@ -1,7 +1,7 @@
-"""Settings: read once, frozen.
+"""The settings, which are read once and frozen.
 
-They come from flags, then `BOUGH_…` variables, then `bough.toml` in the home. An unknown or
-wrong setting is refused by name. Nothing else in the program reads the environment for settings.
+They come from flags, then `BOUGH_…` variables, then `bough.toml` in the home. The error for an unknown or invalid
+setting names it. No other module reads settings from the environment.
 """
 
 import difflib
@@ -20,7 +20,7 @@ from bough.errors import InvalidSetting
 FILE_NAME = "bough.toml"
 VARIABLE_PREFIX = "BOUGH_"
 DEFAULT_API_PORT = 8432
-MIN_MEMORY = 128 * 1024**2  # bytes; a process of ours that just started takes about a half of it
+MIN_MEMORY = 128 * 1024**2  # bytes; one of our processes uses about half of it right after its start
 IGNORED_VARIABLES = frozenset({"BOUGH_REQUIRE"})  # read by the test suite, never by the platform
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -46,17 +46,17 @@ class Region(_Frozen):
 
 
 class Plan(_Frozen):
-    """Limits of an account. `free` is the plan of new accounts, `unclaimed` that of what nobody has claimed yet."""
+    """The limits of an account. New accounts have the plan `free`; unclaimed instant databases have `unclaimed`."""
 
-    organizations: int = 10  # that a person creates, besides the personal one
-    projects: int = 100  # of all organizations on the plan that one person created
-    branches: int = 500  # of a project
-    endpoints: int = 500  # of a project
-    roles: int = 500  # of a branch
-    databases: int = 500  # of a branch
-    snapshots: int = 10  # of a project
-    storage_bytes: int = 512 * 1024**2  # of a branch
-    transfer_bytes: int = 5 * 1024**3  # of a project to its clients, in a month
+    organizations: int = 10  # that a person creates, in addition to the personal one
+    projects: int = 100  # in all organizations with this plan that one person created
+    branches: int = 500  # per project
+    endpoints: int = 500  # per project
+    roles: int = 500  # per branch
+    databases: int = 500  # per branch
+    snapshots: int = 10  # per project
+    storage_bytes: int = 512 * 1024**2  # per branch
+    transfer_bytes: int = 5 * 1024**3  # sent to clients, per project and month
     history_seconds: int = 7 * 86400
     max_cu: float = 8
 
@@ -78,12 +78,12 @@ DEFAULT_PLANS = {
         max_cu=64,
     ),
     "unclaimed": Plan(
-        projects=1000,  # of everybody together
+        projects=1000,  # in total
         branches=1,
         endpoints=1,
         snapshots=0,
         storage_bytes=100 * 1024**2,
-        transfer_bytes=1024**3,  # in its whole life
+        transfer_bytes=1024**3,  # until it is claimed or deleted
         history_seconds=0,
     ),
 }
@@ -104,131 +104,138 @@ def default_cache() -> Path:
 
 
 class Settings(_Frozen):
-    home: Path = Field(default_factory=default_home, description="where everything of this installation lives")
-    cache: Path = Field(default_factory=default_cache, description="where Postgres binaries are kept")
+    home: Path = Field(default_factory=default_home, description="folder with all data of this installation")
+    cache: Path = Field(default_factory=default_cache, description="folder with the Postgres binaries")
     listen: str = Field("127.0.0.1", description="address that the API and the gateway listen on")
-    api_port: Port | None = Field(None, description="port of the API [first choice: 8432]")
+    api_port: Port | None = Field(None, description="port of the API [default: 8432, or a free one]")
     trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
         (),
-        description="addresses or networks of proxies before the API, whose X-Forwarded-For and X-Forwarded-Proto "
-        "are believed",
+        description="addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers "
+        "are trusted",
     )
-    gateway_port: Port | None = Field(None, description="port for Postgres clients [first choice: 5432]")
-    domain: str = Field("localhost", description="domain of the endpoint hosts", pattern=r"^[a-z0-9.-]{1,120}$")
-    storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="volume driver")
-    store_url: str = Field("", description="PostgreSQL URL of the store; empty: SQLite in the home")
+    gateway_port: Port | None = Field(None, description="port for Postgres clients [default: 5432, or a free one]")
+    domain: str = Field("localhost", description="domain of the endpoints' host names", pattern=r"^[a-z0-9.-]{1,120}$")
+    storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="how volumes are cloned")
+    store_url: str = Field("", description="PostgreSQL URL of the platform's own database; empty: SQLite in the home")
     postgres_versions: tuple[Annotated[int, Field(ge=14, le=18)], ...] = Field(
-        (17,), description="major versions to fetch and keep ready; the first is the default", min_length=1
+        (17,), description="Postgres major versions to install; the first is the default", min_length=1
     )
     project_uids: tuple[int, int] = Field(
         # Above the ranges that containers and /etc/subuid take from.
         (2_000_000_000, 2_000_060_000),
-        description="as root: the range of user ids that computes run under",
+        description="as root: range of user ids that computes run as",
     )
     gateway_user: str = Field(
         "bough-gateway",
-        description="as root: the user that the gateway runs as; added when it is missing",
+        description="as root: user that the gateway runs as; created if it is missing",
         pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
     )
     local_socket_group: str = Field(
         "",
-        description="as root: group whose members may use the gateway's local socket; empty: root alone",
+        description="as root: group that may connect to the gateway's local socket; empty: only root",
         pattern=r"^([a-z_][a-z0-9_-]{0,31})?$",
     )
     gateway_workers: int | None = Field(
-        None, ge=1, le=256, description="processes that serve Postgres clients [default: one a core]"
+        None, ge=1, le=256, description="number of gateway processes [default: one per CPU core]"
     )
     control_memory_bytes: int | None = Field(
         None,
         ge=MIN_MEMORY,
-        description="memory over which control is ended and started again "
-        "[default: a quarter of the machine's, 1 GiB at least]",
+        description="memory limit of the control process, which is restarted when it exceeds it "
+        "[default: a quarter of the machine's memory, at least 1 GiB]",
     )
     gateway_worker_memory_bytes: int | None = Field(
         None,
         ge=MIN_MEMORY,
-        description="the same for each gateway worker [default: a quarter for all workers, 512 MiB each at least]",
+        description="memory limit of each gateway process [default: a quarter of the machine's memory for all, "
+        "at least 512 MiB each]",
     )
     tls_certificate: Path | None = Field(
-        None, description="your own certificate for Postgres clients, with its chain (PEM); needs tls_key"
+        None, description="your own certificate chain for Postgres clients (PEM file); requires tls_key"
     )
-    tls_key: Path | None = Field(None, description="the private key of tls_certificate (PEM, without a passphrase)")
+    tls_key: Path | None = Field(None, description="private key of tls_certificate (PEM file without a passphrase)")
     hosts_file: Path | None = Field(
         Path("/etc/hosts"),
-        description="where endpoint hosts under localhost are kept if nothing else resolves them; empty: nowhere",
+        description="hosts file for endpoint names under localhost if they do not resolve otherwise; empty: none",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
-    log_file_bytes: int = Field(16 * 1024**2, ge=64 * 1024, description="length at which a log file is cut")
-    log_files_kept: int = Field(4, ge=1, description="how many pieces of each log are kept beside it")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="minimum level of log messages")
+    log_file_bytes: int = Field(16 * 1024**2, ge=64 * 1024, description="size in bytes at which a log file is rotated")
+    log_files_kept: int = Field(4, ge=1, description="number of rotated files to keep per log")
     regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)
-    plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named limits; `free` is for new accounts")
-    rate_per_minute: int = Field(700, ge=1, description="requests a minute per key")
-    rate_per_second_and_route: int = Field(40, ge=1, description="requests a second per key and route")
-    rate_per_minute_and_address: int = Field(300, ge=1, description="requests a minute per address without a key")
-    body_limit: int = Field(1024 * 1024, ge=1024, description="largest request body in bytes")
-    metrics_open: bool = Field(
-        False, description="whether everybody who reaches the API may read /metrics; else the token in keys/metrics may"
+    plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named sets of limits; new accounts have the plan `free`")
+    rate_per_minute: int = Field(700, ge=1, description="API requests per minute per key")
+    rate_per_second_and_route: int = Field(40, ge=1, description="API requests per second per key and route")
+    rate_per_minute_and_address: int = Field(300, ge=1, description="API requests per minute per address without a key")
+    body_limit: int = Field(1024 * 1024, ge=1024, description="maximum size of a request body in bytes")
+    metrics_open: bool = Field(False, description="whether /metrics is readable without the token in keys/metrics")
+    hold_seconds: float = Field(
+        5.0, ge=0, description="seconds that a request waits for a conflicting operation before it fails with 423"
     )
-    hold_seconds: float = Field(5.0, ge=0, description="how long a request waits for conflicting work before 423")
-    operation_workers: int = Field(8, ge=1, description="operations that run at once")
-    wake_seconds: float = Field(60.0, gt=0, description="how long a client waits for its compute to wake")
-    wakes_at_once: int = Field(16, ge=1, description="computes that are woken at once")
-    wakes_per_second: float = Field(50.0, gt=0, description="computes that are woken a second, at most")
+    operation_workers: int = Field(8, ge=1, description="maximum number of concurrent operations")
+    wake_seconds: float = Field(60.0, gt=0, description="seconds that a client waits for its compute to start")
+    wakes_at_once: int = Field(16, ge=1, description="maximum number of computes that start at the same time")
+    wakes_per_second: float = Field(50.0, gt=0, description="maximum number of computes started per second")
     suspend_timeout_default: int = Field(
-        300, ge=1, description="seconds without activity after which a compute sleeps, if its endpoint says 0"
+        300,
+        ge=1,
+        description="seconds of inactivity after which a compute is suspended, for endpoints whose timeout is 0",
     )
-    recoverable_seconds: int = Field(7 * 86400, ge=0, description="how long a deleted project can be recovered")
+    recoverable_seconds: int = Field(
+        7 * 86400, ge=0, description="seconds during which a deleted project can be recovered"
+    )
     recoverable_branch_seconds: int = Field(
-        86400, ge=0, description="how long a deleted branch can be recovered; its data stays on disk for that time"
+        86400, ge=0, description="seconds during which a deleted branch can be recovered; its data stays on disk"
     )
     history_base_bytes: int = Field(
         256 * 1024**2,
         ge=16 * 1024**2,
-        description="WAL after which a base is taken: a restore replays about so much, at most",
+        description="bytes of WAL between two bases; a restore replays about this much at most",
     )
     history_alarm_bytes: int = Field(
-        256 * 1024**2, ge=16 * 1024**2, description="WAL that waits to be archived at which an alarm is raised"
+        256 * 1024**2, ge=16 * 1024**2, description="bytes of unarchived WAL of a branch that raise an alarm"
     )
-    archive_branch_days: float = Field(14, ge=0, description="age at which a branch that nobody uses is archived")
-    archive_idle_hours: float = Field(24, ge=0, description="hours without use after which such a branch is archived")
+    archive_branch_days: float = Field(14, ge=0, description="age in days at which an unused branch is archived")
+    archive_idle_hours: float = Field(
+        24, ge=0, description="hours without use after which a branch of that age is archived"
+    )
     sign_up: Literal["open", "invitation", "closed"] = Field(
-        "invitation", description="who may make an account: anybody, whoever is invited, or nobody but by the operator"
+        "invitation", description="who can create an account: anyone, invited people, or only the operator"
     )
     public_url: str = Field(
         "",
-        description="where people reach this installation, for links in mails; https makes cookies secure "
-        "[default: the API's own address]",
+        description="public URL of this installation, used in mails; with https, cookies are secure "
+        "[default: the address of the API]",
         pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+)?$",
     )
     smtp_url: str = Field(
         "",
-        description="mail server, smtp://user:password@host:587 or smtps://…:465; empty: mails go to the log",
+        description="mail server, smtp://user:password@host:587 or smtps://…:465; empty: mails are logged",
         pattern=r"^(smtps?://\S+)?$",
         repr=False,
     )
-    mail_from: str = Field("bough@localhost", description="sender of mails", pattern=r"^[^\s<>@]+@[^\s<>@]+$")
-    session_days: float = Field(30, gt=0, le=400, description="days until somebody who signed in must do so again")
-    invitation_days: float = Field(7, gt=0, le=400, description="days for which an invitation can be accepted")
-    audit_days: float = Field(400, gt=0, description="days for which the audit is kept")
-    instant_per_hour: int = Field(
-        1000, ge=0, description="instant databases that are made an hour, at most; 0: none are made here"
-    )
+    mail_from: str = Field("bough@localhost", description="sender address of mails", pattern=r"^[^\s<>@]+@[^\s<>@]+$")
+    session_days: float = Field(30, gt=0, le=400, description="days after which a user must sign in again")
+    invitation_days: float = Field(7, gt=0, le=400, description="days during which an invitation can be accepted")
+    audit_days: float = Field(400, gt=0, description="days for which the audit log is kept")
+    instant_per_hour: int = Field(1000, ge=0, description="maximum number of instant databases per hour; 0: disabled")
     instant_per_hour_and_address: int = Field(
-        100, ge=1, description="instant databases that one address may make an hour"
+        100, ge=1, description="maximum number of instant databases per hour per client address"
     )
     instant_pool: int = Field(
-        2, ge=0, le=64, description="instant databases kept ready for an hour after somebody made one; 0: none"
+        2, ge=0, le=64, description="instant databases kept ready for an hour after the last request; 0: none"
     )
-    instant_at_once: int = Field(4, ge=1, description="instant databases that are made at once; others wait in line")
+    instant_at_once: int = Field(
+        4, ge=1, description="instant databases that are created at the same time; further requests wait"
+    )
     instant_hours: float = Field(
-        72, gt=0, le=24 * 365, description="hours after which an instant database that nobody claimed is deleted"
+        72, gt=0, le=24 * 365, description="hours after which an unclaimed instant database is deleted"
     )
     warm_pool: int = Field(2, ge=0, le=64, description="computes kept running for new projects; 0: none")
     warm_memory_share: float = Field(
-        0.05, ge=0, le=0.5, description="share of the machine's memory that the warm pool stays within"
+        0.05, ge=0, le=0.5, description="maximum share of the machine's memory that the warm pool uses"
     )
     free_space_floor: int = Field(
-        512 * 1024**2, ge=0, description="free bytes of the home below which nothing new is made"
+        512 * 1024**2, ge=0, description="free bytes on the disk of the home below which nothing new is created"
     )
 
     @model_validator(mode="after")
@@ -242,13 +249,13 @@ class Settings(_Frozen):
             raise ValueError("tls_certificate and tls_key: give both or neither")
         for path in (self.tls_certificate, self.tls_key, self.hosts_file):
             if path is not None and not path.is_absolute():
-                raise ValueError(f"{path}: give the whole path, from / on")
+                raise ValueError(f"{path}: give an absolute path")
         return self
 
     @field_validator("plans")
     @classmethod
-    def _with_unclaimed(cls, value: dict[str, Plan]) -> dict[str, Plan]:
-        """It came later than the others, so files that name plans may not have it."""
+    def _add_unclaimed(cls, value: dict[str, Plan]) -> dict[str, Plan]:
+        """Adds the plan that files written for earlier versions lack."""
         return {"unclaimed": DEFAULT_PLANS["unclaimed"], **value}
 
     @field_validator("hosts_file", mode="before")
@@ -286,22 +293,22 @@ class Settings(_Frozen):
 
     @property
     def ca_file(self) -> Path:
-        """What clients that verify the gateway's certificate are given."""
+        """The CA certificate with which clients verify the gateway's certificate."""
         return self.home / "ca.crt"
 
     @property
     def control_socket(self) -> Path:
-        """Where control answers the gateway."""
+        """The socket on which control serves the gateway."""
         return self.sockets / "plane" / "control.sock"
 
     @property
     def gateway_folder(self) -> Path:
-        """Where the gateway's workers keep their locks and find one another, and control finds them."""
+        """The folder of the gateway workers' locks and sockets, where control and the other workers find them."""
         return self.sockets / "gateway"
 
     @property
     def sockets(self) -> Path:
-        """A short folder for sockets: Postgres refuses socket paths over 107 bytes."""
+        """A folder with a short path, because Postgres rejects socket paths over 107 bytes."""
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
         if is_root():
             return Path("/run/bough") / name
@@ -311,7 +318,7 @@ class Settings(_Frozen):
         return Path(tempfile.gettempdir()) / f"bough-{os.geteuid()}-{name}"
 
     def plan(self, name: str) -> Plan:
-        """The plan of that name; an account whose plan was taken out of the settings is on `free`."""
+        """The plan with this name, or `free` if the settings no longer contain it."""
         return self.plans.get(name, self.plans["free"])
 
     def region(self, region_id: str) -> Region | None:
@@ -319,16 +326,16 @@ class Settings(_Frozen):
 
 
 def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings in force: flags over variables over the file over defaults."""
+    """Merges the sources: flags override variables, which override the file, which overrides the defaults."""
     environment = os.environ if environment is None else environment
-    given = {name: value for name, value in flags.items() if value is not None}
+    given_flags = {name: value for name, value in flags.items() if value is not None}
     variables = _from_environment(environment)
-    home = Path(given.get("home") or variables.get("home") or default_home()).expanduser().absolute()
-    merged = {**_from_file(home / FILE_NAME), **variables, **given, "home": home}
+    home = Path(given_flags.get("home") or variables.get("home") or default_home()).expanduser().absolute()
+    merged = {**_from_file(home / FILE_NAME), **variables, **given_flags, "home": home}
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise InvalidSetting(_sentence(error)) from None
+        raise InvalidSetting(_describe(error)) from None
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -338,12 +345,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             continue
         name = variable.removeprefix(VARIABLE_PREFIX).lower()
         _check_known(name, f"the variable {variable}")
-        values[name] = _read_text(name, text, variable)
+        values[name] = _parse_value(name, text, variable)
     return values
 
 
-def _read_text(name: str, text: str, variable: str) -> Any:
-    """Lists and tables are written as TOML values, everything else as it is."""
+def _parse_value(name: str, text: str, variable: str) -> Any:
+    """Parses lists and tables as TOML values; returns all other values unchanged."""
     if name in {"regions", "plans", "postgres_versions", "project_uids", "trusted_proxies"}:
         try:
             return tomllib.loads(f"value = {text}")["value"]
@@ -372,12 +379,12 @@ def _check_known(name: str, where: str) -> None:
     if name in Settings.model_fields:
         return
     near = difflib.get_close_matches(name, Settings.model_fields, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else " `bough config` lists the settings."
+    hint = f" Did you mean {near[0]!r}?" if near else " List the settings with `bough config`."
     raise InvalidSetting(f"{where}: there is no setting {name!r}.{hint}")
 
 
-def _sentence(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
-    return f"The setting {where!r} is wrong: {message}." if where else f"Wrong settings: {message}."
+    return f"The setting {where!r} is invalid: {message}." if where else f"Invalid settings: {message}."

@@ -1,8 +1,8 @@
-"""A block of ours in a file of hosts (/etc/hosts) that belongs to everybody.
+"""Maintains a block of lines in a hosts file (/etc/hosts) that other programs write too.
 
-The block stands between two comments that name its owner; a line that somebody else wrote is never
-changed, not even one inside the block. The file is written in place, because containers mount that
-very file, and in one stroke from the first byte that differs, so a reader never meets half of it.
+Two comments that name the owner enclose the block. Lines of other programs are never changed, not even inside the
+block. The file is written in place, because containers mount that very file, and with a single write from the first
+byte that differs, so that a reader never sees half of a change.
 """
 
 import fcntl
@@ -17,79 +17,79 @@ from pathlib import Path
 from bough import clock
 from bough.config import default_cache, is_root
 
-LOCK_TIMEOUT = 2.0  # seconds for another owner to finish
+LOCK_TIMEOUT = 2.0  # seconds that another owner has to finish
 
-_OURS = re.compile(rb"\S+ ep-\S+")
+_OUR_LINE = re.compile(rb"\S+ ep-\S+")
 
 
 def write_lines(path: Path, owner: str, lines: Sequence[str]) -> bool:
-    """Exactly these lines; without any the block goes. Whether that changed the file."""
-    return _change(path, owner, lambda _before: list(lines))
+    """Replaces the lines of the block; without lines, removes it. Returns whether the file changed."""
+    return _change(path, owner, lambda _existing: list(lines))
 
 
 def add_line(path: Path, owner: str, line: str) -> bool:
-    """One more line, unless it is there."""
-    return _change(path, owner, lambda before: before if line in before else [*before, line])
+    """Adds a line unless the block contains it. Returns whether the file changed."""
+    return _change(path, owner, lambda existing: existing if line in existing else [*existing, line])
 
 
 def _change(path: Path, owner: str, change: Callable[[list[str]], list[str]]) -> bool:
-    with _opened(path) as descriptor:
-        before = _content(descriptor)
-        others, ours = _apart(before, owner)
-        wanted = change(ours)
-        if wanted == ours and (ours or others == before):
+    with _open_locked(path) as fd:
+        before = _read(fd)
+        others, ours = _separate(before, owner)
+        changed = change(ours)
+        if changed == ours and (ours or others == before):
             return False
-        after = _appended(others, owner, wanted)
-        begin = before.find(_marks(owner)[0])
-        same = len(before) if begin < 0 else begin
-        os.pwrite(descriptor, after[same:], same)
+        after = _append_block(others, owner, changed)
+        block_start = before.find(_markers(owner)[0])
+        unchanged = len(before) if block_start < 0 else block_start
+        os.pwrite(fd, after[unchanged:], unchanged)
         if len(after) < len(before):
-            os.ftruncate(descriptor, len(after))
+            os.ftruncate(fd, len(after))
         return True
 
 
-def _apart(content: bytes, owner: str) -> tuple[bytes, list[str]]:
-    """What others wrote, and our lines."""
-    begin, end = _marks(owner)
+def _separate(content: bytes, owner: str) -> tuple[bytes, list[str]]:
+    """Returns the content without our block, and the lines of our block."""
+    begin, end = _markers(owner)
     others: list[bytes] = []
     ours: list[str] = []
-    inside = False
+    is_in_block = False
     for line in content.splitlines(keepends=True):
-        bare = line.strip()
-        if bare in {begin, end}:
-            inside = bare == begin
-        elif inside and _OURS.match(bare):
-            ours.append(bare.decode())
+        stripped = line.strip()
+        if stripped in {begin, end}:
+            is_in_block = stripped == begin
+        elif is_in_block and _OUR_LINE.match(stripped):
+            ours.append(stripped.decode())
         else:
             others.append(line)
     return b"".join(others), ours
 
 
-def _appended(content: bytes, owner: str, ours: list[str]) -> bytes:
+def _append_block(content: bytes, owner: str, ours: list[str]) -> bytes:
     if not ours:
         return content
-    begin, end = _marks(owner)
-    gap = b"" if not content or content.endswith(b"\n") else b"\n"
-    return content + gap + b"\n".join([begin, *(line.encode() for line in ours), end, b""])
+    begin, end = _markers(owner)
+    separator = b"" if not content or content.endswith(b"\n") else b"\n"
+    return content + separator + b"\n".join([begin, *(line.encode() for line in ours), end, b""])
 
 
-def _marks(owner: str) -> tuple[bytes, bytes]:
+def _markers(owner: str) -> tuple[bytes, bytes]:
     return f"# begin of {owner}".encode(), f"# end of {owner}".encode()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """The file, for us alone among all homes that change it."""
+def _open_locked(path: Path) -> Iterator[int]:
+    """Opens the file, locked against the other homes that change it."""
     with _locked(lock_file(path)):
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            yield descriptor
+            yield fd
         finally:
-            os.close(descriptor)
+            os.close(fd)
 
 
 def lock_file(path: Path) -> Path:
-    """A file of our own: whoever may read the file of hosts could hold a lock on that for ever."""
+    """A file of our own: any user who can read the hosts file could hold a lock on it forever."""
     folder = Path("/run/bough") if is_root() else default_cache()
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
     return folder / f"hosts-{name}.lock"
@@ -98,18 +98,18 @@ def lock_file(path: Path) -> Path:
 @contextmanager
 def _locked(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        _lock(descriptor, clock.monotonic() + LOCK_TIMEOUT)
+        _acquire(fd, clock.monotonic() + LOCK_TIMEOUT)
         yield
     finally:
-        os.close(descriptor)
+        os.close(fd)
 
 
-def _lock(descriptor: int, deadline: float) -> None:
+def _acquire(fd: int, deadline: float) -> None:
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if clock.monotonic() > deadline:
                 raise
@@ -118,7 +118,7 @@ def _lock(descriptor: int, deadline: float) -> None:
             return
 
 
-def _content(descriptor: int) -> bytes:
-    with os.fdopen(os.dup(descriptor), "rb") as file:
+def _read(fd: int) -> bytes:
+    with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(0)
         return file.read()

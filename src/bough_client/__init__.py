@@ -1,1 +1,1 @@
-"""Bough for Python programs: what they ask of a platform, over HTTP. Knows nothing of the server's own code."""
+"""The Python client of Bough. It calls a platform over HTTP and imports nothing of the server."""

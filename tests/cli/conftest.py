@@ -1,4 +1,4 @@
-"""A program with a home of its own, cleaned up after the test; and one that runs, for all who only look."""
+"""A program with its own home for each test, and a running platform that read-only tests share."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from support.program import ONE_WORKER, TWO_WORKERS, Program
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """An empty folder that every user may pass, as computes must; pytest's own are closed."""
+    """An empty folder that other users can enter, as computes must; those of pytest are closed."""
     with temporary_folder(0o755) as path:
         yield path
 
@@ -25,7 +25,7 @@ def bough(folder: Path) -> Iterator[Program]:
 
 @pytest.fixture(scope="session")
 def shared_bough() -> Iterator[Program]:
-    """A platform that runs, for tests that change nothing about it; instant databases come and go."""
+    """A running platform for tests that do not change it, except for instant databases."""
     with temporary_folder(0o755) as folder:
         program = Program(folder / "home", TWO_WORKERS)
         try:

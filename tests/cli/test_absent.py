@@ -1,4 +1,4 @@
-"""Commands on a home where nothing runs."""
+"""Commands with a home in which nothing is running."""
 
 import json
 
@@ -8,8 +8,8 @@ from support.program import Program
 def test_status_exits_with_3(bough: Program) -> None:
     done = bough("status")
     assert done.returncode == 3
-    assert done.stdout.startswith(f"Bough does not run in {bough.home}; `")
-    assert f"up --home {bough.home}` starts it." in done.stdout
+    assert done.stdout.startswith(f"Bough is not running in {bough.home}; start it with `")
+    assert f"up --home {bough.home}`." in done.stdout
 
 
 def test_status_as_json(bough: Program) -> None:
@@ -20,13 +20,13 @@ def test_status_as_json(bough: Program) -> None:
 
 def test_down_has_nothing_to_do(bough: Program) -> None:
     done = bough("down")
-    assert (done.returncode, done.stdout) == (0, f"Nothing runs in {bough.home}.\n")
+    assert (done.returncode, done.stdout) == (0, f"Nothing is running in {bough.home}.\n")
 
 
 def test_restart_is_refused(bough: Program) -> None:
     done = bough("restart")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"bough: Bough does not run in {bough.home}; `")
+    assert done.stderr.startswith(f"bough: Bough is not running in {bough.home}; start it with `")
 
 
 def test_there_are_no_logs(bough: Program) -> None:

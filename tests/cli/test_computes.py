@@ -1,22 +1,27 @@
-"""What happens to the platform and its computes when a part of it ends in one way or another."""
+"""What happens to the platform and its computes when one of its processes ends."""
 
-import json
 import os
 import pty
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.platform import install_templates
-from support.program import Program, get_status_code, is_alive, make_environment, wait_until
+from support.program import (
+    Program,
+    create_running_project,
+    get_status_code,
+    is_alive,
+    list_computes,
+    make_environment,
+    wait_until,
+)
 
-# Makes standard input our controlling terminal, then becomes the program.
+# Makes standard input the controlling terminal, then executes the program.
 ON_A_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -24,55 +29,31 @@ os.execv(sys.executable, [sys.executable, "-m", "bough.cli.main", *sys.argv[1:]]
 """
 
 
-def computes(bough: Program) -> set[int]:
-    """The postmasters on this home's volumes. What one has just forked has its command line for a moment."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            arguments = (entry / "cmdline").read_bytes().split(b"\0")
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if arguments[1:2] == [b"-D"] and arguments[2].startswith(os.fsencode(bough.home / "volumes")):
-            parents[int(entry.name)] = parent
-    return {pid for pid, parent in parents.items() if parent not in parents}
-
-
 @pytest.fixture
 def compute(bough: Program) -> int:
     """The pid of the compute of a project on a platform that runs in the background."""
-    create_project(bough, bough.up())
-    return computes(bough).pop()
-
-
-def create_project(bough: Program, said: dict[str, Any]) -> None:
-    request = urllib.request.Request(
-        f"{said['api_url']}/projects",
-        data=json.dumps({"project": {"name": "first"}}).encode(),
-        headers={"Authorization": f"Bearer {said['api_key']}", "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request):
-        pass
-    wait_until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)
+    bough.up()
+    create_running_project(bough)
+    return list_computes(bough.home).pop()
 
 
 def test_a_restart_leaves_them_alone_and_down_stops_them_spare_ones_too(bough: Program) -> None:
     bough.variables = {"BOUGH_WARM_POOL": "1"}
-    said = bough.up()
-    wait_until(lambda: computes(bough))
-    create_project(bough, said)
-    wait_until(lambda: len(spares(bough)) == 1 and len(computes(bough)) == 2)
-    before = computes(bough)
+    bough.up()
+    wait_until(lambda: list_computes(bough.home))
+    create_running_project(bough)
+    wait_until(lambda: len(spares(bough)) == 1 and len(list_computes(bough.home)) == 2)
+    before = list_computes(bough.home)
     assert bough("restart").returncode == 0
     assert bough.status()["computes_running"] == 1
-    assert computes(bough) == before
+    assert list_computes(bough.home) == before
     pid = bough.supervisor_pid()
     assert bough("down").stdout == f"Stopped the platform (pid {pid}) and 1 compute.\n"
-    assert computes(bough) == set()
+    assert list_computes(bough.home) == set()
 
 
 def spares(bough: Program) -> list[Path]:
-    """Those that are ready to be taken or were ready once: their wish was applied."""
+    """The spare computes that are or were ready: their specification is applied."""
     return [path for path in bough.home.glob("volumes/warm-*/applied") if not path.parent.is_symlink()]
 
 
@@ -88,15 +69,15 @@ def test_they_survive_a_platform_that_is_killed_and_are_adopted_or_stopped_by_do
     os.kill(after["pid"], signal.SIGKILL)
     again = bough.up()
     assert again["api_url"] == after["api_url"], "the next start waits for the old control to free its port"
-    assert not is_alive(after["control_pid"]), "it ended with its supervisor"
-    assert computes(bough) == {compute}
+    assert not is_alive(after["control_pid"]), "control exited with its supervisor"
+    assert list_computes(bough.home) == {compute}
 
     os.kill(bough.supervisor_pid(), signal.SIGKILL)
     wait_until(lambda: bough.status()["state"] == "stopped")
-    assert "It did not stop its computes" in bough("status").stdout
+    assert "Its computes are still running" in bough("status").stdout
     assert bough.run_in_new_interpreter("down", "--home", str(bough.home)).stdout == "Stopped 1 compute.\n"
     assert not is_alive(compute)
-    assert bough("down").stdout.startswith("Nothing runs")
+    assert bough("down").stdout.startswith("Nothing is running")
 
 
 def test_sigquit_ends_the_platform_and_leaves_them_running(bough: Program, compute: int) -> None:
@@ -109,7 +90,7 @@ def test_sigquit_ends_the_platform_and_leaves_them_running(bough: Program, compu
 
 def test_a_second_sigterm_does_not_wait_for_control(bough: Program, compute: int) -> None:
     status = bough.status()
-    os.kill(status["control_pid"], signal.SIGSTOP)  # it will not stop by itself
+    os.kill(status["control_pid"], signal.SIGSTOP)  # it cannot stop by itself
     os.kill(status["pid"], signal.SIGTERM)
     time.sleep(0.5)
     assert is_alive(status["pid"])
@@ -121,17 +102,17 @@ def test_a_second_sigterm_does_not_wait_for_control(bough: Program, compute: int
 
 def test_a_closed_terminal_window_means_ctrl_c(bough: Program) -> None:
     install_templates(bough.home)
-    ours, theirs = pty.openpty()
+    terminal, child_end = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", ON_A_TERMINAL, "up", "--home", str(bough.home), *bough.port_arguments()],
         env=make_environment(**bough.variables),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=child_end,
+        stdout=child_end,
+        stderr=child_end,
         start_new_session=True,
     )
-    os.close(theirs)
+    os.close(child_end)
     wait_until(bough.is_running)
-    os.close(ours)
+    os.close(terminal)
     assert process.wait(timeout=30) == 0
     assert bough("status").returncode == 3

@@ -1,4 +1,4 @@
-"""The environment file of `bough get-db`: what is ours is written as required, and nothing else is touched."""
+"""The environment file of `bough get-db`: our block is written, and nothing else changes."""
 
 import errno
 import os
@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.cli import get_db
-from bough.cli.get_db import dotenv
+from bough.cli.get_db import command, dotenv
 from bough.cli.get_db.dotenv import VariableNames, insert_block, make_block, parse_variables
 from bough.cli.get_db.env_file import EnvFile, EnvFileError
 from bough.cli.get_db.options import GetDbRequest
@@ -155,10 +154,10 @@ def test_a_link_is_followed_to_read_and_refused_to_write(tmp_path: Path) -> None
     target, link = tmp_path / "there", tmp_path / ".env"
     target.write_bytes(b"A=1\n")
     link.symlink_to("there")
-    found = EnvFile.read(str(link))
-    assert found.content == b"A=1\n"
-    with pytest.raises(EnvFileError, match=f"is a link.*--env {target}"):
-        found.check_writable()
+    file = EnvFile.read(str(link))
+    assert file.content == b"A=1\n"
+    with pytest.raises(EnvFileError, match=f"is a symbolic link.*--env {target}"):
+        file.check_writable()
     assert link.is_symlink()
     assert target.read_bytes() == b"A=1\n"
 
@@ -181,8 +180,8 @@ def _device(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
 
 
 def _utf_16(path: Path) -> None:
@@ -190,25 +189,25 @@ def _utf_16(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "phrase"),
     [
         (Path.mkdir, "is a folder"),
-        (os.mkfifo, "is no ordinary file"),
-        (_socket, "is no ordinary file"),
-        (_device, "is no ordinary file"),
-        (_dangling, "is a link to a file that is not there"),
-        (_loop, "is a link to a file that is not there"),
+        (os.mkfifo, "is not a regular file"),
+        (_socket, "is not a regular file"),
+        (_device, "is not a regular file"),
+        (_dangling, "is a symbolic link to a missing file"),
+        (_loop, "is a symbolic link to a missing file"),
         (_read_only, "is read-only"),
-        (_utf_16, "is no text in UTF-8"),
+        (_utf_16, "is not UTF-8 text"),
     ],
 )
 def test_what_cannot_be_replaced_is_refused_and_not_touched(
-    tmp_path: Path, make: Callable[[Path], None], words: str
+    tmp_path: Path, make: Callable[[Path], None], phrase: str
 ) -> None:
     path = tmp_path / "e"
     make(path)
     before = path.lstat()
-    with pytest.raises(EnvFileError, match=words):
+    with pytest.raises(EnvFileError, match=phrase):
         EnvFile.read(str(path)).check_writable()
     after = path.lstat()
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
@@ -216,15 +215,15 @@ def test_what_cannot_be_replaced_is_refused_and_not_touched(
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "phrase"),
     [
         ("/proc/self/.env", "cannot be written: "),
-        ("no/folder/.env", "There is no folder"),
+        ("no/folder/.env", "The folder .* does not exist"),
         ("/dev/null/.env", "folder"),
     ],
 )
-def test_a_folder_that_takes_no_file_is_refused(path: str, words: str) -> None:
-    with pytest.raises(EnvFileError, match=words):
+def test_a_folder_that_takes_no_file_is_refused(path: str, phrase: str) -> None:
+    with pytest.raises(EnvFileError, match=phrase):
         EnvFile.read(path).check_writable()
 
 
@@ -247,11 +246,11 @@ def test_a_key_that_comes_meanwhile_is_not_overwritten_and_the_database_not_lost
 ) -> None:
     path = tmp_path / ".env"
     names = VariableNames("DATABASE_URL", "PUBLIC_")
-    wanted = GetDbRequest(str(path), names, seed=None, logical_replication=False, ref="me", host="http://localhost")
-    made = InstantDatabaseResponse("id", "UNCLAIMED", "p", POOLED, CLAIM, EXPIRES, EXPIRES, EXPIRES)
-    seen = EnvFile.read(str(path))
+    request = GetDbRequest(str(path), names, seed=None, logical_replication=False, ref="me", host="http://localhost")
+    database = InstantDatabaseResponse("id", "UNCLAIMED", "p", POOLED, CLAIM, EXPIRES, EXPIRES, EXPIRES)
+    checked = EnvFile.read(str(path))
     path.write_bytes(b"DATABASE_URL=theirs\n")
-    with pytest.raises(EnvFileError, match="Somebody else has put DATABASE_URL into"):
-        get_db._write_env_file(wanted, seen, made)
+    with pytest.raises(EnvFileError, match="Another program has added DATABASE_URL to"):
+        command._write_env_file(request, checked, database)
     assert path.read_bytes() == b"DATABASE_URL=theirs\n"
     assert capsys.readouterr().out.encode() == WRITTEN

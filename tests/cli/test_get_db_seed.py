@@ -1,4 +1,4 @@
-"""The seed of `bough get-db` as text: where its statements begin, and what is refused before there is a database."""
+"""The seed of `bough get-db` as text: how it is split, and what is rejected before the database is created."""
 
 from pathlib import Path
 
@@ -64,22 +64,22 @@ def test_it_is_known_whether_a_seed_ends_its_transaction_itself(text: str, ends:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "phrase"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"select 1;\nselect '\xff';", "is no UTF-8 at line 2"),
-        (b"select 1;\0", "is no text: there is a zero byte in it"),
+        (b"select 1;\nselect '\xff';", "is not UTF-8 at line 2"),
+        (b"select 1;\0", "is not text: it contains a zero byte"),
         (
             b"create table a (i int);\n\nCOPY public.a (i) FROM stdin;\n1\n\\.\n",
             r"for psql at line 3 \(COPY … FROM stdin\)",
         ),
     ],
 )
-def test_a_seed_that_cannot_run_is_refused_before(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_a_seed_that_cannot_run_is_refused_before(tmp_path: Path, content: bytes | None, phrase: str) -> None:
     path = tmp_path / "seed.sql"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(Invalid, match=rf"^The seed {path} .*{words}.*Nothing was created\.$"):
+    with pytest.raises(Invalid, match=rf"^The seed {path} .*{phrase}.*Nothing was created\.$"):
         Seed.read(str(path))
 
 

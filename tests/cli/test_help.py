@@ -1,4 +1,4 @@
-"""Help reads well and stays as it is written in `golden/`; WRITE_GOLDEN=1 writes it anew."""
+"""The help texts match the files in `golden/`; WRITE_GOLDEN=1 rewrites them."""
 
 import importlib
 import os
@@ -12,13 +12,13 @@ from bough.cli.main import ADMIN_COMMANDS, COMMANDS, STORAGE_COMMANDS, USER_COMM
 from support.program import Program, make_environment
 
 GROUPS = {"storage": STORAGE_COMMANDS, "admin": ADMIN_COMMANDS, "admin user": USER_COMMANDS}
-IN_GROUPS = {f"{group} {name}": each for group, listed in GROUPS.items() for name, each in listed.items()}
-EVERY = {**COMMANDS, **IN_GROUPS}
+SUBCOMMANDS = {f"{group} {name}": entry for group, entries in GROUPS.items() for name, entry in entries.items()}
+ALL_COMMANDS = {**COMMANDS, **SUBCOMMANDS}
 GOLDEN = Path(__file__).with_name("golden")
 HEAVY = ("pydantic", "fastapi", "sqlalchemy", "structlog", "asyncio", "rich", "bough.config")
 
 
-@pytest.mark.parametrize("command", ["", *EVERY])
+@pytest.mark.parametrize("command", ["", *ALL_COMMANDS])
 def test_help_is_as_written(bough: Program, command: str) -> None:
     done = bough.run(*command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -28,11 +28,11 @@ def test_help_is_as_written(bough: Program, command: str) -> None:
     assert done.stdout == file.read_text()
 
 
-@pytest.mark.parametrize("command", EVERY)
+@pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
-    module, _, name = EVERY[command].target.partition(":")
+    module, _, name = ALL_COMMANDS[command].target.partition(":")
     function = getattr(importlib.import_module(module), name)
-    assert function.__doc__.splitlines()[0] == EVERY[command].help
+    assert function.__doc__.splitlines()[0] == ALL_COMMANDS[command].help
 
 
 def test_help_imports_nothing_slow() -> None:
@@ -44,24 +44,24 @@ def test_help_imports_nothing_slow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "phrase"),
     [
         (["statsu"], "No such command 'statsu'. Did you mean 'status'"),
         (["up", "--hom", "/tmp"], "No such option: --hom"),
         (["storage", "statsu"], "No such command 'statsu'. Did you mean 'status'"),
         (["storage", "init"], "Missing option '--size'"),
-        (["storage", "init", "--size", "50Q"], "'--size': '50Q' is no size; write it like 50G"),
-        (["storage", "init", "--size", "900M"], "'--size': 900M is too small; an image has at least 1G"),
+        (["storage", "init", "--size", "50Q"], "'--size': '50Q' is not a size; write it like 50G"),
+        (["storage", "init", "--size", "900M"], "'--size': 900M is too small; the minimum is 1G"),
         (["storage", "init", "--size", "50G", "--fs", "ext4"], "'ext4' is not one of 'xfs', 'btrfs'"),
         (["admin", "user", "lst"], "No such command 'lst'. Did you mean 'list'"),
         (["admin", "user", "create"], "Missing argument 'EMAIL'"),
         (["up", "--api-port", "many"], "'--api-port': Input should be a valid integer"),
     ],
 )
-def test_a_slip_is_answered_in_a_line(bough: Program, arguments: list[str], words: str) -> None:
+def test_a_slip_is_answered_in_a_line(bough: Program, arguments: list[str], phrase: str) -> None:
     done = bough.run(*arguments)
     assert done.returncode == 2
-    assert words in done.stderr
+    assert phrase in done.stderr
     assert "Traceback" not in done.stderr
 
 

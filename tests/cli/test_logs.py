@@ -1,4 +1,4 @@
-"""`bough logs`, on log files written by hand."""
+"""`bough logs` with log files that the tests write."""
 
 import os
 import subprocess
@@ -90,8 +90,8 @@ def test_an_unlike_name_gets_the_endpoints_that_have_logs(bough: Program, log: P
         path = log.parent / "computes" / f"ep-{'abcdefg'[number] * 8}.log"
         path.touch()
         os.utime(path, (number, number))
-    said = bough("logs", "0123").stderr
-    assert "the latest first: ep-gggggggg, ep-ffffffff, ep-eeeeeeee, ep-dddddddd, ep-cccccccc and 2 more." in said
+    error = bough("logs", "0123").stderr
+    assert "the latest first: ep-gggggggg, ep-ffffffff, ep-eeeeeeee, ep-dddddddd, ep-cccccccc and 2 more." in error
 
 
 def test_lines_are_shown_over_the_pieces_of_a_log(bough: Program, log: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_statement_that_failed_does_not_show_its_password(bough: Program, log:
 
 @pytest.fixture
 def follower(bough: Program, log: Path) -> Iterator[IO[str]]:
-    """What `bough logs --follow` says, begun at the last line."""
+    """The output of `bough logs --follow`, starting at the last line."""
     command = [sys.executable, "-u", "-m", "bough.cli.main", "logs", "--home", str(bough.home)]
     with subprocess.Popen(
         [*command, "-f", "-n", "1", "--json"], env=make_environment(), stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""`make` on a machine whose Python will not do: one sentence."""
+"""`make` on a machine without a suitable Python prints one message."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ WITHOUT_VENV = '#!/bin/sh\ncase "$2" in *ensurepip*) exit 1 ;; esac\n'
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Just enough of a clone, and a folder of programs that is all of its PATH."""
+    """A minimal clone, and a folder of programs that is the whole PATH."""
     shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)

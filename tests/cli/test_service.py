@@ -1,4 +1,4 @@
-"""Bough under a service manager: what it tells systemd, and the unit that is shipped."""
+"""Bough under a service manager: its notification to systemd, and the unit file."""
 
 import re
 import shutil
@@ -18,31 +18,31 @@ UNIT = Path(__file__).parents[2] / "deploy" / "bough.service"
 
 @pytest.fixture
 def manager(folder: Path, bough: Program) -> Iterator[socket.socket]:
-    """Where the program tells that it is ready."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
-        heard.bind(str(folder / "notify"))
-        heard.settimeout(120)
+    """The socket that receives the notification of readiness."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(folder / "notify"))
+        receiver.settimeout(120)
         bough.variables = {"NOTIFY_SOCKET": str(folder / "notify")}
-        yield heard
+        yield receiver
 
 
 def test_the_manager_hears_when_the_platform_is_ready(bough: Program, manager: socket.socket) -> None:
     process = bough.start_foreground()
-    told = manager.recv(4096).decode().splitlines()
-    assert told == ["READY=1", f"STATUS=Bough is ready at http://127.0.0.1:{bough.port_arguments()[1]}"]
+    message = manager.recv(4096).decode().splitlines()
+    assert message == ["READY=1", f"STATUS=Bough is ready at http://127.0.0.1:{bough.port_arguments()[1]}"]
     assert bough.status()["state"] == "running"
     process.send_signal(signal.SIGQUIT)
     output = "".join(process.communicate(timeout=60))
     assert process.returncode == 0
-    assert (bough.home / "keys" / "operator").read_text().strip() not in output, "a manager keeps what is printed"
+    assert (bough.home / "keys" / "operator").read_text().strip() not in output, "a service manager stores the output"
 
 
 def test_a_manager_that_is_gone_is_no_reason_to_end(bough: Program, folder: Path) -> None:
-    bough.variables = {"NOTIFY_SOCKET": str(folder / "nobody")}
+    bough.variables = {"NOTIFY_SOCKET": str(folder / "missing")}
     process = bough.start_foreground()
     assert process.stderr is not None
-    while "could not be told" not in (line := process.stderr.readline()):
-        assert line, "it ended"
+    while "Cannot notify the service manager" not in (line := process.stderr.readline()):
+        assert line, "the program exited"
     assert bough.status()["state"] == "running"
 
 
@@ -60,7 +60,7 @@ def test_the_unit_is_valid(folder: Path) -> None:
 
 
 def test_the_unit_leaves_computes_to_the_supervisor() -> None:
-    """What the restart, the stop and the storage image depend on."""
+    """The settings that restart, stop and the storage image depend on."""
     settings = dict(re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.MULTILINE))
     assert (settings["KillMode"], settings["Delegate"], settings["Type"]) == ("process", "yes", "notify")
     assert (settings["RestartKillSignal"], settings["KillSignal"]) == ("SIGQUIT", "SIGTERM")

@@ -1,4 +1,4 @@
-"""Settings come from flags, then variables, then bough.toml; wrong ones are refused by name."""
+"""Settings come from flags, then variables, then bough.toml; errors name the invalid setting."""
 
 import json
 from typing import Any
@@ -11,8 +11,8 @@ from support.program import Program
 def setting(bough: Program, name: str, **variables: str) -> dict[str, Any]:
     done = bough("config", "--json", **variables)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)[name]
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)[name]
+    return result
 
 
 def write_file(bough: Program, text: str) -> None:
@@ -21,11 +21,11 @@ def write_file(bough: Program, text: str) -> None:
 
 
 def test_a_variable_wins_over_the_file_and_the_file_over_the_default(bough: Program) -> None:
-    seen = [setting(bough, "domain")]
+    results = [setting(bough, "domain")]
     write_file(bough, 'domain = "file.example"')
-    seen.append(setting(bough, "domain"))
-    seen.append(setting(bough, "domain", BOUGH_DOMAIN="variable.example"))
-    assert [(each["value"], each["from"]) for each in seen] == [
+    results.append(setting(bough, "domain"))
+    results.append(setting(bough, "domain", BOUGH_DOMAIN="variable.example"))
+    assert [(each["value"], each["from"]) for each in results] == [
         ("localhost", "default"),
         ("file.example", "file"),
         ("variable.example", "variable"),
@@ -33,8 +33,8 @@ def test_a_variable_wins_over_the_file_and_the_file_over_the_default(bough: Prog
 
 
 def test_a_flag_wins_over_a_variable(bough: Program) -> None:
-    found = setting(bough, "home", BOUGH_HOME="/somewhere/else")
-    assert (found["value"], found["from"]) == (str(bough.home), "flag")
+    home = setting(bough, "home", BOUGH_HOME="/somewhere/else")
+    assert (home["value"], home["from"]) == (str(bough.home), "flag")
 
 
 def test_every_setting_has_a_meaning(bough: Program) -> None:
@@ -72,7 +72,7 @@ def test_an_unknown_name_in_the_file_is_refused_by_name(bough: Program) -> None:
 def test_a_wrong_flag_is_refused_by_name(bough: Program, flag: str, value: str, name: str) -> None:
     done = bough("up", flag, value)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"bough: The setting '{name}' is wrong: ")
+    assert done.stderr.startswith(f"bough: The setting '{name}' is invalid: ")
     assert not bough.home.exists()
 
 

@@ -1,4 +1,4 @@
-"""`bough storage`: an image is made and moved into whole or not at all, mounted at every start, and told about."""
+"""`bough storage`: an image is created completely or not at all, mounted at every start, and reported."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from bough.cli.storage import preconditions
 from bough.config import Settings, default_cache
 from bough.engine.local.folders import Folders
 from bough.errors import PreconditionFailed
-from support.program import NOBODY, Program, Result, make_environment, wait_until
+from support.program import NOBODY, Program, Result, create_project, make_environment, wait_until
 from support.requirements import require_cow
 from support.storage import (
     create_home_image,
@@ -48,37 +47,30 @@ def init(bough: Program, *arguments: str) -> Result:
 
 def status(bough: Program) -> dict[str, Any]:
     done = bough.run("storage", "status", "--home", str(bough.home), "--json")
-    said: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == (1 if said["image"] and not said["image"]["mounted"] else 0)
-    return said
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (1 if result["image"] and not result["image"]["mounted"] else 0)
+    return result
 
 
-def assert_refused(bough: Program, done: Result, *words: str) -> None:
+def assert_refused(bough: Program, done: Result, *phrases: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("bough: ")
-    for word in words:
-        assert word in done.stderr
+    for phrase in phrases:
+        assert phrase in done.stderr
     assert not list(bough.home.glob("*.making"))
     assert list_mounts(bough.home) == []
 
 
 class Tenant:
-    """Somebody with a project on a platform that runs in the background."""
+    """A client with a project on a platform that runs in the background."""
 
     def __init__(self, bough: Program) -> None:
         self._bough = bough
-        said = bough.up()
-        request = urllib.request.Request(
-            f"{said['api_url']}/projects",
-            data=json.dumps({"project": {"name": "orchard"}}).encode(),
-            headers={"Authorization": f"Bearer {said['api_key']}", "Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request) as answer:
-            made = json.load(answer)
-        self.endpoint: str = made["endpoints"][0]["id"]
+        created = create_project(bough.up(), "orchard")
+        self.endpoint: str = created["endpoints"][0]["id"]
 
     def value(self, sql: str) -> str:
-        """By the gateway, which wakes the compute."""
+        """Runs a query through the gateway, which starts the compute."""
         done = self._bough.run("psql", "orchard", "--home", str(self._bough.home), "-Atc", sql)
         assert done.returncode == 0, done.stderr
         wait_until(lambda: self._bough.status()["operations_open"] == 0)
@@ -89,26 +81,28 @@ class Tenant:
 def test_a_project_moves_in_when_nothing_runs_and_goes_on(bough: Program, fs: str, driver: str) -> None:
     tenant = Tenant(bough)
     tenant.value("create table kept as select 'here' as word")
-    assert_refused(bough, init(bough, *INIT), f"Bough already runs in {bough.home}", "stop it")
+    assert_refused(bough, init(bough, *INIT), f"Bough is already running in {bough.home}", "stop it")
     os.kill(bough.supervisor_pid(), signal.SIGKILL)
     wait_until(lambda: bough.status()["state"] == "stopped")
-    assert_refused(bough, init(bough, *INIT), f"still runs in {bough.home}: run `", f"down --home {bough.home}` first.")
+    assert_refused(
+        bough, init(bough, *INIT), f"still running in {bough.home}: run `", f"down --home {bough.home}` first."
+    )
     assert bough("down").returncode == 0
     assert status(bough)["driver"] == "plain"
 
     done = init(bough, *INIT, "--fs", fs, "--json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert (said["fs"], said["thin"], said["size"]) == (fs, True, 1024**3)
-    assert said["mounted_at"] == str(bough.home / "storage")
-    assert said["moved_bytes"] > 30 * 1024**2
+    result = json.loads(done.stdout)
+    assert (result["fs"], result["thin"], result["size"]) == (fs, True, 1024**3)
+    assert result["mounted_at"] == str(bough.home / "storage")
+    assert result["moved_bytes"] > 30 * 1024**2
     assert not (bough.home / "volumes").exists()
 
     bough.up()
     assert tenant.value("select word from kept") == "here"
-    seen = status(bough)
-    assert (seen["driver"], seen["file_system"], seen["refuses_new"]) == (driver, fs, None)
-    volume = next(each for each in seen["volumes"] if each["project"] == "orchard")
+    after = status(bough)
+    assert (after["driver"], after["file_system"], after["refuses_new"]) == (driver, fs, None)
+    volume = next(each for each in after["volumes"] if each["project"] == "orchard")
     assert (volume["branch"], volume["endpoint"]) == ("main", tenant.endpoint)
     assert volume["total"] == volume["own"] + volume["shared"] > 30 * 1024**2
 
@@ -138,7 +132,8 @@ def test_an_allocated_image_elsewhere(bough: Program) -> None:
         done = init(bough, "--size", "1G", "--image", str(file))
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"The storage image {file} (xfs, 1.0 GB) is mounted at {bough.home}/storage.\n")
-        assert f"up --home {bough.home}` starts the platform on it." in done.stdout
+        assert "Start the platform with `" in done.stdout
+        assert f"up --home {bough.home}`." in done.stdout
         assert [line.rstrip("…").strip() for line in done.stderr.splitlines()] == [
             "Taking room on the disk",
             "Making xfs",
@@ -149,31 +144,33 @@ def test_an_allocated_image_elsewhere(bough: Program) -> None:
 
 
 def test_the_overview_for_people(bough: Program) -> None:
-    create_home_image(_made(bough.home))
+    create_home_image(_make_home(bough.home))
     write_volumes(bough.home / "storage", 2)
     lines = bough.run("storage", "status", "--home", str(bough.home)).stdout.splitlines()
     facts = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert facts["driver"] == "reflink"
     assert facts["image"].startswith(f"{bough.home}/storage.img (thin, 1.0 GB, ")
-    assert facts["new"] == "projects  are made"
+    assert facts["new"].split() == ["projects", "accepted"]
     assert lines[lines.index("") + 1].split() == ["project", "branch", "volume", "endpoint", "own", "shared", "total"]
     assert [line.split()[2] for line in lines if "vol-" in line] == ["vol-0", "vol-1"]
     assert lines[-1].startswith("2 volumes ")
 
 
-def test_without_a_home_there_is_nothing_to_show_and_nothing_is_made(bough: Program) -> None:
+def test_without_a_home_there_is_nothing_to_show_and_nothing_is_make_home(bough: Program) -> None:
     assert status(bough)["volumes"] == []
     assert not bough.home.exists()
 
 
 def test_a_second_image_is_refused(bough: Program) -> None:
-    create_home_image(_made(bough.home)).unmount()
-    assert_refused(bough, init(bough, *INIT), f"{bough.home} has a storage image already, {bough.home}/storage.img; `")
+    create_home_image(_make_home(bough.home)).unmount()
+    assert_refused(
+        bough, init(bough, *INIT), f"{bough.home} already has a storage image, {bough.home}/storage.img; show it with `"
+    )
 
 
 def test_a_file_that_is_there_is_not_overwritten(bough: Program, folder: Path) -> None:
     (folder / "mine").write_text("precious")
-    assert_refused(bough, init(bough, *INIT, "--image", str(folder / "mine")), f"The file {folder}/mine exists already")
+    assert_refused(bough, init(bough, *INIT, "--image", str(folder / "mine")), f"The file {folder}/mine already exists")
     assert (folder / "mine").read_text() == "precious"
 
 
@@ -184,9 +181,11 @@ def test_a_folder_that_is_not_there_is_named(bough: Program, folder: Path) -> No
 
 def test_a_link_in_the_place_of_volumes_is_not_followed(bough: Program, folder: Path) -> None:
     (folder / "elsewhere").mkdir()
-    (_made(bough.home) / "volumes").symlink_to(folder / "elsewhere")
+    (_make_home(bough.home) / "volumes").symlink_to(folder / "elsewhere")
     done = init(bough, *INIT)
-    assert_refused(bough, done, f"{bough.home}/volumes is a link", f"mv {folder}/elsewhere {bough.home}/volumes`")
+    assert_refused(
+        bough, done, f"{bough.home}/volumes is a symbolic link", f"mv {folder}/elsewhere {bough.home}/volumes`"
+    )
 
 
 def test_an_image_larger_than_the_disk_is_refused(bough: Program) -> None:
@@ -196,12 +195,12 @@ def test_an_image_larger_than_the_disk_is_refused(bough: Program) -> None:
 
 def test_only_root_makes_one(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preconditions, "is_root", lambda: False)
-    with pytest.raises(PreconditionFailed, match=r"Only root can make and mount an image: run `sudo .*--size 50G"):
+    with pytest.raises(PreconditionFailed, match=r"Only root can create and mount an image: run `sudo .*--size 50G"):
         preconditions.require_root(Settings(home=bough.home), "50G")
 
 
 def test_only_root_starts_a_platform_whose_image_is_not_mounted(bough: Program) -> None:
-    create_home_image(_made(bough.home)).unmount()
+    create_home_image(_make_home(bough.home)).unmount()
     os.chown(bough.home, NOBODY, NOBODY)
     bough.variables = {"BOUGH_CACHE": str(default_cache())}
     done = bough.run_as_user(NOBODY, "up")
@@ -214,8 +213,8 @@ def test_only_root_starts_a_platform_whose_image_is_not_mounted(bough: Program) 
 
 def test_a_missing_mkfs_is_named_with_its_package(bough: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name, path: None)
-    with pytest.raises(PreconditionFailed, match=r"mkfs.btrfs is missing here: run `apt-get install btrfs-progs`"):
-        preconditions.check_home(plan_image(_made(bough.home), "btrfs"), Settings(home=bough.home))
+    with pytest.raises(PreconditionFailed, match=r"mkfs.btrfs is not installed: run `apt-get install btrfs-progs`"):
+        preconditions.check_home(plan_image(_make_home(bough.home), "btrfs"), Settings(home=bough.home))
 
 
 MOMENTS: dict[str, Callable[[Path], bool]] = {
@@ -235,13 +234,13 @@ EVERY_DAY = ("it is mounted", "a part is moved", "the record is written")
     "moment", [each if each in EVERY_DAY else pytest.param(each, marks=pytest.mark.long) for each in MOMENTS]
 )
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_left(bough: Program, moment: str) -> None:
-    write_volumes(_made(bough.home), 60, size=30_000)
+    write_volumes(_make_home(bough.home), 60, size=30_000)
     before = read_tree_metadata(bough.home / "volumes")
     _kill_when(bough, MOMENTS[moment])
     done = init(bough, *INIT)
     if done.returncode != 0:
-        assert "has a storage image already" in done.stderr
-    Folders(storage_settings(bough.home)).ensure()  # as the next start does
+        assert "already has a storage image" in done.stderr
+    Folders(storage_settings(bough.home)).ensure()  # like the next start
     assert read_tree_metadata(bough.home / "storage" / "volumes") == before
     assert not (bough.home / "volumes").exists()
     assert not list(bough.home.glob("*.making"))
@@ -249,7 +248,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_left(bough: Program
 
 
 def test_a_home_behind_a_link_is_cleared_like_any_other(bough: Program, folder: Path) -> None:
-    write_volumes(_made(folder / "real"), 60, size=30_000)
+    write_volumes(_make_home(folder / "real"), 60, size=30_000)
     bough.home.symlink_to(folder / "real")
     _kill_when(bough, MOMENTS["a part is moved"])
     assert init(bough, *INIT).returncode == 0
@@ -257,41 +256,41 @@ def test_a_home_behind_a_link_is_cleared_like_any_other(bough: Program, folder: 
 
 
 def test_killed_in_the_middle_the_home_is_as_it_was_and_the_doctor_says_so(bough: Program) -> None:
-    write_volumes(_made(bough.home), 60, size=30_000)
+    write_volumes(_make_home(bough.home), 60, size=30_000)
     before = read_tree_metadata(bough.home / "volumes")
     _kill_when(bough, MOMENTS["a part is moved"])
     assert not (bough.home / "storage.json").exists()
     assert read_tree_metadata(bough.home / "volumes") == before
-    found = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
-    assert found["storage"]["verdict"] == "warning"
-    assert "storage.img.making is left of it" in found["storage"]["sentence"]
+    findings = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
+    assert findings["storage"]["verdict"] == "warning"
+    assert "storage.img.making is left over" in findings["storage"]["sentence"]
 
 
 def test_the_doctor_looks_at_the_storage(bough: Program) -> None:
     def storage() -> tuple[str, str]:
-        found = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
-        return found["storage"]["verdict"], found["storage"]["sentence"]
+        findings = {each["name"]: each for each in json.loads(bough("doctor", "--json").stdout)}
+        return findings["storage"]["verdict"], findings["storage"]["sentence"]
 
-    made = create_home_image(_made(bough.home))
-    assert storage() == ("ok", "reflink: branches share what they have in common")
-    made.unmount()
-    assert storage() == ("ok", f"{made.file} will be mounted")
-    made.file.rename(made.file.with_name("elsewhere"))
+    image = create_home_image(_make_home(bough.home))
+    assert storage() == ("ok", "reflink: branches share unchanged data")
+    image.unmount()
+    assert storage() == ("ok", f"{image.file} will be mounted")
+    image.file.rename(image.file.with_name("elsewhere"))
     assert storage()[0] == "failed"
-    assert f"The storage image {made.file} is missing" in storage()[1]
+    assert f"The storage image {image.file} is missing" in storage()[1]
 
 
-def _made(home: Path) -> Path:
+def _make_home(home: Path) -> Path:
     home.mkdir(mode=0o711, exist_ok=True)
     return home
 
 
-def _kill_when(bough: Program, seen: Callable[[Path], bool]) -> None:
+def _kill_when(bough: Program, condition: Callable[[Path], bool]) -> None:
     command = [sys.executable, "-m", "bough.cli.main", "storage", "init", "--home", str(bough.home), *INIT]
     process = subprocess.Popen(
         command, env=make_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    while process.poll() is None and not seen(bough.home):
+    while process.poll() is None and not condition(bough.home):
         time.sleep(0.001)
     process.kill()
     process.wait()

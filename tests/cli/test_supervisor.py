@@ -1,4 +1,4 @@
-"""The supervisor with a real platform: how it starts, restarts and ends; its death is in `test_computes`."""
+"""The supervisor with a real platform: start, restart and stop. `test_computes` covers its death."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from support.program import Program, get_status_code, is_alive
 
 
 def test_up_in_the_background_as_json(shared_bough: Program) -> None:
-    said = shared_bough.up_output
-    assert set(said) == {"api_url", "instant_url", "console_url", "gateway_port", "api_key", "sign_in_url", "home"}
-    assert get_status_code(said, "/projects") == 200
-    assert said["home"] == str(shared_bough.home)
+    up_output = shared_bough.up_output
+    assert set(up_output) == {"api_url", "instant_url", "console_url", "gateway_port", "api_key", "sign_in_url", "home"}
+    assert get_status_code(up_output, "/projects") == 200
+    assert up_output["home"] == str(shared_bough.home)
     supervisor = shared_bough.supervisor_pid()
-    assert os.getsid(supervisor) == supervisor, "it has left our session"
+    assert os.getsid(supervisor) == supervisor, "it has its own session"
     status = shared_bough.status()
     assert (status["state"], status["pid"]) == ("running", supervisor)
     assert status["projects"] >= 0
@@ -30,13 +30,13 @@ def test_up_for_people_says_where_and_how_and_down_ends_it(bough: Program) -> No
     answer = subprocess.run(["sh", "-c", f"{curl} --silent --fail"], capture_output=True, text=True, check=True)
     assert json.loads(answer.stdout)["projects"] == []
     key = (bough.home / "keys" / "operator").read_text().strip()
-    for words in (
+    for phrase in (
         key,
-        f"kept in {bough.home}/keys/operator",
+        f"stored in {bough.home}/keys/operator",
         f"{bough.home}/logs/control.log",
         f"down --home {bough.home}",
     ):
-        assert words in done.stdout
+        assert phrase in done.stdout
     supervisor, control = bough.supervisor_pid(), bough.status()["control_pid"]
     down = bough.run_in_new_interpreter("down", "--home", str(bough.home))
     assert (down.returncode, down.stdout) == (0, f"Stopped the platform (pid {supervisor}).\n")
@@ -56,8 +56,10 @@ def test_up_in_the_foreground_prints_one_line_of_json_and_ends_by_ctrl_c(bough: 
 def test_a_second_platform_in_the_same_home_is_refused(shared_bough: Program) -> None:
     done = shared_bough("up", "--detach")
     assert done.returncode == 1
-    where = shared_bough.up_output["console_url"].rstrip("/")
-    assert f"Bough already runs in {shared_bough.home} at {where} (pid {shared_bough.supervisor_pid()})" in done.stderr
+    url = shared_bough.up_output["console_url"].rstrip("/")
+    assert (
+        f"Bough is already running in {shared_bough.home} at {url} (pid {shared_bough.supervisor_pid()})" in done.stderr
+    )
 
 
 def test_a_restart_keeps_pid_and_lock_and_says_why_when_it_fails(bough: Program) -> None:
@@ -69,7 +71,7 @@ def test_a_restart_keeps_pid_and_lock_and_says_why_when_it_fails(bough: Program)
     after = bough.status()
     assert after["pid"] == before["pid"]
     assert after["control_pid"] != before["control_pid"]
-    assert bough("up", "--detach").returncode == 1, "the home is still held"
+    assert bough("up", "--detach").returncode == 1, "the home is still locked"
 
     (bough.home / "bough.toml").write_text('storage = "btrfs"')
     done = bough("restart")
@@ -105,7 +107,7 @@ def test_the_gateway_port_is_held(shared_bough: Program) -> None:
 
 def test_the_doctor_of_a_running_platform_is_content(shared_bough: Program) -> None:
     done = shared_bough("doctor", "--json")
-    found = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert done.returncode == 0
-    assert found["instance"]["sentence"] == f"the platform runs (pid {shared_bough.supervisor_pid()})"
-    assert found["ports"]["verdict"] == "ok"
+    assert findings["instance"]["sentence"] == f"the platform is running (pid {shared_bough.supervisor_pid()})"
+    assert findings["ports"]["verdict"] == "ok"

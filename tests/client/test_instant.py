@@ -1,4 +1,4 @@
-"""The client of instant databases: what it asks, what it reads, and what it says of servers that are not well."""
+"""The client of instant databases: its requests, its responses, and its errors with broken servers."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from bough_client.instant import InstantClient, direct_connection_string
 from support.http_stub import endless_response, make_response, serve_stub
 
 POOLED = "postgresql://neondb_owner:s3cret@ep-a-b-1-pooler.us-east-2.aws.localhost:5433/neondb?sslmode=require"
-SHOWN = {
+DATABASE = {
     "id": "0199a1b2-0000-7000-8000-000000000001",
     "status": "UNCLAIMED",
     "neon_project_id": "quiet-sea-1",
@@ -26,35 +26,38 @@ SHOWN = {
 }
 
 
-def shown(**other: Any) -> bytes:
-    return make_response(201, json.dumps({**SHOWN, **other}).encode())
+def database_response(**other: Any) -> bytes:
+    return make_response(201, json.dumps({**DATABASE, **other}).encode())
 
 
 @pytest.mark.parametrize("path", ["", "/", "/api/v1", "/api/v1/"])
 def test_it_asks_for_a_database_and_reads_every_field(path: str) -> None:
-    with serve_stub([shown()]) as server:
-        made = InstantClient(server.url + path).create("me", logical_replication=True)
+    with serve_stub([database_response()]) as server:
+        database = InstantClient(server.url + path).create("me", logical_replication=True)
         assert [json.loads(body) for body in server.request_bodies] == [
             {"ref": "me", "enable_logical_replication": True}
         ]
-    assert (made.id, made.status, made.project_id) == (SHOWN["id"], "UNCLAIMED", "quiet-sea-1")
-    assert (made.claim_url, made.expires_at) == (SHOWN["claim_url"], datetime(2026, 11, 20, 2, 19, 51, tzinfo=UTC))
-    assert made.connection_strings() == (POOLED, POOLED.replace("-pooler", ""))
+    assert (database.id, database.status, database.project_id) == (DATABASE["id"], "UNCLAIMED", "quiet-sea-1")
+    assert (database.claim_url, database.expires_at) == (
+        DATABASE["claim_url"],
+        datetime(2026, 11, 20, 2, 19, 51, tzinfo=UTC),
+    )
+    assert database.connection_strings() == (POOLED, POOLED.replace("-pooler", ""))
 
 
 def test_what_is_secret_is_in_no_repr() -> None:
-    with serve_stub([shown()]) as server:
-        text = repr(InstantClient(server.url).get(SHOWN["id"]))
+    with serve_stub([database_response()]) as server:
+        text = repr(InstantClient(server.url).get(DATABASE["id"]))
     assert "quiet-sea-1" in text
-    assert not any(secret in text for secret in ("s3cret", SHOWN["id"]))
+    assert not any(secret in text for secret in ("s3cret", DATABASE["id"]))
 
 
 def test_a_claimed_database_can_be_looked_at_and_gives_no_string() -> None:
-    with serve_stub([shown(status="CLAIMED", connection_string=None)]) as server:
-        found = InstantClient(server.url).get(SHOWN["id"])
+    with serve_stub([database_response(status="CLAIMED", connection_string=None)]) as server:
+        database = InstantClient(server.url).get(DATABASE["id"])
         with pytest.raises(ClientError, match="claimed"):
-            found.connection_strings()
-        with pytest.raises(ClientError, match="is no instant database"):
+            database.connection_strings()
+        with pytest.raises(ClientError, match="is not an instant database"):
             InstantClient(server.url).create("me")
 
 
@@ -71,7 +74,7 @@ def test_the_direct_string_differs_in_the_host_only(pooled: str, expected: str) 
     assert direct_connection_string(pooled) == expected
 
 
-SAID = [
+ERRORS = [
     (
         "a reason with a hint",
         make_response(400, b'{"message": "Missing referrer", "hint": "Say who."}'),
@@ -83,80 +86,88 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "said"), [(each[1], each[2]) for each in SAID], ids=[each[0] for each in SAID])
-def test_what_a_platform_refuses_is_told_in_its_words(answer: bytes, said: tuple[int, str | None]) -> None:
-    with serve_stub([answer]) as server, pytest.raises(ClientError) as refused:
+@pytest.mark.parametrize(
+    ("response", "expected"), [(each[1], each[2]) for each in ERRORS], ids=[each[0] for each in ERRORS]
+)
+def test_what_a_platform_refuses_is_told_in_its_words(response: bytes, expected: tuple[int, str | None]) -> None:
+    with serve_stub([response]) as server, pytest.raises(ClientError) as raised:
         InstantClient(server.url).create("me")
-    error = refused.value
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["message"] == error.message
-    assert (error.status, error.hint, error.retry_after) == (*said, 7 if b"Retry-After: 7" in answer else None)
+    error = raised.value
+    assert json.loads(response.partition(b"\r\n\r\n")[2])["message"] == error.message
+    assert (error.status, error.hint, error.retry_after) == (*expected, 7 if b"Retry-After: 7" in response else None)
 
 
-STRANGE: dict[str, tuple[Iterable[bytes], str]] = {
-    "a page": ([make_response(200, b"<html>It works!</html>")], "(status 200) is not one of a Bough platform"),
+UNEXPECTED: dict[str, tuple[Iterable[bytes], str]] = {
+    "a page": ([make_response(200, b"<html>It works!</html>")], "(status 200) is not from a Bough platform"),
     "a page of a proxy": ([make_response(502, b"<html>Bad gateway</html>")], "(status 502) is not"),
     "somewhere else": ([make_response(301, b"", "Location: https://elsewhere.example/")], "(status 301) is not"),
     "nothing": ([make_response(204, b"")], "(status 204) is not"),
     "a list": ([make_response(200, b"[]")], "(status 200) is not"),
     "very deep": ([make_response(200, b"[" * 200_000)], "(status 200) is not"),
     "no text at all": ([make_response(200, b"\xff\xfe\x00")], "(status 200) is not"),
-    "another thing": ([make_response(201, b'{"id": "x"}')], "is no instant database"),
-    "no string": ([shown(connection_string=None)], "is no instant database"),
-    "a string of two lines": ([shown(connection_string=f"{POOLED}\nPATH=/tmp")], "is no instant database"),
-    "a string with a quote": ([shown(connection_string=f"{POOLED}'")], "is no instant database"),
-    "a string for another server": ([shown(connection_string="mysql://h/d")], "is no instant database"),
-    "a claim that is a program": ([shown(claim_url="javascript:alert(1)")], "is no instant database"),
-    "a claim of two lines": ([shown(claim_url="http://h/claim/1\nPATH=/tmp")], "is no instant database"),
-    "an expiry that is no time": ([shown(expires_at="soon")], "is no instant database"),
-    "a number for a text": ([shown(id=1)], "is no instant database"),
+    "another thing": ([make_response(201, b'{"id": "x"}')], "is not an instant database"),
+    "no string": ([database_response(connection_string=None)], "is not an instant database"),
+    "a string of two lines": (
+        [database_response(connection_string=f"{POOLED}\nPATH=/tmp")],
+        "is not an instant database",
+    ),
+    "a string with a quote": ([database_response(connection_string=f"{POOLED}'")], "is not an instant database"),
+    "a string for another server": ([database_response(connection_string="mysql://h/d")], "is not an instant database"),
+    "a claim that is a program": ([database_response(claim_url="javascript:alert(1)")], "is not an instant database"),
+    "a claim of two lines": (
+        [database_response(claim_url="http://h/claim/1\nPATH=/tmp")],
+        "is not an instant database",
+    ),
+    "an expiry that is no time": ([database_response(expires_at="soon")], "is not an instant database"),
+    "a number for a text": ([database_response(id=1)], "is not an instant database"),
     "half of it": ([make_response(200, b"{", length=100)], "cannot be reached: "),
     "no HTTP": ([b"SSH-2.0-OpenSSH\r\n\r\n"], "cannot be reached: "),
     "not even a word": ([], "cannot be reached: "),
-    "no end": (endless_response(b" " * 65536), "does not end"),
+    "no end": (endless_response(b" " * 65536), "is too large"),
 }
 
 
-@pytest.mark.parametrize(("pieces", "words"), STRANGE.values(), ids=STRANGE)
-def test_a_server_that_is_no_platform_is_one_sentence(pieces: Iterable[bytes], words: str) -> None:
-    with serve_stub(pieces) as server, pytest.raises(ClientError) as refused:
+@pytest.mark.parametrize(("pieces", "phrase"), UNEXPECTED.values(), ids=UNEXPECTED)
+def test_a_server_that_is_no_platform_is_one_sentence(pieces: Iterable[bytes], phrase: str) -> None:
+    with serve_stub(pieces) as server, pytest.raises(ClientError) as raised:
         InstantClient(server.url).create("me")
-    assert words in refused.value.message
-    assert refused.value.status is None
+    assert phrase in raised.value.message
+    assert raised.value.status is None
 
 
 def test_an_answer_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "RESPONSE_TIMEOUT", 0.05)
-    with serve_stub(endless_response(b" ")) as server, pytest.raises(ClientError, match="does not answer in time"):
+    with serve_stub(endless_response(b" ")) as server, pytest.raises(ClientError, match="did not respond in time"):
         InstantClient(server.url).create("me")
 
 
 def test_a_server_that_is_down_is_one_sentence() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        url = f"http://127.0.0.1:{gone.getsockname()[1]}"
-    with pytest.raises(ClientError, match=rf"^{url} cannot be reached: .*refused") as refused:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(ClientError, match=rf"^{url} cannot be reached: .*refused") as raised:
         InstantClient(url).create("me")
-    assert refused.value.status is None
+    assert raised.value.status is None
 
 
 def test_words_of_a_server_cannot_move_the_cursor() -> None:
-    said = json.dumps({"message": "\x1b[2Jred\r\nalert " + "x" * 9999, "hint": "\x07ring"}).encode()
-    with serve_stub([make_response(500, said)]) as server, pytest.raises(ClientError) as refused:
+    body = json.dumps({"message": "\x1b[2Jred\r\nalert " + "x" * 9999, "hint": "\x07ring"}).encode()
+    with serve_stub([make_response(500, body)]) as server, pytest.raises(ClientError) as raised:
         InstantClient(server.url).create("me")
-    assert refused.value.message.startswith("[2Jred alert xxx")
-    assert len(refused.value.message) < 600
-    assert refused.value.hint == "ring"
+    assert raised.value.message.startswith("[2Jred alert xxx")
+    assert len(raised.value.message) < 600
+    assert raised.value.hint == "ring"
 
 
 @pytest.mark.parametrize(
     "url", ["", "localhost:8432", "ftp://h", "http://", "http://u:p@h", "http://h:x", "http://h?q", "http://a b", "http://[::1"]
 )  # fmt: skip
 def test_an_address_that_is_none_is_not_asked(url: str) -> None:
-    with pytest.raises(ClientError, match="That is no address of a platform"):
+    with pytest.raises(ClientError, match="This is not the URL of a platform"):
         InstantClient(url).create("me")
 
 
 def test_no_proxy_stands_between_a_client_and_its_own_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    with serve_stub([shown()]) as server:
-        assert InstantClient(server.url).create("me").id == SHOWN["id"]
+    with serve_stub([database_response()]) as server:
+        assert InstantClient(server.url).create("me").id == DATABASE["id"]

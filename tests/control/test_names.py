@@ -142,7 +142,7 @@ async def test_other_domains_and_a_file_that_is_off_are_left_alone(file: Path, c
 async def test_a_file_that_is_gone_or_held_fails_nobody(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts_file, "LOCK_TIMEOUT", 0.05)
     where = names_in(settings_in(file))
-    with hosts_file._opened(file):
+    with hosts_file._open_locked(file):
         await where.publish(EndpointId("ep-a"), REGION)
     assert file.read_bytes() == OTHERS
     file.unlink()

@@ -91,10 +91,10 @@ def test_after_the_supervisor_was_killed_our_commands_keep_the_key_to_themselves
         for command in (["psql"], ["admin", "user", "list"], ["admin", "audit"]):
             done = bough.run(*command, "--home", str(bough.home))
             assert done.returncode == 1
-            assert "Bough does not run in" in done.stderr
+            assert "Bough is not running in" in done.stderr
         refused = bough("up", "--detach", *bough.port_arguments())
         assert refused.returncode == 1
-        assert f"Port {api_port(bough)} (asked for) is taken by another program; stop that" in refused.stderr
+        assert f"Another program uses port {api_port(bough)} (requested); stop it" in refused.stderr
         # Even while somebody holds the home's lock and the state says that the platform runs.
         held = lock.acquire(lock.supervisor_lock_file(settings))
         assert held is not None
@@ -148,7 +148,12 @@ def test_a_supervisor_of_an_earlier_version_left_no_listener_of_the_api() -> Non
     read, write = os.pipe()
     text = json.dumps({"alive_end": read, "our_end": write, "listeners": [], "door": write, "workers": [7]})
     assert SupervisorHandoff.from_json(text) == SupervisorHandoff(
-        alive_end=read, our_end=write, listeners=(), door=write, workers=(7,), api_listeners=()
+        alive_fd=read,
+        supervisor_fd=write,
+        listener_fds=(),
+        local_socket_fd=write,
+        worker_pids=(7,),
+        api_listener_fds=(),
     )
     os.close(read)
     os.close(write)

@@ -16,9 +16,8 @@ from bough.config import Settings
 from bough.supervisor import memory_limits
 from bough.supervisor.memory_limits import MemoryLimit
 from bough.supervisor.processes import ChildProcess, ProcessSpec
-from cli.test_computes import computes, create_project
 from support.platform import temporary_folder
-from support.program import ONE_WORKER, Program, get_status_code
+from support.program import ONE_WORKER, Program, create_running_project, get_status_code, list_computes
 
 MIB = 1024**2
 LIMIT = 256 * MIB
@@ -45,7 +44,8 @@ def bough() -> Iterator[Program]:
     with temporary_folder(0o755) as folder:
         program = Program(folder / "home", {**ONE_WORKER, **ROOM})
         try:
-            create_project(program, program.up())
+            program.up()
+            create_running_project(program)
             yield program
         finally:
             program.clean_up()
@@ -59,7 +59,7 @@ def data_limits(pid: int) -> tuple[str, str]:
 
 
 def test_control_that_takes_too_much_comes_back_and_computes_live_on(bough: Program) -> None:
-    control, before = bough.status()["control_pid"], computes(bough)
+    control, before = bough.status()["control_pid"], list_computes(bough.home)
     assert before
     piece = b"x" * MIB
     with socket.create_connection(("127.0.0.1", int(bough.port_arguments()[1]))) as caller:
@@ -75,7 +75,7 @@ def test_control_that_takes_too_much_comes_back_and_computes_live_on(bough: Prog
         except (BrokenPipeError, ConnectionResetError):
             pass
     bough.wait_for_restart(control)
-    assert computes(bough) == before
+    assert list_computes(bough.home) == before
     assert get_status_code(bough.up_output, "/projects") == 200
     log = (bough.home / "logs" / "control.log").read_text()
     assert "control ended by signal SIGKILL: it used" in log
@@ -86,7 +86,7 @@ def test_a_limit_of_ours_is_not_a_limit_of_computes(bough: Program) -> None:
     control = bough.status()["control_pid"]
     soft, hard = data_limits(control)
     assert soft == str(2 * LIMIT + 1024**3)
-    for compute in computes(bough):
+    for compute in list_computes(bough.home):
         assert data_limits(compute) == (hard, hard)
 
 

@@ -1,6 +1,6 @@
-"""Commands in processes of their own that import nothing anew: forked from one that has all of `bough` already.
+"""Runs commands in processes that are forked from one that has already imported `bough`.
 
-An interpreter that imports takes many times longer than what most commands do.
+Importing in a new interpreter takes many times longer than most commands.
 """
 
 import multiprocessing
@@ -15,14 +15,14 @@ from pathlib import Path
 _FORKSERVER = multiprocessing.get_context("forkserver")
 _FORKSERVER.set_forkserver_preload(
     [
-        "pytest",  # as the program that asks may be, of which each process gets a picture
+        "pytest",  # a forked process imports the main module of its parent, which may be pytest
         "bough.cli.main",
         *(
             f"bough.cli.{name}"
             for name in ("config", "doctor.command", "down", "logs", "psql", "restart", "status", "up")
         ),
         *(f"bough.cli.storage.{name}" for name in ("init", "status")),
-        "bough.cli.get_db",
+        "bough.cli.get_db.command",
         "bough.engine.local.engine",
     ]
 )
@@ -31,11 +31,11 @@ _FORKSERVER.set_forkserver_preload(
 def run_forked(
     arguments: Sequence[str], variables: Mapping[str, str], uid: int | None = None, seconds: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """What `bough` with these arguments says and how it ends; the variables are all that it has.
+    """Runs `bough` with these arguments; the variables are its whole environment.
 
-    With a uid, as that user and with no group but its own.
+    With a uid, it runs as that user and without supplementary groups.
     """
-    with tempfile.TemporaryDirectory(prefix="bough-said-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bough-output-") as folder:
         process = _FORKSERVER.Process(target=_run_main, args=(list(arguments), dict(variables), folder, uid))
         process.start()
         process.join(seconds)

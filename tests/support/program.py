@@ -1,4 +1,4 @@
-"""The `bough` program as a person uses it: real processes, a home and ports of its own."""
+"""The `bough` program as an operator uses it: real processes, with their own home and ports."""
 
 import json
 import os
@@ -28,19 +28,19 @@ Result = subprocess.CompletedProcess[str]
 
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME")
 NOBODY = 65534
-ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # each is a process; most tests are about other ones
+ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # each worker is a process, and most tests need only one
 TWO_WORKERS = {"BOUGH_GATEWAY_WORKERS": "2"}
 
 
 def make_environment(**more: str) -> dict[str, str]:
-    """Without a warm pool, whose computes would be in the way of tests that count computes; names stay ours."""
+    """An environment without a warm pool, because tests count computes, and without changes to /etc/hosts."""
     certificates = {name: value for name, value in os.environ.items() if "CERT" in name or name.endswith("CA_BUNDLE")}
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return {**certificates, **kept, "COLUMNS": "100", "BOUGH_WARM_POOL": "0", "BOUGH_HOSTS_FILE": "", **more}
 
 
 def find_free_port() -> int:
-    """A port nobody uses, below those that the kernel lends to outgoing connections."""
+    """An unused port below the range that the kernel uses for outgoing connections."""
     while True:
         port = random.randrange(10_000, 30_000)
         with socket.socket() as probe:
@@ -51,11 +51,11 @@ def find_free_port() -> int:
 T = TypeVar("T")
 
 
-def wait_until(seen: Callable[[], T | None], seconds: float = 30.0) -> T:
-    """What the function returns as soon as that is something; a failure when it takes too long."""
+def wait_until(condition: Callable[[], T | None], seconds: float = 30.0) -> T:
+    """Polls until the condition returns a true value, and returns it; fails after the timeout."""
     deadline = time.monotonic() + seconds
-    while not (value := seen()):
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.05)
     return value
 
@@ -63,16 +63,42 @@ def wait_until(seen: Callable[[], T | None], seconds: float = 30.0) -> T:
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
-    except (FileNotFoundError, ProcessLookupError):  # it may go between open and read
+    except (FileNotFoundError, ProcessLookupError):  # the process may exit between open and read
         return False
 
 
-def get_status_code(said: dict[str, Any], path: str) -> int:
-    """How the API of a platform answers, whose `up` said this."""
-    request = urllib.request.Request(said["api_url"] + path, headers={"Authorization": f"Bearer {said['api_key']}"})
-    with urllib.request.urlopen(request) as answer:
-        status: int = answer.status
+def get_status_code(up_output: dict[str, Any], path: str) -> int:
+    """The status of a GET request to the platform that printed this output."""
+    headers = {"Authorization": f"Bearer {up_output['api_key']}"}
+    with urllib.request.urlopen(urllib.request.Request(up_output["api_url"] + path, headers=headers)) as response:
+        status: int = response.status
         return status
+
+
+def create_project(up_output: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
+    """Creates a project and returns the response."""
+    request = urllib.request.Request(
+        f"{up_output['api_url']}/projects",
+        data=json.dumps({"project": {"name": name, **fields}}).encode(),
+        headers={"Authorization": f"Bearer {up_output['api_key']}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as response:
+        created: dict[str, Any] = json.load(response)
+    return created
+
+
+def list_computes(home: Path) -> set[int]:
+    """The pids of the postmasters on this home's volumes, without children that have just been forked."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (entry / "cmdline").read_bytes().split(b"\0")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if arguments[1:2] == [b"-D"] and arguments[2].startswith(os.fsencode(home / "volumes")):
+            parents[int(entry.name)] = parent
+    return {pid for pid, parent in parents.items() if parent not in parents}
 
 
 @dataclass
@@ -80,13 +106,13 @@ class Program:
     home: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     foreground: list[subprocess.Popen[str]] = field(default_factory=list)
-    up_output: dict[str, Any] = field(default_factory=dict)  # by the last `up`
+    up_output: dict[str, Any] = field(default_factory=dict)  # of the last `up`
 
     def run(self, *arguments: str, **variables: str) -> Result:
         return forkserver.run_forked(arguments, make_environment(**self.variables, **variables))
 
     def run_in_new_interpreter(self, *arguments: str, **variables: str) -> Result:
-        """In an interpreter of its own, that imports what the command needs."""
+        """Runs a command in a new interpreter, which imports what the command needs."""
         return subprocess.run(
             [sys.executable, "-m", "bough.cli.main", *arguments],
             env=make_environment(**self.variables, **variables),
@@ -97,7 +123,7 @@ class Program:
         )
 
     def __call__(self, command: str, *arguments: str, **variables: str) -> Result:
-        """Run a command on this home."""
+        """Runs a command with this home."""
         return self.run(command, "--home", str(self.home), *arguments, **variables)
 
     def run_as_user(self, uid: int, command: str, *arguments: str) -> Result:
@@ -106,7 +132,7 @@ class Program:
         )
 
     def up(self, *arguments: str) -> dict[str, Any]:
-        """Start in the background; what `up --json` said."""
+        """Starts the platform in the background; returns the output of `up --json`."""
         platform.install_templates(self.home)
         done = self("up", "--detach", "--json", *self.port_arguments(), *arguments)
         assert done.returncode == 0, done.stderr
@@ -114,7 +140,7 @@ class Program:
         return self.up_output
 
     def start_foreground(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start in the foreground; returns at once."""
+        """Starts the platform in the foreground; returns at once."""
         platform.install_templates(self.home)
         process = subprocess.Popen(
             [
@@ -137,29 +163,29 @@ class Program:
         return process
 
     def port_arguments(self) -> list[str]:
-        """Free ports at the first start, and the same ones after it."""
+        """Free ports for the first start, and the same ones for later starts."""
         if not hasattr(self, "_ports"):
             self._ports = ["--api-port", str(find_free_port()), "--gateway-port", str(find_free_port())]
         return self._ports
 
     def status(self) -> dict[str, Any]:
-        """What `bough status --json` says, asked for in this process: most who ask wait for something."""
-        with redirect_stdout(StringIO()) as told, suppress(typer.Exit):
+        """The output of `bough status --json`, computed in this process because many tests poll it."""
+        with redirect_stdout(StringIO()) as printed, suppress(typer.Exit):
             status.status(home=self.home, json=True)
-        said: dict[str, Any] = json.loads(told.getvalue())
-        return said
+        result: dict[str, Any] = json.loads(printed.getvalue())
+        return result
 
     def supervisor_pid(self) -> int:
         return int((self.home / "supervisor.lock").read_text())
 
     def wait_for_restart(self, old_control: int) -> dict[str, Any]:
-        """The status, when a control process other than the old one answers."""
+        """Waits until a control process other than the old one responds; returns the status."""
 
-        def now_running() -> dict[str, Any] | None:
-            now = self.status()
-            return now if now["state"] == "running" and now["control_pid"] != old_control else None
+        def restarted() -> dict[str, Any] | None:
+            current = self.status()
+            return current if current["state"] == "running" and current["control_pid"] != old_control else None
 
-        return wait_until(now_running)
+        return wait_until(restarted)
 
     def is_running(self) -> bool:
         return bool(self.status()["state"] == "running")
@@ -173,3 +199,9 @@ class Program:
                 process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
         shutil.rmtree(Settings(home=self.home).sockets, ignore_errors=True)
+
+
+def create_running_project(bough: Program) -> None:
+    """Creates the first project of a platform and waits until its compute runs."""
+    create_project(bough.up_output, "first")
+    wait_until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)

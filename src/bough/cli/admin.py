@@ -1,9 +1,8 @@
-"""`bough admin`: the commands beside this file, and what all of them are about."""
+"""`bough admin`: the help text of the group."""
 
 
 def admin() -> None:
-    """Make accounts, and read who did what.
+    """Manage accounts and show the audit log.
 
-    For the operator, on a platform that runs: these commands take the operator's key, which is in
-    the home.
+    For the operator of a running platform. These commands read the operator's API key from the home.
     """

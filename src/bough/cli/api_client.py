@@ -1,7 +1,7 @@
-"""Asking the API of a running platform, with the operator's key.
+"""Requests to the API of a running platform.
 
-The key goes only to the listening socket that the platform's supervisor holds: another program may have taken
-the port after the platform was killed.
+The operator's key is sent only to the listening socket that the platform's supervisor holds: another program may
+have bound the port after the platform was killed.
 """
 
 import http.client
@@ -18,43 +18,54 @@ _SUCCESS = (http.HTTPStatus.OK, http.HTTPStatus.CREATED)
 
 
 def get(address: ApiAddress, key: str, path: str, **query: str | int) -> dict[str, Any]:
-    """The answer to a GET; what the API refuses is raised with its own sentence."""
+    """Returns the response to a GET request; raises the API's error message when it fails."""
     return _request(address, key, "GET", f"{path}?{urlencode(query)}" if query else path)
 
 
 def post(address: ApiAddress, key: str, path: str, **body: Any) -> dict[str, Any]:
-    """The answer to a POST."""
+    """Returns the response to a POST request."""
     return _request(address, key, "POST", path, json.dumps(body))
 
 
-def _request(addresses: ApiAddress, key: str, method: str, path: str, body: str | None = None) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(addresses.host, addresses.api_port, timeout=TIMEOUT)
+def fetch_health(address: ApiAddress, timeout: float = 2.0) -> dict[str, Any] | None:
+    """The response of `/healthz`, which needs no key; None when there is none."""
+    connection = http.client.HTTPConnection(address.host, address.api_port, timeout=timeout)
+    try:
+        connection.request("GET", "/healthz")
+        health = json.loads(connection.getresponse().read())
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return health if isinstance(health, dict) else None
+
+
+def _request(address: ApiAddress, key: str, method: str, path: str, body: str | None = None) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(address.host, address.api_port, timeout=TIMEOUT)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     try:
         connection.connect()
-        # After connecting: a socket that listened before and still does has taken this connection.
-        _check_listener(addresses)
+        # Check after connecting: a socket that listened before and still listens has taken this connection.
+        _check_listener(address)
         connection.request(method, f"/api/v2{path}", body, headers)
-        answer = connection.getresponse()
-        found = json.loads(answer.read())
+        response = connection.getresponse()
+        content = json.loads(response.read())
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise Unavailable(f"The platform at {addresses.base_url} does not answer: {error}.") from None
+        raise Unavailable(f"The platform at {address.base_url} does not respond: {error}.") from None
     finally:
         connection.close()
-    if answer.status in _SUCCESS and isinstance(found, dict):
-        return found
-    sentence = found.get("message", "") if isinstance(found, dict) else ""
-    refusal = NotFound if answer.status == http.HTTPStatus.NOT_FOUND else PreconditionFailed
-    raise refusal(sentence or f"The platform answers with status {answer.status}.")
+    if response.status in _SUCCESS and isinstance(content, dict):
+        return content
+    message = content.get("message", "") if isinstance(content, dict) else ""
+    error_class = NotFound if response.status == http.HTTPStatus.NOT_FOUND else PreconditionFailed
+    raise error_class(message or f"The platform responded with status {response.status}.")
 
 
-def _check_listener(addresses: ApiAddress) -> None:
-    if not addresses.inodes:
-        raise PreconditionFailed(
-            "The platform still runs as an earlier version; `bough restart` brings it to this one."
-        )
-    if not socket_table.is_listening(addresses.api_port, addresses.inodes):
+def _check_listener(address: ApiAddress) -> None:
+    if not address.inodes:
+        raise PreconditionFailed("The platform still runs an earlier version; upgrade it with `bough restart`.")
+    if not socket_table.is_listening(address.api_port, address.inodes):
         raise Unavailable(
-            f"Another program listens at {addresses.base_url}, so the operator's key was not sent. "
+            f"Another program listens at {address.base_url}, so the operator's key was not sent. "
             "Stop that program, then start Bough again."
         )

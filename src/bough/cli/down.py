@@ -5,9 +5,8 @@ import select
 import signal
 
 from bough import config
-from bough.cli import health, options, orphaned_computes, output
+from bough.cli import api_client, options, orphaned_computes, output
 from bough.supervisor import home_lock, lock, state
-from bough.supervisor.addresses import ApiAddress
 
 NOTICE_DELAY = 5.0  # seconds
 
@@ -15,23 +14,24 @@ NOTICE_DELAY = 5.0  # seconds
 def down(home: options.Home = None) -> None:
     """Stop the platform and its computes.
 
-    Returns when everything is stopped. Data stays, and `bough up` brings it back.
+    Returns when everything has stopped. The data stays, and `bough up` starts the platform again.
     """
     settings = config.load_settings({"home": home})
     pid = lock.read_holder_pid(lock.supervisor_lock_file(settings))
-    seen = state.read_running(settings)
-    computes = (
-        (health.fetch_health(ApiAddress(seen.listen, seen.api_port)) or {}).get("computes_running") if seen else None
-    )
+    running = state.read_running(settings)
+    health = api_client.fetch_health(running.api_address) if running else None
+    computes = (health or {}).get("computes_running")
     if pid:
         _stop(pid)
-    left = _stop_leftovers(settings)
-    if not pid and not left:
-        output.print_text(f"Nothing runs in {settings.home}.")
+    orphans = _stop_orphaned_computes(settings)
+    if not pid and not orphans:
+        output.print_text(f"Nothing is running in {settings.home}.")
         return
-    platform = [f"the platform (pid {pid})"] if pid else []
-    count = computes if isinstance(computes, int) else left
-    output.print_text(f"Stopped {' and '.join([*platform, *_in_words(count)])}.")
+    stopped = [f"the platform (pid {pid})"] if pid else []
+    count = computes if isinstance(computes, int) else orphans
+    if count:
+        stopped.append(f"{count} compute{'' if count == 1 else 's'}")
+    output.print_text(f"Stopped {' and '.join(stopped)}.")
 
 
 def _stop(pid: int) -> None:
@@ -42,19 +42,15 @@ def _stop(pid: int) -> None:
         return
     ended, _, _ = select.select([supervisor], [], [], NOTICE_DELAY)
     if not ended:
-        output.print_note("Computes are still writing to disk; waiting for them.")
+        output.print_note("Waiting for computes that are still writing to disk.")
         select.select([supervisor], [], [])
 
 
-def _stop_leftovers(settings: config.Settings) -> int:
+def _stop_orphaned_computes(settings: config.Settings) -> int:
     if not orphaned_computes.has_any(settings):
         return 0
-    held = home_lock.acquire(settings)
+    lock_fd = home_lock.acquire(settings)
     try:
         return orphaned_computes.stop_all(settings)
     finally:
-        lock.release(held)
-
-
-def _in_words(computes: int) -> list[str]:
-    return [f"{computes} compute{'' if computes == 1 else 's'}"] if computes else []
+        lock.release(lock_fd)

@@ -1,7 +1,7 @@
-"""Text that a tenant or a caller wrote, safe to print on a terminal: control characters become visible.
+"""Makes control characters visible in text that a tenant or a caller wrote, so that it is safe to print on a terminal.
 
-These are the control codes of ASCII and ISO 6429 (C0, DEL, C1), which can move the cursor, change the title or
-answer as if somebody had typed; and in Unicode what ends a line or changes the direction of writing.
+These are the control codes of ASCII and ISO 6429 (C0, DEL, C1), which can move the cursor, change the window title or
+inject input, and the Unicode characters that end a line or change the writing direction.
 """
 
 import re
@@ -13,24 +13,24 @@ _UNSAFE_OR_COLOUR = re.compile(rf"(\x1b\[(?:0|31|32|33)m)|[{_CONTROL}]")
 
 
 def escape(text: str) -> str:
-    """Tabs and ends of lines stay."""
-    return _UNSAFE.sub(_visible, text)
+    """Keeps tabs and newlines."""
+    return _UNSAFE.sub(_make_visible, text)
 
 
 def escape_line(text: str) -> str:
-    """All in one line."""
-    return _UNSAFE_OR_LINE.sub(_visible, text)
+    """Escapes tabs and newlines too, so that the text stays on one line."""
+    return _UNSAFE_OR_LINE.sub(_make_visible, text)
 
 
 def escape_keeping_colours(text: str) -> str:
-    """For output that we coloured ourselves: the colours that `output` uses stay too."""
-    return _UNSAFE_OR_COLOUR.sub(lambda found: found[1] or _visible(found), text)
+    """Keeps the colours that `output` adds."""
+    return _UNSAFE_OR_COLOUR.sub(lambda match: match[1] or _make_visible(match), text)
 
 
 def escape_json(text: str) -> str:
-    """JSON that means the same; in it no control character can stand but in a text."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Returns equivalent JSON; in valid JSON, control characters occur only inside strings."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _visible(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
+def _make_visible(match: re.Match[str]) -> str:
+    return ascii(match[0])[1:-1]

@@ -1,4 +1,4 @@
-"""The end of a log, over the pieces it was cut into, and what is added to it."""
+"""Reads the last lines of a log, including its rotated files, and follows it."""
 
 import os
 import time
@@ -9,44 +9,44 @@ from typing import BinaryIO
 
 from bough import log_rotation
 
-MAX_BYTES = 64 * 1024 * 1024  # of the end; a compute can make its log one line without end
-POLL_INTERVAL = 0.2  # seconds between looks at a log that is followed
+MAX_BYTES = 64 * 1024 * 1024  # read from the end at most; a compute can write a log that is one endless line
+POLL_INTERVAL = 0.2  # seconds between two reads of a followed log
 
 
 def read_last_lines(file: BinaryIO, log: Path, count: int) -> list[str]:
-    """The last lines of the open log; it is left where they end. Reads no more of a long one than it must."""
+    """Returns the last lines and leaves the file at their end. Reads no more of a long log than necessary."""
     end = file.seek(0, os.SEEK_END)
     blocks: list[bytes] = []
-    line_ends = held = 0
+    newlines = size = 0
     for block in chain(
         log_rotation.read_blocks_backwards(file), log_rotation.read_backwards(log_rotation.list_rotated(log))
     ):
-        if line_ends > count or not count or held > MAX_BYTES:
+        if newlines > count or not count or size > MAX_BYTES:
             break
         blocks.append(block)
-        held += len(block)
-        line_ends += block.count(b"\n")
+        size += len(block)
+        newlines += block.count(b"\n")
     file.seek(end)
     lines = b"".join(reversed(blocks)).removesuffix(b"\n").split(b"\n") if blocks else []
-    return [_text(line) for line in lines[-count:]]
+    return [_decode(line) for line in lines[-count:]]
 
 
 def follow(file: BinaryIO, log: Path) -> Iterator[str]:
-    """Each new line, for ever; goes on where the log goes on when it is cut or replaced."""
+    """Yields each new line, forever; continues in the new file when the log is rotated or replaced."""
     unfinished = b""
     while True:
-        piece = file.readline()
-        unfinished += piece
-        if not piece and _was_cut(file, log):
-            unfinished += _left_unread(file, log)
+        block = file.readline()
+        unfinished += block
+        if not block and _was_rotated(file, log):
+            unfinished += _read_rest(file, log)
             file = log.open("rb")
-        elif not piece:
+        elif not block:
             time.sleep(POLL_INTERVAL)
         *lines, unfinished = unfinished.split(b"\n")
-        yield from map(_text, lines)
+        yield from map(_decode, lines)
 
 
-def _was_cut(file: BinaryIO, log: Path) -> bool:
+def _was_rotated(file: BinaryIO, log: Path) -> bool:
     try:
         return not _is_same(file, log) or log.stat().st_size < file.tell()
     except FileNotFoundError:
@@ -57,15 +57,15 @@ def _is_same(file: BinaryIO, log: Path) -> bool:
     return os.path.samestat(os.fstat(file.fileno()), log.stat())
 
 
-def _left_unread(file: BinaryIO, log: Path) -> bytes:
-    """What was written after the last look, and is in the newest piece by now."""
+def _read_rest(file: BinaryIO, log: Path) -> bytes:
+    """What was written after the last read and is now in the newest rotated file."""
     try:
-        with log_rotation.newest_rotated_path(log).open("rb") as piece:
-            piece.seek(file.tell())
-            return piece.read() if _is_same(file, log) else b""
+        with log_rotation.newest_rotated_path(log).open("rb") as rotated:
+            rotated.seek(file.tell())
+            return rotated.read() if _is_same(file, log) else b""
     except FileNotFoundError:
         return b""
 
 
-def _text(line: bytes) -> str:
+def _decode(line: bytes) -> str:
     return line.rstrip(b"\r\n").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The `bough` command: a table of commands, each imported only when it is used.
+"""The `bough` command: a table of commands whose modules are imported only when they are used.
 
 Importing the whole platform would make `bough --help` slow.
 """
@@ -19,6 +19,8 @@ from bough.errors import InvalidSetting, PlatformError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """One command: the function that implements it, and the first line of its help."""
+
     target: str  # module:function
     help: str = ""
 
@@ -27,35 +29,38 @@ COMMANDS = {
     "up": Entry("bough.cli.up:up", "Start the platform."),
     "down": Entry("bough.cli.down:down", "Stop the platform and its computes."),
     "restart": Entry("bough.cli.restart:restart", "Restart the platform; its computes keep running."),
-    "status": Entry("bough.cli.status:status", "Show whether the platform runs, and where."),
-    "doctor": Entry("bough.cli.doctor.command:doctor", "Check this machine, and say what mends it."),
-    "config": Entry("bough.cli.config:config", "Show every setting, and where its value comes from."),
+    "status": Entry("bough.cli.status:status", "Show whether the platform is running, and where."),
+    "doctor": Entry("bough.cli.doctor.command:doctor", "Check this machine and suggest fixes."),
+    "config": Entry("bough.cli.config:config", "Show every setting and where its value comes from."),
     "psql": Entry("bough.cli.psql:psql", "Open psql on a project of the running platform."),
-    "get-db": Entry("bough.cli.get_db:get_db", "Get a Postgres database in one call, without an account."),
-    "logs": Entry("bough.cli.logs:logs", "Show the platform's log, or that of one endpoint."),
-    "storage": Entry("bough.cli.storage:storage", "Give volumes an image that can clone; show what they take."),
-    "admin": Entry("bough.cli.admin:admin", "Make accounts, and read who did what."),
+    "get-db": Entry("bough.cli.get_db.command:get_db", "Get a Postgres database in one call, without an account."),
+    "logs": Entry("bough.cli.logs:logs", "Show the last lines of the platform's log or of an endpoint's log."),
+    "storage": Entry("bough.cli.storage:storage", "Create a storage image; show the disk usage of volumes."),
+    "admin": Entry("bough.cli.admin:admin", "Manage accounts and show the audit log."),
     "version": Entry("bough.cli.version:version", "Show the version."),
 }
-HIDDEN_COMMANDS = {  # how `up` runs its own processes; `bough restart` of an earlier version relies on these names
+# How `up` starts its own processes. `bough restart` of an earlier version relies on these names.
+HIDDEN_COMMANDS = {
     "supervise": Entry("bough.cli.supervise:supervise"),
     "serve": Entry("bough.cli.serve:serve"),
 }
 STORAGE_COMMANDS = {
-    "init": Entry("bough.cli.storage.init:init", "Make a storage image and move all volumes into it."),
-    "status": Entry("bough.cli.storage.status:status", "Show what volumes take, and how much is free."),
+    "init": Entry("bough.cli.storage.init:init", "Create a storage image and move all volumes into it."),
+    "status": Entry("bough.cli.storage.status:status", "Show the disk usage of volumes and the free space."),
 }
 ADMIN_COMMANDS = {
-    "user": Entry("bough.cli.users:user", "Make accounts, and give people a way back in."),
-    "audit": Entry("bough.cli.audit:audit", "Show who did what, when and from where."),
+    "user": Entry("bough.cli.users:user", "Create accounts and reset passwords."),
+    "audit": Entry("bough.cli.audit:audit", "Show who did what, when and from which address."),
 }
 USER_COMMANDS = {
-    "create": Entry("bough.cli.users.create:create", "Make an account; prints a link that sets its password."),
-    "reset": Entry("bough.cli.users.reset:reset", "End the password of an account; prints a link that sets a new one."),
-    "list": Entry("bough.cli.users.list:list_users", "Show everybody with an account."),
+    "create": Entry("bough.cli.users.create:create", "Create an account and print a link that sets its password."),
+    "reset": Entry(
+        "bough.cli.users.reset:reset", "Invalidate an account's password and print a link that sets a new one."
+    ),
+    "list": Entry("bough.cli.users.list:list_users", "List all accounts."),
 }
-FOREIGN_OPTIONS: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # passed on to another program
-PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+CONTEXT_SETTINGS: dict[str, Any] = {"psql": {"ignore_unknown_options": True}}  # psql receives them
+TYPER_SETTINGS: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 
 class _LazyCommands(MutableMapping[str, Any]):
@@ -72,7 +77,7 @@ class _LazyCommands(MutableMapping[str, Any]):
             module, _, function_name = entry.target.partition(":")
             function = getattr(importlib.import_module(module), function_name)
             group = GROUPS.get(entry.target)
-            self._loaded[name] = _command(name, function) if group is None else _group(group, function)
+            self._loaded[name] = _make_command(name, function) if group is None else _make_group(group, function)
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -88,17 +93,17 @@ class _LazyCommands(MutableMapping[str, Any]):
         return len(self._listed)
 
 
-def _command(name: str, function: Callable[..., None]) -> Any:
-    alone = typer.Typer(**PLAIN)
-    alone.command(name, context_settings=FOREIGN_OPTIONS.get(name))(function)
-    return typer.main.get_command(alone)
+def _make_command(name: str, function: Callable[..., None]) -> Any:
+    single = typer.Typer(**TYPER_SETTINGS)
+    single.command(name, context_settings=CONTEXT_SETTINGS.get(name))(function)
+    return typer.main.get_command(single)
 
 
-def _group(group: type[TyperGroup], function: Callable[..., None]) -> Any:
-    """The function's docstring is the help of the group; the function does nothing."""
-    alone = typer.Typer(cls=group, no_args_is_help=True, **PLAIN)
-    alone.callback()(function)
-    return typer.main.get_command(alone)
+def _make_group(group: type[TyperGroup], function: Callable[..., None]) -> Any:
+    """The function's docstring is the help text of the group; the function does nothing."""
+    single = typer.Typer(cls=group, no_args_is_help=True, **TYPER_SETTINGS)
+    single.callback()(function)
+    return typer.main.get_command(single)
 
 
 class _Group(TyperGroup):
@@ -139,12 +144,12 @@ app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-    **PLAIN,
+    **TYPER_SETTINGS,
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         output.print_text(f"bough {__version__}")
         raise typer.Exit
 
@@ -157,7 +162,7 @@ def bough(
 ) -> None:
     """Bough: a self-hosted Postgres platform.
 
-    `bough up` starts it, `bough down` stops it, and `bough COMMAND --help` tells more.
+    `bough up` starts it, `bough down` stops it, and `bough COMMAND --help` describes a command.
     """
 
 

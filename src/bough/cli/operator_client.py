@@ -1,9 +1,9 @@
-"""The platform that runs in a home, as the operator asks it."""
+"""The API of the platform that runs in a home, called with the operator's key."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from bough.cli import api_client, output, startup_message
+from bough.cli import api_client, output
 from bough.config import Settings
 from bough.errors import NotFound, PreconditionFailed
 from bough.supervisor import state
@@ -18,11 +18,15 @@ class OperatorClient:
 
     @classmethod
     def connect(cls, settings: Settings) -> "OperatorClient":
-        seen = state.read_running(settings)
-        if seen is None:
-            line = output.format_command("up", settings.home)
-            raise PreconditionFailed(f"Bough does not run in {settings.home}; `{line}` starts it.")
-        return cls(settings, seen.api_address, _key(settings))
+        running = require_running(settings)
+        try:
+            key = read_operator_key(settings)
+        except OSError as error:
+            raise PreconditionFailed(
+                f"The operator's key in {settings.keys / 'operator'} cannot be read: {error.strerror}. "
+                "Run this command as the user who started the platform."
+            ) from None
+        return cls(settings, running.api_address, key)
 
     def get(self, path: str, **query: str | int) -> dict[str, Any]:
         return api_client.get(self.address, self.key, path, **query)
@@ -31,23 +35,30 @@ class OperatorClient:
         return api_client.post(self.address, self.key, path, **body)
 
     def list_users(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get("/bough/users")["users"]
-        return found
+        users: list[dict[str, Any]] = self.get("/bough/users")["users"]
+        return users
 
     def find_user_id(self, email: str) -> str:
-        wanted = email.strip().lower()
+        normalized = email.strip().lower()
         for user in self.list_users():
-            if user["email"] == wanted:
+            if user["email"] == normalized:
                 return str(user["id"])
-        line = output.format_command("admin user list", self.settings.home)
-        raise NotFound(f"Nobody has an account with the address {email!r}; `{line}` shows who has.")
+        command = output.format_command("admin user list", self.settings.home)
+        raise NotFound(f"There is no account with the address {email!r}; list the accounts with `{command}`.")
 
 
-def _key(settings: Settings) -> str:
-    try:
-        return startup_message.read_operator_key(settings)
-    except OSError as error:
-        raise PreconditionFailed(
-            f"The operator's key in {settings.keys / 'operator'} cannot be read: {error.strerror}. "
-            "Run this as the user who started the platform."
-        ) from None
+def read_operator_key(settings: Settings) -> str:
+    """The key that control creates at the first start, before it is ready."""
+    return (settings.keys / "operator").read_text().strip()
+
+
+def require_running(settings: Settings) -> state.SupervisorState:
+    running = state.read_running(settings)
+    if running is None:
+        raise PreconditionFailed(describe_stopped(settings))
+    return running
+
+
+def describe_stopped(settings: Settings) -> str:
+    command = output.format_command("up", settings.home)
+    return f"Bough is not running in {settings.home}; start it with `{command}`."

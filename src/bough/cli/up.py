@@ -1,4 +1,4 @@
-"""`bough up`: check the machine, fetch Postgres, start the platform, say where it is."""
+"""`bough up`: checks the machine, downloads Postgres, starts the platform and prints where it runs."""
 
 import sys
 from functools import partial
@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from bough import config
-from bough.cli import options, postgres_install, startup_message, supervise
+from bough.cli import options, output, postgres_install, startup_message
 from bough.cli.doctor import checks
-from bough.supervisor import daemon, home_lock, ports, sd_notify
+from bough.cli.supervise import supervisor_callbacks
+from bough.supervisor import daemon, home_lock, lifecycle, ports, sd_notify
 from bough.supervisor.addresses import ApiAddress
 
 
@@ -21,35 +22,31 @@ def up(
     domain: options.Domain = None,
     storage: options.Storage = None,
     json: options.Json = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Run in the background; return when ready.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; return when the platform is ready.")
+    ] = False,
 ) -> None:
     """Start the platform.
 
-    The first start fetches Postgres. When the platform is ready its address and the operator's key
-    are printed. Ctrl-C stops it, together with its computes.
+    The first start downloads Postgres. When the platform is ready, this command prints its address
+    and the operator's API key. Ctrl-C stops the platform and its computes.
     """
-    flags: options.Flags = {
-        "home": home,
-        "api_port": api_port,
-        "gateway_port": gateway_port,
-        "domain": domain,
-        "storage": storage,
-    }
+    flags = options.collect_flags(home, api_port, gateway_port, domain, storage)
     settings = config.load_settings(flags)
     flags = {**flags, "home": settings.home}
     checks.require_passing(settings)
     lock_fd = home_lock.acquire(settings)
-    ports_now = ports.resolve(settings)
+    current_ports = ports.resolve(settings)
     postgres_install.ensure_installed(settings, show_progress=sys.stderr.isatty())
-    ready = partial(startup_message.show, settings, ports_now, json=json, detached=detach)
+    on_ready = partial(startup_message.show, settings, current_ports, json=json, detached=detach)
     ready_fd = daemon.detach(settings.logs / "supervisor.log", lock_fd) if detach else None
     if ready_fd is not None:
-        supervise.run_and_report(flags, lock_fd, ready_fd)
-    elif detach:
-        ready()
-    elif sd_notify.is_requested():
-        supervise.run_supervisor(
-            flags, lock_fd, partial(sd_notify.notify_ready, ApiAddress(settings.listen, ports_now.api_port).base_url)
-        )
-    else:
-        supervise.run_supervisor(flags, lock_fd, ready)
+        lifecycle.run_and_report(flags, lock_fd, ready_fd, supervisor_callbacks())
+        return
+    if detach:
+        on_ready()
+        return
+    if sd_notify.is_requested():
+        url = ApiAddress(settings.listen, current_ports.api_port).base_url
+        on_ready = partial(sd_notify.notify_ready, url, output.print_note)
+    lifecycle.run_supervisor(flags, lock_fd, on_ready, supervisor_callbacks())

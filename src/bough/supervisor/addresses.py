@@ -1,19 +1,20 @@
-"""Where a running platform is found."""
+"""The address of a running platform's API."""
 
 from dataclasses import dataclass
 
-WILDCARD_ADDRESSES = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - names of "every address", not a bind
+# Maps each wildcard bind address to the loopback address of the same family.
+WILDCARD_ADDRESSES = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing binds here
 
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
     listen: str
     api_port: int
-    inodes: tuple[int, ...] = ()  # of the listening sockets that the supervisor holds there
+    inodes: tuple[int, ...] = ()  # inodes of the listening sockets that the supervisor holds
 
     @property
     def host(self) -> str:
-        """An address a client on this machine can connect to."""
+        """An address that a client on this machine can connect to."""
         return WILDCARD_ADDRESSES.get(self.listen, self.listen)
 
     @property

@@ -1,6 +1,6 @@
-"""Going to the background: the rest of the program runs in a process of its own.
+"""Moves the rest of the program to a background process.
 
-It is a fork, not a new program, because starting Python once more would make every start slower.
+It forks instead of starting a new interpreter, because a second interpreter would make every start slower.
 """
 
 import os
@@ -14,9 +14,9 @@ from bough.supervisor import readiness
 
 
 def detach(log_file: Path, keep_fd: int) -> int | None:
-    """In the new process: the pipe through which it tells that it is ready.
+    """In the new process, returns the pipe through which it reports readiness.
 
-    In the old process: None, as soon as that was told; its sentence is raised when it failed.
+    In the old process, returns None once the new one is ready and raises its error if it fails.
     """
     ready, write_end = os.pipe()
     sys.stdout.flush()
@@ -31,17 +31,17 @@ def detach(log_file: Path, keep_fd: int) -> int | None:
     return None
 
 
-def _daemonize(log_file: Path, kept: set[int]) -> None:
-    """A session of our own, no terminal, and nothing open that belongs to whoever started us."""
+def _daemonize(log_file: Path, kept_fds: set[int]) -> None:
+    """Starts a session without a terminal and closes every descriptor inherited from the caller."""
     os.setsid()
     os.chdir("/")
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    null = os.open(os.devnull, os.O_RDONLY)
     log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    for place, fd in ((0, nothing), (1, log), (2, log)):
-        os.dup2(fd, place)
+    for standard_fd, fd in ((0, null), (1, log), (2, log)):
+        os.dup2(fd, standard_fd)
     for fd in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
-        if fd > 2 and fd not in kept:
-            with suppress(OSError):  # the one that listed the folder is closed already
+        if fd > 2 and fd not in kept_fds:
+            with suppress(OSError):  # the descriptor that listed the folder is already closed
                 os.close(fd)
 
 
@@ -54,4 +54,4 @@ def _wait_until_ready(pid: int, ready: int, log_file: Path) -> None:
         raise
     if error is not None:
         os.waitpid(pid, 0)
-        raise Unavailable(error or f"The platform ended before it was ready; {log_file} says more.")
+        raise Unavailable(error or f"The platform exited before it was ready; see {log_file}.")

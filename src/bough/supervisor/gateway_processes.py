@@ -1,4 +1,4 @@
-"""The gateway workers: started when control is ready, kept one by one, ended or left to drain."""
+"""The gateway workers: started together, restarted one by one, stopped or drained."""
 
 import asyncio
 import signal
@@ -9,14 +9,14 @@ from bough.supervisor.processes import ChildProcess
 
 
 class GatewayProcesses:
-    """`before` are the workers of the program that this one replaced; `prepare` runs before the first start."""
+    """`predecessors` are the workers of the program that this one replaced; `before_start` runs before the start."""
 
     def __init__(
         self, workers: Sequence[ChildProcess], predecessors: DrainingWorkers, before_start: Callable[[], None]
     ) -> None:
         self._workers = tuple(workers)
         self._predecessors = predecessors
-        self._prepare = before_start
+        self._before_start = before_start
 
     @property
     def workers(self) -> Sequence[ChildProcess]:
@@ -28,12 +28,12 @@ class GatewayProcesses:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of all that live, draining ones too."""
+        """The pids of all running workers, including draining ones."""
         return (*(worker.pid for worker in self._workers if worker.pid), *self._predecessors.pids)
 
     async def start(self) -> None:
-        """All at once; then those before them accept nobody new."""
-        await asyncio.to_thread(self._prepare)
+        """Starts all workers at once, then tells their predecessors to stop accepting."""
+        await asyncio.to_thread(self._before_start)
         await asyncio.gather(*(worker.start() for worker in self._workers))
         self._predecessors.stop_accepting()
 
@@ -41,12 +41,12 @@ class GatewayProcesses:
         await asyncio.gather(*(worker.keep_alive(on_change) for worker in self._workers))
 
     async def stop(self, force: asyncio.Event) -> None:
-        """At once: clients hear that the platform stops."""
+        """Stops all workers at once; they tell their clients that the platform shuts down."""
         stops = [worker.stop(signal.SIGTERM, force, timeout=STOP_TIMEOUT) for worker in self._workers]
         await asyncio.gather(*stops, self._predecessors.stop(force))
 
     def drain(self) -> None:
-        """To themselves: they end with their last connection, and nobody waits for it."""
+        """Tells the workers to exit with their last connection, and does not wait for them."""
         for worker in self._workers:
             worker.send_signal(signal.SIGQUIT)
         self._predecessors.stop_accepting()

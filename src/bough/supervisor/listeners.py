@@ -1,14 +1,12 @@
-"""The sockets that Postgres clients come by. The supervisor binds them and keeps them while workers come and go.
+"""The sockets that Postgres clients connect to. The supervisor binds and keeps them while workers come and go.
 
-They are the same for all workers, which take clients in turn: those who wait are nobody's yet, and not lost
-with a worker that dies. The door is a unix socket for clients on this machine.
+All workers share them and take turns accepting, so clients that wait in the backlog are not lost when a worker dies.
+A Unix socket serves clients on this machine.
 """
 
 import grp
 import os
-import pwd
 import socket
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +14,15 @@ from pathlib import Path
 from bough.config import Settings, is_root
 from bough.errors import InvalidSetting, PlatformError, Unavailable
 from bough.supervisor import ports
+from bough.supervisor.gateway_user import ensure_folder
 
-BACKLOG = 4096  # clients that are held until they are accepted; the kernel may allow fewer
-LOCAL_SOCKET_NAME = ".s.PGSQL.5432"  # clients find the socket by the folder and the usual port
+BACKLOG = 4096  # clients that wait to be accepted; the kernel may allow fewer
+LOCAL_SOCKET_NAME = ".s.PGSQL.5432"  # libpq derives this name from the folder and the default port
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayListeners:
-    tcp: tuple[socket.socket, ...]  # one an address
+    tcp: tuple[socket.socket, ...]  # one per address
     local: socket.socket
 
     def close(self) -> None:
@@ -31,25 +30,21 @@ class GatewayListeners:
             listener.close()
 
 
-def count_workers(settings: Settings) -> int:
-    return settings.gateway_workers or len(os.sched_getaffinity(0))
-
-
 def local_socket_folder(settings: Settings) -> Path:
-    return settings.sockets / "door"
+    return settings.sockets / "door"  # the name is part of the layout on disk
 
 
 def open_listeners(
     settings: Settings, port: int, inherited_fds: Sequence[int] = (), inherited_local_fd: int | None = None
 ) -> GatewayListeners:
-    """What is needed now; of what a program before us had open, all that fits is kept and the rest closed."""
-    had = [socket.socket(fileno=descriptor) for descriptor in inherited_fds]
+    """Opens the listeners. Reuses the inherited sockets that match and closes the others."""
+    inherited = [socket.socket(fileno=fd) for fd in inherited_fds]
     try:
-        tcp = bind_listeners(ports.listen_addresses(settings), port, had)
+        tcp = bind_listeners(ports.listen_addresses(settings), port, inherited)
     except OSError as error:
         raise make_port_error(port, "--gateway-port", error) from None
-    for unfit in had:
-        unfit.close()
+    for unused in inherited:
+        unused.close()
     try:
         return GatewayListeners(tuple(tcp), _open_local_socket(settings, inherited_local_fd))
     except PlatformError:
@@ -59,26 +54,27 @@ def open_listeners(
 
 
 def bind_listeners(addresses: Sequence[str], port: int, inherited: list[socket.socket]) -> list[socket.socket]:
-    """A listener for each address; those that fit are taken from `had`."""
-    if not any(listener.getsockname()[1] == port for listener in inherited):  # else the port is ours already
+    """Returns a listener for each address; removes those that it reuses from `inherited`."""
+    is_ours = any(listener.getsockname()[1] == port for listener in inherited)
+    if not is_ours:
         return _bind_new(addresses, port)
     return [_take_inherited(address, port, inherited) or _bind_listener(address, port) for address in addresses]
 
 
 def make_port_error(port: int, flag: str, error: OSError) -> Unavailable:
     return Unavailable(
-        f"Port {port} cannot be held: {error.strerror}. "
-        f"Stop the program that has it, or give another port with {flag} N."
+        f"Cannot listen on port {port}: {error.strerror}. "
+        f"Stop the program that uses it, or choose another port with {flag} N."
     )
 
 
 def read_ports(listener_fds: Sequence[int]) -> set[int]:
-    """The ports on which these open listeners are."""
-    found = set()
-    for descriptor in listener_fds:
-        with socket.socket(fileno=os.dup(descriptor)) as listener:
-            found.add(listener.getsockname()[1])
-    return found
+    """The ports that these open listeners are bound to."""
+    bound = set()
+    for fd in listener_fds:
+        with socket.socket(fileno=os.dup(fd)) as listener:
+            bound.add(listener.getsockname()[1])
+    return bound
 
 
 def _bind_new(addresses: Sequence[str], port: int) -> list[socket.socket]:
@@ -88,20 +84,20 @@ def _bind_new(addresses: Sequence[str], port: int) -> list[socket.socket]:
         return [_bind_listener(address, port) for address in addresses]
 
 
-def _take_inherited(address: str, port: int, had: list[socket.socket]) -> socket.socket | None:
-    """That of those we had which is on this address; it is taken from them."""
+def _take_inherited(address: str, port: int, inherited: list[socket.socket]) -> socket.socket | None:
+    """Removes the socket bound to this address from `inherited` and returns it."""
     name = socket.getaddrinfo(address or "0.0.0.0", port, _family(address), socket.SOCK_STREAM)[0][4]  # noqa: S104
-    found = next((one for one in had if one.getsockname() == name), None)
-    if found is not None:
-        had.remove(found)
-    return found
+    match = next((listener for listener in inherited if listener.getsockname() == name), None)
+    if match is not None:
+        inherited.remove(match)
+    return match
 
 
 def _bind_listener(address: str, port: int) -> socket.socket:
     listener = socket.socket(_family(address), socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # For another address on our own port, while old workers still hold the one before.
+        # Allows another address on the same port while old workers still hold the previous one.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((address, port))
         listener.listen(BACKLOG)
@@ -116,46 +112,46 @@ def _family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def _open_local_socket(settings: Settings, descriptor: int | None) -> socket.socket:
-    """Open to its owner, and as root also to the group that `local_socket_group` names."""
-    group = _group(settings)
+def _open_local_socket(settings: Settings, inherited_fd: int | None) -> socket.socket:
+    """Opens the local socket to its owner and, as root, to the group in the setting `local_socket_group`."""
+    group = _find_group(settings)
     folder = local_socket_folder(settings)
-    _ensure_folder(settings.sockets, 0o711 if is_root() else 0o700)
-    _ensure_folder(folder, 0o700 if group is None else 0o710, group)
+    ensure_folder(settings.sockets, 0o711 if is_root() else 0o700)
+    ensure_folder(folder, 0o700 if group is None else 0o710, group)
     path = folder / LOCAL_SOCKET_NAME
     try:
-        door = _take_inherited_local_socket(path, descriptor) or _bind_local_socket(path)
+        listener = _take_inherited_local_socket(path, inherited_fd) or _bind_local_socket(path)
         os.chown(path, -1, os.getegid() if group is None else group, follow_symlinks=False)
         path.chmod(0o600 if group is None else 0o660)
     except OSError as error:
-        raise Unavailable(f"The socket {path} cannot be made: {error.strerror}.") from None
-    door.setblocking(False)
-    return door
+        raise Unavailable(f"The socket {path} cannot be created: {error.strerror}.") from None
+    listener.setblocking(False)
+    return listener
 
 
-def _take_inherited_local_socket(path: Path, descriptor: int | None) -> socket.socket | None:
-    if descriptor is None:
+def _take_inherited_local_socket(path: Path, fd: int | None) -> socket.socket | None:
+    if fd is None:
         return None
-    had = socket.socket(fileno=descriptor)
-    if had.getsockname() == str(path) and path.is_socket():
-        return had
-    had.close()
+    listener = socket.socket(fileno=fd)
+    if listener.getsockname() == str(path) and path.is_socket():
+        return listener
+    listener.close()
     return None
 
 
 def _bind_local_socket(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)  # of a platform that was killed: we hold the home's lock
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    path.unlink(missing_ok=True)  # left by a killed platform: we hold the lock of the home
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        door.bind(str(path))
-        door.listen(BACKLOG)
+        listener.bind(str(path))
+        listener.listen(BACKLOG)
     except OSError:
-        door.close()
+        listener.close()
         raise
-    return door
+    return listener
 
 
-def _group(settings: Settings) -> int | None:
+def _find_group(settings: Settings) -> int | None:
     name = settings.local_socket_group
     if not name or not is_root():
         return None
@@ -163,43 +159,9 @@ def _group(settings: Settings) -> int | None:
         return grp.getgrnam(name).gr_gid
     except KeyError:
         raise InvalidSetting(
-            f"local_socket_group: there is no group {name!r}; add it with `groupadd {name}`."
+            f"local_socket_group: there is no group {name!r}; create it with `groupadd {name}`."
         ) from None
 
 
 def remove_local_socket(settings: Settings) -> None:
     (local_socket_folder(settings) / LOCAL_SOCKET_NAME).unlink(missing_ok=True)
-
-
-def has_gateway_user(settings: Settings) -> bool:
-    """Control adds it at the first start as root; otherwise it is us."""
-    if not is_root():
-        return True
-    try:
-        pwd.getpwnam(settings.gateway_user)
-    except KeyError:
-        return False
-    return True
-
-
-def ensure_gateway_folder(settings: Settings) -> None:
-    """It is theirs alone."""
-    folder = settings.gateway_folder
-    _ensure_folder(folder, 0o700)
-    if is_root():
-        account = pwd.getpwnam(settings.gateway_user)
-        os.chown(folder, account.pw_uid, account.pw_gid)
-
-
-def _ensure_folder(path: Path, mode: int, group: int | None = None) -> None:
-    try:
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
-        seen = path.lstat()
-        if not stat.S_ISDIR(seen.st_mode) or (seen.st_uid != os.geteuid() and not is_root()):
-            raise Unavailable(f"{path} is no folder of ours: remove it.")  # a temporary one's name can be guessed
-        if group is not None and seen.st_gid != group:
-            os.chown(path, -1, group)
-        if stat.S_IMODE(seen.st_mode) != mode:
-            path.chmod(mode)
-    except OSError as error:
-        raise Unavailable(f"The folder {path} cannot be made or used: {error.strerror}.") from None

@@ -1,7 +1,7 @@
-"""Lock files: who holds a home, and whether a control process still lives in it.
+"""Lock files that show whether a supervisor or a control process runs in a home.
 
-The lock belongs to an open file, so it ends with its process, however that ends. The file's text
-is the holder's pid, for the sentence that refuses a second one.
+The lock belongs to an open file, so the kernel releases it however the process ends. The file contains the holder's
+pid, which error messages name.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ def control_lock_file(settings: Settings) -> Path:
 
 
 def acquire(path: Path, timeout: float = 1.0) -> int | None:
-    """The open, locked file, or None when another process keeps it for longer than `patience` seconds."""
+    """Returns the open, locked file, or None when another process holds it for longer than `timeout` seconds."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = clock.monotonic() + timeout
     while not _try_lock(fd, fcntl.LOCK_EX):
@@ -35,8 +35,8 @@ def acquire(path: Path, timeout: float = 1.0) -> int | None:
 
 
 def write_pid(fd: int) -> None:
-    """Write our pid into the lock we hold; it may have been taken for us by the process that started us."""
-    os.pwrite(fd, f"{os.getpid():>10}\n".encode(), 0)  # always as wide: a reader never meets half of it
+    """Writes our pid into a lock that we hold; the process that started us may have acquired it."""
+    os.pwrite(fd, f"{os.getpid():>10}\n".encode(), 0)  # a fixed width, so that a reader never sees half a pid
 
 
 def read_holder_pid(path: Path) -> int | None:

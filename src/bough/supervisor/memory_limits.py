@@ -1,8 +1,8 @@
-"""How much memory the platform's own processes may use, so that no tenant can make them take the machine's.
+"""Memory limits of the platform's own processes, so that no tenant can make them exhaust the machine.
 
-What counts is their private memory. A control group would also count the files that control copies, and the
-first pages of every compute that it starts; a look once a second at each process does neither, and needs no
-group and no root. Between two looks RLIMIT_DATA holds: beyond it allocations fail.
+A limit counts private memory. A control group would also count the page cache of files that control copies and the
+first pages of every compute that it starts. Reading /proc once a second avoids both and needs neither cgroups nor
+root. Between two checks RLIMIT_DATA applies: allocations beyond it fail.
 """
 
 import os
@@ -14,37 +14,37 @@ from pathlib import Path
 
 from bough import byte_sizes
 from bough.config import Settings
-from bough.supervisor import listeners
+from bough.supervisor.gateway_user import count_workers
 
-CHECK_INTERVAL = 1.0  # seconds between two looks at a process
-_SHARE = 4  # control may have one part in so many of the machine's memory, and all gateway workers together another
+CHECK_INTERVAL = 1.0  # seconds between two checks of a process
+_SHARE = 4  # control may use 1/4 of the machine's memory, and all gateway workers together another 1/4
 _MIN_CONTROL = 1024**3
 _MIN_WORKER = 512 * 1024**2
 _STACKS = 1024**3  # RLIMIT_DATA counts the whole stack of each thread, of which little is used
-_COUNTED = ("RssAnon:", "VmSwap:")
+_COUNTED_FIELDS = ("RssAnon:", "VmSwap:")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
     bytes: int
-    setting: str  # that changes it
+    setting: str  # the setting that changes the limit
 
     @contextmanager
     def limit_new_processes(self) -> Iterator[None]:
-        """What we start meanwhile has the limit that holds between two looks.
+        """Applies RLIMIT_DATA to the processes that we start in this context.
 
-        Only the soft limit: control lifts it for the computes that it starts.
+        Sets only the soft limit, because control raises it for the computes that it starts.
         """
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = 2 * self.bytes + _STACKS
-        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        limit = 2 * self.bytes + _STACKS
+        resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
         try:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
     def describe_excess(self, pid: int) -> str | None:
-        """Why the process must end; None while it is within the limit."""
+        """Why the process must be killed; None while it is within the limit."""
         used = read_private_bytes(pid)
         if used <= self.bytes:
             return None
@@ -60,17 +60,17 @@ def limit_for_control(settings: Settings) -> MemoryLimit:
 
 
 def limit_for_worker(settings: Settings) -> MemoryLimit:
-    share = _machine_memory() // _SHARE // listeners.count_workers(settings)
+    share = _machine_memory() // _SHARE // count_workers(settings)
     return MemoryLimit(settings.gateway_worker_memory_bytes or max(_MIN_WORKER, share), "gateway_worker_memory_bytes")
 
 
 def read_private_bytes(pid: int) -> int:
-    """What the process alone has, in memory or swapped out; 0 when it ended."""
+    """The private memory of the process, resident or swapped out; 0 when it has exited."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(_COUNTED))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(_COUNTED_FIELDS))
 
 
 def _machine_memory() -> int:

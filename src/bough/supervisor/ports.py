@@ -1,8 +1,8 @@
-"""Which ports the platform gets, and that it keeps them.
+"""Chooses the platform's ports and keeps the choice.
 
-A port that was asked for is that port or a refusal. Otherwise the first start takes the usual one,
-or a free one when that is taken, and writes the choice into the home: the addresses people have
-copied stay true at every later start.
+A port that the operator names is used or the start fails. Otherwise the first start takes the default port, or a
+free one when another program uses it, and saves the choice in the home, so that addresses which people have copied
+remain valid.
 """
 
 import errno
@@ -21,8 +21,8 @@ from bough.errors import Conflict, PlatformError, Unavailable
 from bough.supervisor import state
 
 DEFAULT_PORTS = {"api_port": 8432, "gateway_port": 5432}
-RELEASE_TIMEOUT = 5.0  # seconds in which processes of a platform that was killed let go of its ports
-PORT_LOCK_TIMEOUT = 2.0  # seconds for another home to finish binding the same port
+RELEASE_TIMEOUT = 5.0  # seconds that the processes of a killed platform have to release its ports
+PORT_LOCK_TIMEOUT = 2.0  # seconds that another home has to finish binding the same port
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,46 +47,46 @@ def load_ports(settings: Settings) -> dict[str, int]:
 
 
 def resolve(settings: Settings, already_bound: Collection[int] = ()) -> Ports:
-    """The ports to use now, free at this moment or held by us. Choices are kept."""
-    before = load_ports(settings)
-    chosen = dict(before)
+    """Returns the ports to use now, which are free or already bound by us, and saves new choices."""
+    saved = load_ports(settings)
+    to_save = dict(saved)
     ports: dict[str, int] = {}
-    settled = {getattr(settings, name) or before.get(name) for name in DEFAULT_PORTS}
+    fixed = {getattr(settings, name) or saved.get(name) for name in DEFAULT_PORTS}
     for name in DEFAULT_PORTS:
-        ports[name] = _requested_or_saved(settings, name, before, already_bound) or _choose(settings, name, settled)
+        ports[name] = _requested_or_saved(settings, name, saved, already_bound) or _choose(settings, name, fixed)
         if getattr(settings, name) is None:
-            chosen[name] = ports[name]
+            to_save[name] = ports[name]
     _check_distinct(ports)
-    if chosen != before:
-        _save_ports(settings, chosen)
+    if to_save != saved:
+        _save_ports(settings, to_save)
     return Ports(**ports)
 
 
 def find_error(settings: Settings) -> PlatformError | None:
-    """What `resolve` would refuse, without choosing anything."""
+    """The error that `resolve` would raise, found without choosing a port."""
     try:
-        before = load_ports(settings)
-        _check_distinct({name: getattr(settings, name) or before.get(name) for name in DEFAULT_PORTS})
+        saved = load_ports(settings)
+        _check_distinct({name: getattr(settings, name) or saved.get(name) for name in DEFAULT_PORTS})
         for name in DEFAULT_PORTS:
-            _requested_or_saved(settings, name, before)
+            _requested_or_saved(settings, name, saved)
     except PlatformError as error:
         return error
     return None
 
 
 def describe_next_ports(settings: Settings) -> str:
-    """The ports the next start would use, in words."""
-    before = load_ports(settings)
-    words = []
-    for name, usual in DEFAULT_PORTS.items():
-        port = getattr(settings, name) or before.get(name)
-        free = port or (usual if _is_free(settings, name, usual) else None)
-        words.append(str(free) if free else f"a free one instead of {usual}")
-    return " and ".join(words)
+    """The ports that the next start would use, in words."""
+    saved = load_ports(settings)
+    descriptions = []
+    for name, default in DEFAULT_PORTS.items():
+        port = getattr(settings, name) or saved.get(name)
+        free = port or (default if _is_free(settings, name, default) else None)
+        descriptions.append(str(free) if free else f"a free port instead of {default}")
+    return " and ".join(descriptions)
 
 
 def listen_addresses(settings: Settings) -> list[str]:
-    """Where Postgres clients are awaited: hosts under localhost may resolve to either loopback address."""
+    """The addresses to listen on: host names under localhost may resolve to either loopback address."""
     if settings.listen == "127.0.0.1" and _bind_error("::1", 0) is None:
         return [settings.listen, "::1"]
     return [settings.listen]
@@ -94,15 +94,16 @@ def listen_addresses(settings: Settings) -> list[str]:
 
 @contextmanager
 def lock_port(port: int) -> Iterator[None]:
-    """While a port is looked at and bound with SO_REUSEPORT, which lets homes of one user share it unawares.
+    """Locks a port against the other homes of this user.
 
-    A name without a file is the lock: it is as wide as the port, and goes with its process.
+    SO_REUSEPORT would let two of them bind the same port. The lock is an abstract Unix socket: it is visible in the
+    same network namespace as the port and disappears with its process.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as turn:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         deadline = clock.monotonic() + PORT_LOCK_TIMEOUT
         while True:
             try:
-                turn.bind(f"\0bough-port-{os.geteuid()}-{port}")
+                lock.bind(f"\0bough-port-{os.geteuid()}-{port}")
             except OSError:
                 if clock.monotonic() > deadline:
                     raise
@@ -113,23 +114,23 @@ def lock_port(port: int) -> Iterator[None]:
 
 
 def check_free(address: str, port: int) -> None:
-    """Raises what the kernel says when somebody listens there."""
+    """Raises the kernel's error when another socket listens there."""
     error = _bind_error(address, port)
     if error is not None:
         raise error
 
 
 def _requested_or_saved(
-    settings: Settings, name: str, before: dict[str, int], held: Collection[int] = ()
+    settings: Settings, name: str, saved: dict[str, int], already_bound: Collection[int] = ()
 ) -> int | None:
-    asked: int | None = getattr(settings, name)
-    port = asked or before.get(name)
-    if port is not None and port not in held:
-        _require_free(settings, port, name, "asked for" if asked else "kept since the first start")
+    requested: int | None = getattr(settings, name)
+    port = requested or saved.get(name)
+    if port is not None and port not in already_bound:
+        _require_free(settings, port, name, "requested" if requested else "chosen at the first start")
     return port
 
 
-def _require_free(settings: Settings, port: int, name: str, why: str) -> None:
+def _require_free(settings: Settings, port: int, name: str, origin: str) -> None:
     for address in _addresses(settings, name):
         error = _lasting_error(settings, address, port)
         if error is None:
@@ -137,15 +138,15 @@ def _require_free(settings: Settings, port: int, name: str, why: str) -> None:
         flag = f"--{name.replace('_', '-')}"
         if error.errno == errno.EADDRINUSE:
             raise Conflict(
-                f"Port {port} ({why}) is taken by another program; stop that, or give another port with {flag} N."
+                f"Another program uses port {port} ({origin}); stop it, or choose another port with {flag} N."
             )
         if error.errno in {errno.EACCES, errno.EPERM}:
-            raise Unavailable(f"Port {port} ({why}) needs root; give a port above 1023 with {flag} N.")
-        raise Unavailable(f"The address {address} cannot be listened on: {error.strerror}; mend the setting 'listen'.")
+            raise Unavailable(f"Port {port} ({origin}) needs root; choose a port above 1023 with {flag} N.")
+        raise Unavailable(f"Cannot listen on the address {address}: {error.strerror}; correct the setting 'listen'.")
 
 
 def _lasting_error(settings: Settings, address: str, port: int) -> OSError | None:
-    """What is left of a platform that was killed ends by itself, and is waited for."""
+    """The bind error that remains after the processes of a killed platform had time to exit."""
     error = _bind_error(address, port)
     deadline = clock.monotonic() + (RELEASE_TIMEOUT if error and state.was_killed(settings) else 0)
     while error is not None and error.errno == errno.EADDRINUSE and clock.monotonic() < deadline:
@@ -163,7 +164,7 @@ def _is_free(settings: Settings, name: str, port: int) -> bool:
 
 
 def _bind_error(address: str, port: int) -> OSError | None:
-    """Why nothing can listen there now; None when it can."""
+    """Why we cannot listen there now; None when we can."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -181,15 +182,15 @@ def _choose(settings: Settings, name: str, used: set[int | None]) -> int:
     for port in range(DEFAULT_PORTS[name] + 10_000, DEFAULT_PORTS[name] + 20_000):
         if port not in used and _is_free(settings, name, port):
             return port
-    raise Unavailable(f"No free port was found on {settings.listen}.")
+    raise Unavailable(f"No port is free on {settings.listen}.")
 
 
 def _check_distinct(ports: Mapping[str, int | None]) -> None:
     if ports["api_port"] is not None and ports["api_port"] == ports["gateway_port"]:
-        raise Conflict(f"The API and Postgres clients cannot share port {ports['api_port']}; give two different ports.")
+        raise Conflict(f"The API and Postgres clients cannot share port {ports['api_port']}; choose two ports.")
 
 
-def _save_ports(settings: Settings, chosen: dict[str, int]) -> None:
+def _save_ports(settings: Settings, ports: dict[str, int]) -> None:
     new = ports_file(settings).with_suffix(".new")
-    new.write_text(json.dumps(chosen) + "\n")
+    new.write_text(json.dumps(ports) + "\n")
     new.replace(ports_file(settings))

@@ -1,6 +1,6 @@
-"""What the supervisor tells the other commands: `supervisor.json` in the home.
+"""The supervisor's state for the other commands, in `supervisor.json` in the home.
 
-It describes a running platform only while the pid in it holds the supervisor's lock.
+It describes a running platform only while the process with its pid holds the supervisor's lock.
 """
 
 import dataclasses
@@ -17,12 +17,14 @@ from bough.supervisor.addresses import ApiAddress
 
 
 class WorkerState(TypedDict):
-    pid: int  # 0 while it is being started again
+    pid: int  # 0 while the worker is being restarted
     starts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorState:
+    """The field names are the keys of the file, which other versions of Bough read."""
+
     pid: int
     phase: str  # starting, ready, stopping, failed
     listen: str
@@ -32,10 +34,10 @@ class SupervisorState:
     started_at: str
     control_pid: int = 0
     control_starts: int = 0
-    workers: tuple[WorkerState, ...] = ()  # of the gateway
-    draining: int = 0  # older workers that end with their last connection
-    sentence: str = ""  # why it failed
-    api_inodes: tuple[int, ...] = ()  # of the API's listening sockets; none while an earlier version runs
+    workers: tuple[WorkerState, ...] = ()  # gateway workers
+    draining: int = 0  # old workers that exit with their last connection
+    sentence: str = ""  # why the platform failed
+    api_inodes: tuple[int, ...] = ()  # inodes of the API's listening sockets; empty while an earlier version runs
 
     @property
     def since(self) -> datetime:
@@ -51,14 +53,14 @@ def _file(settings: Settings) -> Path:
 
 
 def write(settings: Settings, state: SupervisorState) -> None:
-    """Replace the file at once: a reader sees the old state or the new one."""
+    """Replaces the file atomically: a reader sees the old state or the new one."""
     new = _file(settings).with_suffix(".new")
     new.write_text(json.dumps(dataclasses.asdict(state)) + "\n")
     new.replace(_file(settings))
 
 
 def read_last(settings: Settings) -> SupervisorState | None:
-    """What the supervisor said last, whether it still runs or not."""
+    """The last recorded state, whether or not the supervisor still runs."""
     try:
         return SupervisorState(**json.loads(_file(settings).read_text()))
     except (OSError, ValueError, TypeError):
@@ -72,13 +74,13 @@ def read_running(settings: Settings) -> SupervisorState | None:
 
 
 def was_killed(settings: Settings) -> bool:
-    """Whether the last platform of this home ended without a word; its processes may still be ending."""
+    """Whether the last platform of this home died without a shutdown; its processes may still be exiting."""
     state = read_last(settings)
     return bool(state and state.phase in {"starting", "ready"} and not read_running(settings))
 
 
-def write_failure(settings: Settings, sentence: str) -> None:
-    """Leave the reason for whoever waits for us, when there was a state at all."""
+def write_failure(settings: Settings, message: str) -> None:
+    """Records why the platform failed for a command that waits for it, if there is a state at all."""
     before = read_last(settings)
     if before:
-        write(settings, replace(before, phase="failed", sentence=sentence, started_at=clock.now().isoformat()))
+        write(settings, replace(before, phase="failed", sentence=message, started_at=clock.now().isoformat()))

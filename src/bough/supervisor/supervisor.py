@@ -1,9 +1,10 @@
-"""The supervisor: starts the platform's processes, keeps them, and ends them in one of three ways.
+"""The supervisor: starts the platform's processes, restarts them when they die, and stops them.
 
-SIGTERM and SIGINT end the platform with its computes. SIGHUP restarts it and SIGQUIT ends it, and
-both leave computes running: they are adopted at the next start. A second SIGTERM or SIGINT hurries.
-Gateway workers end first when all ends. Otherwise clients keep their connections: at a restart
-workers go on until the next program has others, and left alone they end with their last connection.
+SIGTERM and SIGINT stop the platform and its computes. SIGHUP restarts the platform and SIGQUIT stops it; both leave
+the computes running, and the next start adopts them. A second SIGTERM or SIGINT kills what still runs.
+
+When everything stops, the gateway workers stop first. Otherwise clients keep their connections: at a restart the
+workers serve until the next program has started its own, and after SIGQUIT they exit with their last connection.
 """
 
 import asyncio
@@ -21,18 +22,18 @@ HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 class ShutdownMode(Enum):
-    DOWN = "down"  # computes are stopped too
-    KEEP_COMPUTES = "leave"  # computes stay
-    RESTART = "restart"  # computes stay, and the supervisor starts again as the program is now
+    DOWN = "down"  # stops computes too
+    KEEP_COMPUTES = "leave"  # keeps computes running
+    RESTART = "restart"  # keeps computes running and executes the installed program again
 
     @property
     def control_signal(self) -> signal.Signals:
-        """What control is sent."""
+        """The signal that stops control in this mode."""
         return signal.SIGTERM if self is ShutdownMode.DOWN else signal.SIGQUIT
 
 
 class Supervisor:
-    """`changed` hears a sentence whenever a child died or came back."""
+    """Calls `on_change` with a message whenever a child dies or is restarted."""
 
     def __init__(
         self,
@@ -42,18 +43,18 @@ class Supervisor:
         *,
         is_initialized: bool = False,
     ) -> None:
-        """`all_is_there`: what control makes for the gateway, at its first start, is made."""
+        """`is_initialized`: control has already created what the gateway needs, which it does at its first start."""
         self._control = control
         self._gateways = gateways
-        self._changed = on_change
-        self._all_is_there = is_initialized
+        self._on_change = on_change
+        self._is_initialized = is_initialized
         self._force = asyncio.Event()
         self._shutdown_mode: asyncio.Future[ShutdownMode] = asyncio.get_running_loop().create_future()
         self._had_terminal = os.isatty(0)
 
     async def run(self, on_ready: Callable[[], None], on_stopping: Callable[[ShutdownMode], None]) -> ShutdownMode:
-        """Keep the children until a signal ends it. Raises the sentence of a first start that failed."""
-        self._watch_signals()
+        """Keeps the children running until a signal arrives. Raises the error of a failed first start."""
+        self._install_signal_handlers()
         keeping = asyncio.create_task(self._start_and_keep(on_ready))
         either: set[asyncio.Future[Any]] = {keeping, self._shutdown_mode}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -61,41 +62,41 @@ class Supervisor:
             await self._stop(ShutdownMode.KEEP_COMPUTES)
             await keeping
         keeping.cancel()
-        ending = await self._shutdown_mode
-        on_stopping(ending)
-        await self._stop(ending)
-        return ending
+        mode = await self._shutdown_mode
+        on_stopping(mode)
+        await self._stop(mode)
+        return mode
 
-    async def _start_and_keep(self, ready: Callable[[], None]) -> None:
-        if self._all_is_there:  # a client that comes before control waits for it
+    async def _start_and_keep(self, on_ready: Callable[[], None]) -> None:
+        if self._is_initialized:  # clients that connect before control is ready wait for it
             await asyncio.gather(self._control.start(), self._gateways.start())
         else:
             await self._control.start()
             await self._gateways.start()
-        ready()
-        await asyncio.gather(self._control.keep_alive(self._changed), self._gateways.keep_alive(self._changed))
+        on_ready()
+        await asyncio.gather(self._control.keep_alive(self._on_change), self._gateways.keep_alive(self._on_change))
 
-    async def _stop(self, ending: ShutdownMode) -> None:
-        if ending is ShutdownMode.DOWN:
+    async def _stop(self, mode: ShutdownMode) -> None:
+        if mode is ShutdownMode.DOWN:
             await self._gateways.stop(self._force)
-        elif ending is ShutdownMode.KEEP_COMPUTES:
+        elif mode is ShutdownMode.KEEP_COMPUTES:
             self._gateways.drain()
-        await self._control.stop(ending.control_signal, self._force)
+        await self._control.stop(mode.control_signal, self._force)
 
-    def _watch_signals(self) -> None:
+    def _install_signal_handlers(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in HANDLED_SIGNALS:
-            loop.add_signal_handler(number, partial(self._on_signal, number))
+        for signal_number in HANDLED_SIGNALS:
+            loop.add_signal_handler(signal_number, partial(self._on_signal, signal_number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
 
-    def _on_signal(self, number: signal.Signals) -> None:
+    def _on_signal(self, signal_number: signal.Signals) -> None:
         if self._shutdown_mode.done():
-            if number in {signal.SIGTERM, signal.SIGINT}:
+            if signal_number in {signal.SIGTERM, signal.SIGINT}:
                 self._force.set()
             return
-        if number == signal.SIGHUP and not self._lost_terminal():
+        if signal_number == signal.SIGHUP and not self._lost_terminal():
             self._shutdown_mode.set_result(ShutdownMode.RESTART)
-        elif number == signal.SIGQUIT:
+        elif signal_number == signal.SIGQUIT:
             self._shutdown_mode.set_result(ShutdownMode.KEEP_COMPUTES)
         else:
             self._shutdown_mode.set_result(ShutdownMode.DOWN)

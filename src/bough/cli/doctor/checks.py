@@ -1,7 +1,7 @@
 """What must be true of this machine before the platform starts.
 
-Each check looks at one thing and says what mends it. `up` refuses at the first that failed;
-`doctor` shows them all.
+Each check looks at one thing and suggests a fix. `bough up` stops at the first check that fails; `bough doctor` shows
+all of them.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from bough.cli.doctor.finding import Finding, Verdict
 from bough.config import Settings
 from bough.errors import PreconditionFailed
 
-# In this order: a later check may rely on what an earlier one found.
+# The order matters: a later check may rely on what an earlier one found.
 CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     machine.check_python,
     machine.check_user,
@@ -34,17 +34,17 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
 
 
 def require_passing(settings: Settings) -> None:
-    """Raise the sentence of the first failed check; remark on warnings when all is well."""
+    """Raises the message of the first failed check; prints the warnings if none fails."""
     warnings = []
     for check in CHECKS:
         finding = check(settings)
         if finding.verdict is Verdict.FAILED:
             raise PreconditionFailed(_format_failure(finding))
         if finding.verdict is Verdict.WARNING:
-            warnings.append(finding.sentence)
-    for sentence in warnings:
-        output.print_note(f"{output.colorize('warning')}: {sentence}")
+            warnings.append(finding.message)
+    for warning in warnings:
+        output.print_note(f"{output.colorize('warning')}: {warning}")
 
 
 def _format_failure(finding: Finding) -> str:
-    return f"{finding.sentence}\n       This mends it: {finding.mend}" if finding.mend else finding.sentence
+    return f"{finding.message}\n       Fix: {finding.fix}" if finding.fix else finding.message

@@ -1,7 +1,5 @@
 """`bough doctor`."""
 
-import dataclasses
-
 import typer
 
 from bough import config
@@ -12,16 +10,16 @@ from bough.supervisor import state
 
 
 def doctor(home: options.Home = None, json: options.Json = False) -> None:
-    """Check this machine, and say what mends it.
+    """Check this machine and suggest fixes.
 
-    Every line is a check: ok, warning (the platform runs, with less than it could offer) or failed
-    (the platform cannot start). Exits with 1 when something failed.
+    Each line is a check with its result: ok, warning (the platform runs with limitations) or failed
+    (the platform cannot start). Exits with status 1 when a check failed.
     """
     settings = config.load_settings({"home": home})
-    every_check = (*checks.CHECKS, wal_archiving.check_archiving, operations.check_operations)
-    findings = [_accept_running_platform(settings, check(settings)) for check in every_check]
+    all_checks = (*checks.CHECKS, wal_archiving.check_archiving, operations.check_operations)
+    findings = [_accept_running_platform(settings, check(settings)) for check in all_checks]
     if json:
-        output.print_json([dataclasses.asdict(finding) for finding in findings])
+        output.print_json([finding.to_json() for finding in findings])
     else:
         _show(findings)
     if any(finding.verdict is Verdict.FAILED for finding in findings):
@@ -29,17 +27,17 @@ def doctor(home: options.Home = None, json: options.Json = False) -> None:
 
 
 def _accept_running_platform(settings: config.Settings, finding: Finding) -> Finding:
-    """A platform that runs in this home is what the doctor was asked about, not an intruder."""
+    """A platform that runs in this home is what the operator asks about, not a conflict."""
     running = state.read_running(settings)
     if finding.name == "instance" and running:
-        return ok("instance", f"the platform runs (pid {running.pid})")
+        return ok("instance", f"the platform is running (pid {running.pid})")
     return finding
 
 
 def _show(findings: list[Finding]) -> None:
     rows: list[tuple[str, str, str]] = []
     for finding in findings:
-        rows.append((finding.verdict.value, finding.name, finding.sentence))
-        if finding.mend:
-            rows.append(("", "", f"this mends it: {finding.mend}"))
+        rows.append((finding.verdict.value, finding.name, finding.message))
+        if finding.fix:
+            rows.append(("", "", f"Fix: {finding.fix}"))
     output.print_table(rows)

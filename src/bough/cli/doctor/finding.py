@@ -1,4 +1,4 @@
-"""What a check of the machine found."""
+"""The result of a check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 class Verdict(StrEnum):
     OK = "ok"
-    WARNING = "warning"  # the platform starts, with less than it could offer
+    WARNING = "warning"  # the platform runs with limitations
     FAILED = "failed"  # the platform cannot start
 
 
@@ -14,17 +14,21 @@ class Verdict(StrEnum):
 class Finding:
     name: str
     verdict: Verdict
-    sentence: str
-    mend: str = ""  # the exact line to type
+    message: str
+    fix: str = ""  # the command that fixes the problem
+
+    def to_json(self) -> dict[str, str]:
+        """The keys are part of the output format of `bough doctor --json`."""
+        return {"name": self.name, "verdict": self.verdict, "sentence": self.message, "mend": self.fix}
 
 
-def ok(name: str, sentence: str) -> Finding:
-    return Finding(name, Verdict.OK, sentence)
+def ok(name: str, message: str) -> Finding:
+    return Finding(name, Verdict.OK, message)
 
 
-def warning(name: str, sentence: str, mend: str = "") -> Finding:
-    return Finding(name, Verdict.WARNING, sentence, mend)
+def warning(name: str, message: str, fix: str = "") -> Finding:
+    return Finding(name, Verdict.WARNING, message, fix)
 
 
-def failed(name: str, sentence: str, mend: str = "") -> Finding:
-    return Finding(name, Verdict.FAILED, sentence, mend)
+def failed(name: str, message: str, fix: str = "") -> Finding:
+    return Finding(name, Verdict.FAILED, message, fix)

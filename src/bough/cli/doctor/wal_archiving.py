@@ -1,4 +1,4 @@
-"""The check of what is kept to go back to: whose WAL is not archived, why, and what to type."""
+"""Checks which branches' WAL is not archived, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from bough.ids import VolumeId
 from bough.postgres import wal
 from bough.store.volume_uses import VolumeUse
 
-MAX_LISTED = 5  # of those in trouble, at most
+MAX_LISTED = 5  # volumes that the message names
 
 
 @dataclass(frozen=True, slots=True)
-class _Behind:
+class _Backlog:
     waiting_bytes: int
     branch_id: str | None
     project_id: str | None
@@ -32,65 +32,63 @@ class _Behind:
 
 
 def check_archiving(settings: Settings) -> Finding:
-    """By what the platform noted last, and by what waits on the disk, which also tells when it does not run."""
+    """Uses the problems that the platform recorded, and the files on disk in case it is not running."""
     try:
         folders = Folders(settings)
-        behind = _behind(settings, folders)
+        backlogs = _find_backlogs(settings, folders)
     except (EngineError, OSError) as error:
-        return warning("history", f"What waits to be archived is not known: {error}")
-    if not behind:
-        return ok("history", "archiving keeps up")
+        return warning("history", f"Cannot determine which WAL waits to be archived: {error}")
+    if not backlogs:
+        return ok("history", "WAL archiving keeps up")
     uses = volume_uses.read_volume_uses(settings)
-    worst = sorted(behind, key=lambda volume: behind[volume].waiting_bytes, reverse=True)
-    sentences = [_sentence(behind[volume], uses.get(volume)) for volume in worst[:MAX_LISTED]]
-    if len(worst) > MAX_LISTED:
-        sentences.append(f"So it is with {len(worst) - MAX_LISTED} more.")
-    return warning("history", " ".join(sentences), _fix(settings, folders, worst[0]))
+    largest_first = sorted(backlogs, key=lambda volume: backlogs[volume].waiting_bytes, reverse=True)
+    messages = [_describe(backlogs[volume], uses.get(volume)) for volume in largest_first[:MAX_LISTED]]
+    if len(largest_first) > MAX_LISTED:
+        messages.append(f"{len(largest_first) - MAX_LISTED} more are behind.")
+    return warning("history", " ".join(messages), _fix(settings, folders, largest_first[0]))
 
 
-def _behind(settings: Settings, folders: Folders) -> Mapping[VolumeId, _Behind]:
-    noted = {VolumeId(note.volume_id): note for note in history_problems.read(settings)}
-    found = {
-        volume: _Behind(size, None, None, "It waits for a compute that archives it.")
-        for volume, size in _waiting(folders).items()
+def _find_backlogs(settings: Settings, folders: Folders) -> Mapping[VolumeId, _Backlog]:
+    recorded = {VolumeId(problem.volume_id): problem for problem in history_problems.read(settings)}
+    on_disk = {
+        volume: _Backlog(size, None, None, "It waits for a compute that archives it.")
+        for volume, size in _waiting_bytes(folders).items()
         if size >= settings.history_alarm_bytes
     }
-    return found | {
-        volume: _Behind(note.waiting_bytes, note.branch_id, note.project_id, note.trouble)
-        for volume, note in noted.items()
+    return on_disk | {
+        volume: _Backlog(problem.waiting_bytes, problem.branch_id, problem.project_id, problem.trouble)
+        for volume, problem in recorded.items()
     }
 
 
-def _waiting(folders: Folders) -> dict[VolumeId, int]:
-    """Bytes that each volume has to archive; the last of its WAL is not among them until it is full."""
+def _waiting_bytes(folders: Folders) -> dict[VolumeId, int]:
+    """The bytes that each volume has yet to archive, without its last WAL file, which is not full."""
     if not folders.volumes.is_dir():
         return {}
     archives = WalArchives(Volumes(folders.volumes, folders.wal_archives))
-    found = {
-        VolumeId(path.name): len(archives.list_unarchived_names(_folder(path, folders)))
+    counts = {
+        VolumeId(path.name): len(archives.list_unarchived_names(_volume_folder(path, folders)))
         for path in folders.volumes.iterdir()
         if path.is_dir() and not path.is_symlink()
     }
-    return {volume: count * wal.SEGMENT_BYTES for volume, count in found.items() if count}
+    return {volume: count * wal.SEGMENT_BYTES for volume, count in counts.items() if count}
 
 
-def _folder(path: Path, folders: Folders) -> VolumeFolder:
+def _volume_folder(path: Path, folders: Folders) -> VolumeFolder:
     return VolumeFolder(path, (folders.pg_wal or path) / path.name)
 
 
-def _sentence(behind: _Behind, use: VolumeUse | None) -> str:
-    waits = (
-        f", {byte_sizes.format_bytes(behind.waiting_bytes)} of WAL wait to be archived" if behind.waiting_bytes else ""
-    )
+def _describe(backlog: _Backlog, use: VolumeUse | None) -> str:
     if use is not None:
-        whose = f"branch {use.branch_name} ({use.branch_id}) of project {use.project_name} ({use.project_id})"
+        branch = f"branch {use.branch_name} ({use.branch_id}) of project {use.project_name} ({use.project_id})"
     else:
-        whose = f"branch {behind.branch_id or '?'} of project {behind.project_id or '?'}"
-    return f"The history of {whose} falls behind{waits}: {behind.reason}"
+        branch = f"branch {backlog.branch_id or '?'} of project {backlog.project_id or '?'}"
+    amount = f"{byte_sizes.format_bytes(backlog.waiting_bytes)} " if backlog.waiting_bytes else ""
+    return f"WAL archiving of {branch} is {amount}behind: {backlog.reason}"
 
 
 def _fix(settings: Settings, folders: Folders, volume: VolumeId) -> str:
-    """What its server says tells most; docs/runbooks/archiving-fails.md tells the rest."""
-    runs = {run.volume_id: run.endpoint_id for run in ComputeRuns(folders.runs).list_all()}
-    of_server = f"logs {runs[volume]} -n 100" if volume in runs else "logs -n 200"
-    return f"{output.format_command(of_server, settings.home)}  # then docs/runbooks/archiving-fails.md"
+    """The log of the volume's server says most; the runbook covers the rest."""
+    endpoints = {run.volume_id: run.endpoint_id for run in ComputeRuns(folders.runs).list_all()}
+    logs = f"logs {endpoints[volume]} -n 100" if volume in endpoints else "logs -n 200"
+    return f"{output.format_command(logs, settings.home)}  # then docs/runbooks/archiving-fails.md"

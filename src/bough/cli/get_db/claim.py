@@ -1,4 +1,4 @@
-"""`bough get-db claim`: the claim URL of an environment file, printed and opened in a browser."""
+"""`bough get-db claim`: prints the claim URL of an environment file and opens it in a browser."""
 
 import webbrowser
 
@@ -11,26 +11,28 @@ from bough_client.transport import is_http_url
 
 
 def claim(env: str, prefix: str | None, *, json: bool) -> None:
-    url = _url(env, prefix)
+    url = _find_url(env, prefix)
     if json:
         output.print_json({"claim_url": url})
     else:
         output.print_text(url)
     if not webbrowser.open(url):
-        output.print_note("No browser could be started here; open this address in one.")
+        output.print_note("Could not start a browser; open this URL yourself.")
 
 
-def _url(env: str, prefix: str | None) -> str:
-    """With a prefix of that variable; without one of the usual one, else of the only one there is."""
+def _find_url(env: str, prefix: str | None) -> str:
+    """Reads the variable with this prefix. Without a prefix, uses the default variable or else the only one."""
     variables = parse_variables(EnvFile.read(env).content)
     urls = {name: url for name, url in variables.items() if name.endswith(CLAIM_URL_SUFFIX)}
-    usual = (DEFAULT_PREFIX if prefix is None else prefix) + CLAIM_URL_SUFFIX
-    found = {urls[usual]} if usual in urls else set(urls.values()) if prefix is None else set()
-    if not found:
-        raise NotFound(f"{env} has no {usual}; `bough get-db` makes a database and writes it, or name another --env.")
-    if len(found) > 1:
-        raise PreconditionFailed(f"{env} has {', '.join(urls)}; say which with --prefix.")
-    url = found.pop()
+    name = (DEFAULT_PREFIX if prefix is None else prefix) + CLAIM_URL_SUFFIX
+    candidates = {urls[name]} if name in urls else set(urls.values()) if prefix is None else set()
+    if not candidates:
+        raise NotFound(
+            f"{env} has no {name}; create a database with `bough get-db`, or choose another file with --env."
+        )
+    if len(candidates) > 1:
+        raise PreconditionFailed(f"{env} has {', '.join(urls)}; choose one with --prefix.")
+    url = candidates.pop()
     if not is_http_url(url):
-        raise PreconditionFailed(f"The claim URL in {env} is no web address, so it was not opened.")
+        raise PreconditionFailed(f"The claim URL in {env} is not a web address, so it was not opened.")
     return url

@@ -1,6 +1,6 @@
-"""The text of an environment file: which variables it sets, and the same text with our block in it.
+"""The text of an environment file: parses its variables and inserts our block.
 
-Bytes in, bytes out: whatever is not ours comes out as it went in, with its line ends, quotes and encoding.
+It works on bytes and preserves everything that is not ours, including line endings, quotes and encoding.
 """
 
 import re
@@ -15,8 +15,8 @@ _EXPIRES, _CLAIM_IT = "# Expires at: ", "# Claim it at: "
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BREAK = rb"(?:\r\n|\n|\r|\Z)"
 _LINE = re.compile(rb"[^\r\n]*" + _BREAK)
-# `export NAME = "a value of
-# several lines"  # and a remark`: a quote counts only when the line ends after its partner.
+# Matches `export NAME = "a value of
+# several lines"  # and a comment`. A quote counts only if the line ends after the closing quote.
 _ENTRY = re.compile(
     rb"[ \t]*(?P<export>export[ \t]+)?(?P<name>[\w.-]+)(?:[ \t]*=|:[ \t])[ \t]*"
     rb"(?:(?P<quote>[\"'`])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)[ \t]*(?:#[^\r\n]*)?"
@@ -30,7 +30,7 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class VariableNames:
-    """What our three variables are called."""
+    """The names of our three variables."""
 
     key: str
     prefix: str
@@ -50,23 +50,23 @@ class VariableNames:
 
 @dataclass(frozen=True, slots=True)
 class EnvBlock:
-    """What the file gets: two remarks, and variables whose values mean themselves without quotes."""
+    """What we add to the file: two comments, and variables whose values need no quotes."""
 
     comments: tuple[str, str]
     variables: Mapping[str, str]
 
     def lines(self, exported: Collection[str] = ()) -> list[str]:
-        """An exported variable is for a shell, to which the `&` of a URL means something."""
-        settings = (
+        """Quotes exported variables, because a shell reads them and interprets the `&` of a URL."""
+        assignments = (
             f"export {name}='{value}'" if name in exported else f"{name}={value}"
             for name, value in self.variables.items()
         )
-        return [*self.comments, *settings]
+        return [*self.comments, *assignments]
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An assignment, or a line that is none."""
+    """An assignment, or any other line."""
 
     text: bytes
     name: str = ""
@@ -75,66 +75,66 @@ class _Piece:
 
 
 def parse_variables(content: bytes) -> dict[str, str]:
-    """Variable → value; the last one counts, as it does for whoever reads the file."""
-    return {piece.name: piece.value for piece in _pieces(content) if piece.name}
+    """Variable → value; the last assignment wins, as it does for other readers of the file."""
+    return {piece.name: piece.value for piece in _split(content) if piece.name}
 
 
 def make_block(names: VariableNames, *, pooled: str, direct: str, claim_url: str, expires_at: datetime) -> EnvBlock:
-    remarks = (_EXPIRES + format_http_date(expires_at), _CLAIM_IT + claim_url)
-    return EnvBlock(remarks, dict(zip(names.all_names, (pooled, direct, claim_url), strict=True)))
+    comments = (_EXPIRES + format_http_date(expires_at), _CLAIM_IT + claim_url)
+    return EnvBlock(comments, dict(zip(names.all_names, (pooled, direct, claim_url), strict=True)))
 
 
-def format_http_date(moment: datetime) -> str:
-    return format_datetime(moment.astimezone(UTC), usegmt=True)
+def format_http_date(timestamp: datetime) -> str:
+    return format_datetime(timestamp.astimezone(UTC), usegmt=True)
 
 
-def insert_block(content: bytes, added: EnvBlock) -> bytes:
-    """The block stands where the first of its variables stood, or at the end; an older block of ours goes."""
-    pieces = list(_pieces(content))
-    old = [number for number, piece in enumerate(pieces) if piece.name in added.variables]
-    ending = _line_end(content)
+def insert_block(content: bytes, block: EnvBlock) -> bytes:
+    """Inserts the block in place of the first of its variables or at the end; removes an older block of ours."""
+    pieces = list(_split(content))
+    old = [number for number, piece in enumerate(pieces) if piece.name in block.variables]
+    newline = _find_newline(content)
     exported = {pieces[number].name for number in old if pieces[number].exported}
-    text = b"".join(line.encode() + ending for line in added.lines(exported))
+    text = b"".join(line.encode() + newline for line in block.lines(exported))
     if not old:
-        between = b"" if not content or content.endswith((b"\n", b"\r")) else ending
-        return content + between + text
-    dropped = {*old, *(above for number in old for above in _our_comments(pieces, number))}
+        separator = b"" if not content or content.endswith((b"\n", b"\r")) else newline
+        return content + separator + text
+    removed = {*old, *(above for number in old for above in _our_comments(pieces, number))}
     return b"".join(
-        (text if number == old[0] else b"") + (b"" if number in dropped else piece.text)
+        (text if number == old[0] else b"") + (b"" if number in removed else piece.text)
         for number, piece in enumerate(pieces)
     )
 
 
-def _pieces(content: bytes) -> Iterator[_Piece]:
-    at = 0
+def _split(content: bytes) -> Iterator[_Piece]:
+    position = 0
     if content.startswith(_BYTE_ORDER_MARK):
-        at = len(_BYTE_ORDER_MARK)
+        position = len(_BYTE_ORDER_MARK)
         yield _Piece(_BYTE_ORDER_MARK)
-    while at < len(content):
-        found = _ENTRY.match(content, at)
-        if found is not None:
-            yield _Piece(found[0], found["name"].decode(), _value(found), found["export"] is not None)
+    while position < len(content):
+        match = _ENTRY.match(content, position)
+        if match is not None:
+            yield _Piece(match[0], match["name"].decode(), _parse_value(match), match["export"] is not None)
         else:
-            found = _LINE.match(content, at)
-            assert found is not None
-            yield _Piece(found[0])
-        at = found.end()
+            match = _LINE.match(content, position)
+            assert match is not None
+            yield _Piece(match[0])
+        position = match.end()
 
 
-def _value(found: re.Match[bytes]) -> str:
-    quoted: bytes | None = found["quoted"]
-    value = found["plain"].partition(b"#")[0].strip() if quoted is None else quoted
+def _parse_value(match: re.Match[bytes]) -> str:
+    quoted: bytes | None = match["quoted"]
+    value = match["plain"].partition(b"#")[0].strip() if quoted is None else quoted
     return value.decode(errors="replace")
 
 
 def _our_comments(pieces: Sequence[_Piece], number: int) -> Iterator[int]:
-    """Those of our two lines that stand directly above."""
+    """The positions of our comment lines directly above this piece."""
     for start in (_CLAIM_IT, _EXPIRES):
         if number and pieces[number - 1].text.startswith(start.encode()):
             number -= 1
             yield number
 
 
-def _line_end(content: bytes) -> bytes:
-    found = re.search(rb"\r\n|\n|\r", content)
-    return found[0] if found else b"\n"
+def _find_newline(content: bytes) -> bytes:
+    match = re.search(rb"\r\n|\n|\r", content)
+    return match[0] if match else b"\n"

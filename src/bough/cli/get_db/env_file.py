@@ -1,6 +1,6 @@
-"""The environment file on disk: looked at first, replaced as a whole at the end, or not touched at all.
+"""The environment file on disk: checked first, and replaced atomically or left unchanged.
 
-It holds a password, so a new one is its owner's only; one that was there keeps its mode and its owner.
+It contains a password, so only its owner can read a new file; an existing file keeps its mode and owner.
 """
 
 import os
@@ -14,66 +14,70 @@ from pathlib import Path
 from bough.errors import PreconditionFailed
 
 _MODE = 0o600
-_ANYBODY_WRITES = 0o222
+_WRITABLE = 0o222
 
 
 class EnvFileError(PreconditionFailed):
-    """The file could not be replaced; it is as it was."""
+    """The file could not be replaced and is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvFile:
-    display_name: str  # as the user calls it
-    target: Path  # where it is: a link is followed to read, never to write
+    display_name: str  # as the user typed it
+    target: Path  # the resolved path: links are followed to read, never to write
     content: bytes
     mode: int
-    owner: tuple[int, int] | None  # user and group; None: there is no file yet
+    owner: tuple[int, int] | None  # user and group; None: the file does not exist yet
 
     @classmethod
     def read(cls, display_name: str) -> "EnvFile":
         target = Path(os.path.realpath(display_name))
-        with _in_words(display_name, "read"):
+        with _translate_errors(display_name, "read"):
             if not target.exists():
-                return cls._absent(display_name, target)
+                return cls._make_absent(display_name, target)
             if not target.is_file():
-                what = "a folder" if target.is_dir() else "no ordinary file"
-                raise EnvFileError(f"{display_name} is {what}; name a file with --env.")
-            seen = target.stat()
+                kind = "a folder" if target.is_dir() else "not a regular file"
+                raise EnvFileError(f"{display_name} is {kind}; choose a file with --env.")
+            status = target.stat()
             content = target.read_bytes()
         if b"\0" in content:
-            raise EnvFileError(f"{display_name} is no text in UTF-8; name another file with --env.")
-        return cls(display_name, target, content, stat.S_IMODE(seen.st_mode), (seen.st_uid, seen.st_gid))
+            raise EnvFileError(f"{display_name} is not UTF-8 text; choose another file with --env.")
+        return cls(display_name, target, content, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
 
     @classmethod
-    def _absent(cls, named: str, target: Path) -> "EnvFile":
-        if os.path.lexists(named):
-            raise EnvFileError(f"{named} is a link to a file that is not there; remove the link, or make its file.")
+    def _make_absent(cls, display_name: str, target: Path) -> "EnvFile":
+        if os.path.lexists(display_name):
+            raise EnvFileError(
+                f"{display_name} is a symbolic link to a missing file; remove the link, or create the file."
+            )
         if not target.parent.is_dir():
-            raise EnvFileError(f"There is no folder {target.parent} for {named}; make it, or name a file with --env.")
-        return cls(named, target, b"", _MODE, None)
+            raise EnvFileError(
+                f"The folder {target.parent} of {display_name} does not exist; create it, or choose a file with --env."
+            )
+        return cls(display_name, target, b"", _MODE, None)
 
     @property
     def exists(self) -> bool:
         return self.owner is not None
 
     def check_writable(self) -> None:
-        """That it can be replaced: all that `replace` does, but for the last step."""
+        """Does everything that `replace` does except the last step."""
         if Path(self.display_name).is_symlink():
             raise EnvFileError(
-                f"{self.display_name} is a link, and no password is written through one; name the file itself: "
-                f"--env {self.target}."
+                f"{self.display_name} is a symbolic link, and no password is written through one; "
+                f"name the file itself with --env {self.target}."
             )
-        with _in_words(self.display_name, "written"):
-            if self.exists and not (self.mode & _ANYBODY_WRITES and os.access(self.target, os.W_OK)):
+        with _translate_errors(self.display_name, "written"):
+            if self.exists and not (self.mode & _WRITABLE and os.access(self.target, os.W_OK)):
                 raise EnvFileError(
-                    f"{self.display_name} is read-only; allow writing to it, or name another with --env."
+                    f"{self.display_name} is read-only; make it writable, or choose another file with --env."
                 )
             with self._temporary_file(self.content):
                 pass
 
     def replace(self, content: bytes) -> None:
-        with _in_words(self.display_name, "written"), self._temporary_file(content) as prepared:
-            prepared.replace(self.target)
+        with _translate_errors(self.display_name, "written"), self._temporary_file(content) as temporary:
+            temporary.replace(self.target)
             folder = os.open(self.target.parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(folder)
@@ -82,9 +86,9 @@ class EnvFile:
 
     @contextmanager
     def _temporary_file(self, content: bytes) -> Iterator[Path]:
-        """The content on disk, in a file in the same folder that goes unless it becomes the file itself."""
+        """Writes the content to a file in the same folder, which is removed unless it replaces the target."""
         descriptor, path = tempfile.mkstemp(prefix=f".{self.target.name}.", dir=self.target.parent)
-        prepared = Path(path)
+        temporary = Path(path)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -93,19 +97,19 @@ class EnvFile:
                     os.fchown(descriptor, *self.owner)
                 os.fchmod(descriptor, self.mode)
                 os.fsync(descriptor)
-            yield prepared
+            yield temporary
         finally:
-            prepared.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _owner(descriptor: int) -> tuple[int, int]:
-    seen = os.fstat(descriptor)
-    return seen.st_uid, seen.st_gid
+    status = os.fstat(descriptor)
+    return status.st_uid, status.st_gid
 
 
 @contextmanager
-def _in_words(named: str, done: str) -> Iterator[None]:
+def _translate_errors(display_name: str, action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise EnvFileError(f"{named} cannot be {done}: {error.strerror or error}.") from None
+        raise EnvFileError(f"{display_name} cannot be {action}: {error.strerror or error}.") from None

@@ -1,4 +1,4 @@
-"""What a person at a terminal is asked; who answers with the return key alone takes the default."""
+"""Prompts for a person at a terminal; an empty answer selects the default."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,15 +13,15 @@ def is_interactive() -> bool:
 
 
 def ask(text: str, default: str, parse: Callable[[str], str] = str) -> str:
-    """Asked again when `read` refuses the answer."""
+    """Asks again when `parse` rejects the answer."""
 
-    def answered(given: str) -> str:
+    def check(answer: str) -> str:
         try:
-            return parse(given)
+            return parse(answer)
         except Invalid as error:
             raise typer.BadParameter(error.public_message) from None
 
-    answer: str = typer.prompt(text, default=default, value_proc=answered, show_default=bool(default), err=True)
+    answer: str = typer.prompt(text, default=default, value_proc=check, show_default=bool(default), err=True)
     return answer
 
 

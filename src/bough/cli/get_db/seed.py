@@ -1,6 +1,6 @@
-"""`--seed`: an SQL file, read before there is a database and run as a whole when there is one.
+"""`--seed`: an SQL file that is read before the database is created and run afterwards.
 
-It goes to Postgres in one message, so it is one transaction and either all of it is there or nothing.
+It is sent to Postgres in one message, so it runs in one transaction and takes effect completely or not at all.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class SeedFailed(PlatformError):
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    display_name: str  # as the user calls it
+    display_name: str  # as the user typed it
     text: str
 
     @classmethod
@@ -37,14 +37,14 @@ class Seed:
             raise Invalid(f"The seed {display_name} cannot be read: {error.strerror}. Nothing was created.") from None
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise Invalid(f"The seed {display_name} is no UTF-8 at line {line}. Nothing was created.") from None
+            raise Invalid(f"The seed {display_name} is not UTF-8 at line {line}. Nothing was created.") from None
         if "\0" in text:
-            raise Invalid(f"The seed {display_name} is no text: there is a zero byte in it. Nothing was created.")
-        if (copied := sql_script.find_copy_from_stdin(text)) is not None:
-            sentence = (
-                f"The seed {display_name} has data for psql at line {copied} (COPY … FROM stdin); make it INSERTs, as"
+            raise Invalid(f"The seed {display_name} is not text: it contains a zero byte. Nothing was created.")
+        if (line_number := sql_script.find_copy_from_stdin(text)) is not None:
+            raise Invalid(
+                f"The seed {display_name} has data for psql at line {line_number} (COPY … FROM stdin); "
+                "use INSERT instead, as `pg_dump --inserts` does. Nothing was created."
             )
-            raise Invalid(f"{sentence} `pg_dump --inserts` does. Nothing was created.")
         return cls(display_name, text)
 
     def run(self, connection_string: str) -> None:
@@ -53,61 +53,65 @@ class Seed:
 
     async def _run(self, connection_string: str) -> None:
         try:
-            session = await _connect(connection_string)
+            connection = await _connect(connection_string)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-            why = str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
             raise SeedFailed(
-                f"The seed {self.display_name} was not run, for the database cannot be reached: {why}"
+                f"The seed {self.display_name} was not run, because connecting to the database failed: {reason}"
             ) from None
         try:
-            await session.execute(self.text)
-            if session.is_in_transaction():
+            await connection.execute(self.text)
+            if connection.is_in_transaction():
                 raise SeedFailed(
-                    f"{self.display_name} begins a transaction and does not end it: what is in it was not kept."
+                    f"{self.display_name} begins a transaction and does not end it: its changes were not kept."
                 )
-            await session.close(timeout=CONNECT_TIMEOUT)
+            await connection.close(timeout=CONNECT_TIMEOUT)
         except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError):
             raise SeedFailed(
-                f"The connection was lost while {self.display_name} ran; see with psql what is there."
+                f"The connection was lost while {self.display_name} ran; check with psql which changes were made."
             ) from None
         except asyncpg.PostgresError as error:
-            raise await self._make_error(session, error) from None
+            raise await self._make_error(connection, error) from None
         finally:
-            session.terminate()
+            connection.terminate()
 
-    async def _make_error(self, session: asyncpg.Connection, error: asyncpg.PostgresError) -> SeedFailed:
-        ended = sql_script.has_transaction_end(self.text)
-        fault: sql_script.ScriptLine | None = None
+    async def _make_error(self, connection: asyncpg.Connection, error: asyncpg.PostgresError) -> SeedFailed:
+        has_transaction_end = sql_script.has_transaction_end(self.text)
+        error_line: sql_script.ScriptLine | None = None
         if getattr(error, "position", None):
-            fault = sql_script.locate(self.text, int(error.position))
-        elif not ended and not session.is_closed():
-            fault = await self._locate_error(session, error)
-        kept = "It ends transactions itself: what came before may have been kept." if ended else ""
+            error_line = sql_script.locate(self.text, int(error.position))
+        elif not has_transaction_end and not connection.is_closed():
+            error_line = await self._locate_error(connection, error)
+        outcome = (
+            "The seed ends transactions itself, so earlier changes may have been kept."
+            if has_transaction_end
+            else "No change of the seed was kept."
+        )
         return SeedFailed(
-            f"The seed failed at {self.display_name}{f':{fault.line}' if fault else ''}: {error.message}"
-            + (f"\n  {fault.line} | {fault.text}" if fault else "")
+            f"The seed failed at {self.display_name}{f':{error_line.line}' if error_line else ''}: {error.message}"
+            + (f"\n  {error_line.line} | {error_line.text}" if error_line else "")
             + (f"\n  {error.detail}" if getattr(error, "detail", None) else "")
-            + f"\n{kept or 'Nothing of the seed was kept.'}"
+            + f"\n{outcome}"
         )
 
     async def _locate_error(
-        self, session: asyncpg.Connection, error: asyncpg.PostgresError
+        self, connection: asyncpg.Connection, error: asyncpg.PostgresError
     ) -> sql_script.ScriptLine | None:
-        """Where it failed, for an error that does not say: once more, one by one, in a transaction that is undone."""
+        """Finds the statement of an error without a position: runs the statements one by one and rolls back."""
         try:
-            await session.execute("begin")
+            await connection.execute("begin")
             for position, statement in sql_script.split_statements(self.text):
                 try:
-                    await session.execute(statement)
-                except asyncpg.PostgresError as again:
-                    return sql_script.locate(self.text, position) if again.sqlstate == error.sqlstate else None
+                    await connection.execute(statement)
+                except asyncpg.PostgresError as repeated:
+                    return sql_script.locate(self.text, position) if repeated.sqlstate == error.sqlstate else None
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             pass
         return None
 
 
 async def _connect(connection_string: str) -> asyncpg.Connection:
-    """Encrypted and, as `sslmode=require` says, without asking who signed the certificate."""
+    """Connects with TLS and, like `sslmode=require`, does not verify the certificate."""
     parts = urlsplit(connection_string)
     host = parts.hostname or ""
     context = ssl.create_default_context()
@@ -126,6 +130,6 @@ async def _connect(connection_string: str) -> asyncpg.Connection:
     except socket.gaierror:
         if not host.endswith(".localhost"):
             raise
-    # Such names are this machine, whatever its resolver knows; the gateway is told in another way who is meant.
+    # Names under localhost mean this machine, even if they do not resolve. The option tells the gateway the endpoint.
     endpoint = host.partition(".")[0]
     return await asyncpg.connect(host=_LOOPBACK, server_settings={"options": f"endpoint={endpoint}"}, **settings)

@@ -1,10 +1,10 @@
-"""`bough storage`: the commands beside this file, and what all of them are about."""
+"""`bough storage`: the help text of the group."""
 
 
 def storage() -> None:
-    """Give volumes an image that can clone; show what they take.
+    """Create a storage image; show the disk usage of volumes.
 
-    On a file system where files cannot share blocks, ext4 for one, every branch is a copy. An image
-    is a file with XFS or btrfs in it, mounted in the home; there branches share what they have in
-    common.
+    On a file system whose files cannot share blocks, such as ext4, every branch is a full copy. A
+    storage image is a file that contains XFS or btrfs and is mounted in the home. Branches in it
+    share unchanged data.
     """

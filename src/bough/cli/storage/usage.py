@@ -1,4 +1,4 @@
-"""What each volume takes on the disk, and who uses it."""
+"""Measures the disk usage of each volume, and finds what it is used for."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -16,12 +16,15 @@ from bough.engine.local.volumes.folder import VolumeFolder
 from bough.ids import VolumeId
 from bough.store.volume_uses import VolumeUse
 
-_NO_LIMIT = sys.maxsize  # names in a folder: whoever asks wants to know, and keeps nobody else waiting
+_NO_LIMIT = sys.maxsize  # directory entries to read: this command may take long, and blocks nothing else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeUsage:
-    """Bytes of one volume. It has names only if the store knows it, and an endpoint while a compute runs on it."""
+    """The disk usage of one volume. The field names are keys of `bough storage status --json`.
+
+    The names are known only if the store knows the volume; `endpoint` is set while a compute runs on it.
+    """
 
     volume: str
     project_id: str | None
@@ -29,9 +32,9 @@ class VolumeUsage:
     branch_id: str | None
     branch: str | None
     endpoint: str | None
-    replica: bool  # it is the copy that a read replica of the branch serves
-    snapshot: str | None  # the name of the snapshot that it is
-    base: bool  # it is a copy of the branch as it was, to go back to
+    replica: bool  # whether the volume is the copy that a read replica of the branch serves
+    snapshot: str | None  # the name of the snapshot that the volume holds
+    base: bool  # whether the volume is an earlier copy of the branch, from which restores replay WAL
     own: int
     shared: int
 
@@ -46,24 +49,24 @@ class VolumeUsage:
 
 def measure_volumes(settings: Settings, folders: Folders, report: Callable[[str, int, int], None]) -> list[VolumeUsage]:
     uses = volume_uses.read_volume_uses(settings)
-    running = _running_endpoints(folders)
-    found = sorted(path for path in folders.volumes.iterdir() if path.is_dir() and not path.is_symlink())
-    taken = []
-    for number, path in enumerate(found):
-        report("measuring volumes", number, len(found))
-        measured = _measure(path, folders)
-        if measured is not None:
-            taken.append(_make_usage(path, measured, uses, running.get(path.name)))
-    return sorted(taken, key=lambda each: (each.is_spare, each.project or "", each.branch or "", each.volume))
+    endpoints = _running_endpoints(folders)
+    paths = sorted(path for path in folders.volumes.iterdir() if path.is_dir() and not path.is_symlink())
+    usages = []
+    for number, path in enumerate(paths):
+        report("measuring volumes", number, len(paths))
+        disk_usage = _measure(path, folders)
+        if disk_usage is not None:
+            usages.append(_make_usage(path, disk_usage, uses, endpoints.get(path.name)))
+    return sorted(usages, key=lambda usage: (usage.is_spare, usage.project or "", usage.branch or "", usage.volume))
 
 
 def measure_archive(folders: Folders) -> int:
-    """Bytes of WAL that was archived, of all volumes."""
+    """The size of the archived WAL of all volumes, in bytes."""
     return measure_disk_usage(folders.wal_archives, _NO_LIMIT).own if folders.wal_archives.is_dir() else 0
 
 
 def _make_usage(
-    path: Path, measured: DiskUsage, uses: Mapping[VolumeId, VolumeUse], endpoint: str | None
+    path: Path, disk_usage: DiskUsage, uses: Mapping[VolumeId, VolumeUse], endpoint: str | None
 ) -> VolumeUsage:
     record = VolumeFolder(path, path).read_record()
     use = uses.get(VolumeId(record.base_of if record and record.base_of else path.name))
@@ -77,20 +80,20 @@ def _make_usage(
         replica=use is not None and use.replica_id is not None,
         snapshot=use.snapshot_name if use else None,
         base=record is not None and record.base_of is not None,
-        own=measured.own,
-        shared=measured.shared,
+        own=disk_usage.own,
+        shared=disk_usage.shared,
     )
 
 
 def _measure(path: Path, folders: Folders) -> DiskUsage | None:
-    """With its WAL, wherever that is; None when it is gone by now."""
+    """Includes the WAL, which may be in another folder; None when the volume has disappeared."""
     try:
-        inside = measure_disk_usage(path, _NO_LIMIT)
-        apart = folders.pg_wal / path.name if folders.pg_wal else None
-        outside = measure_disk_usage(apart, _NO_LIMIT) if apart and apart.is_dir() else DiskUsage(0, 0)
+        data = measure_disk_usage(path, _NO_LIMIT)
+        wal_path = folders.pg_wal / path.name if folders.pg_wal else None
+        wal = measure_disk_usage(wal_path, _NO_LIMIT) if wal_path and wal_path.is_dir() else DiskUsage(0, 0)
     except FileNotFoundError:
         return None
-    return DiskUsage(inside.own + outside.own, inside.shared + outside.shared)
+    return DiskUsage(data.own + wal.own, data.shared + wal.shared)
 
 
 def _running_endpoints(folders: Folders) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""`bough admin user`: the commands beside this file, and what all of them are about."""
+"""`bough admin user`: the help text of the group."""
 
 
 def user() -> None:
-    """Make accounts, and give people a way back in.
+    """Create accounts and reset passwords.
 
-    Nobody but the person ever knows their password: they set it on the page behind a link, which
-    you hand over and which works once.
+    Only the account's owner ever knows its password. You give them a link that works once, and they
+    set the password on the page that it opens.
     """

@@ -11,26 +11,28 @@ from bough.control.people.accounts import OPERATOR_LINK_LIFETIME
 
 
 def create(
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address, with which they sign in.")],
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address that the person signs in with.")],
     *,
-    name: Annotated[str, typer.Option(metavar="N", help="What to call them. [default: from the address]")] = "",
+    name: Annotated[str, typer.Option(metavar="N", help="Name of the person. [default: from the address]")] = "",
     home: options.Home = None,
     json: options.Json = False,
 ) -> None:
-    """Make an account; prints a link that sets its password.
+    """Create an account and print a link that sets its password.
 
-    Hand the link to the person and to nobody else: it works once, and whoever follows it has the
+    Give the link only to the person: it works once, and anyone who opens it can take over the
     account.
     """
-    made = OperatorClient.connect(config.load_settings({"home": home})).post("/bough/users", email=email, name=name)
+    client = OperatorClient.connect(config.load_settings({"home": home}))
+    created = client.post("/bough/users", email=email, name=name)
     if json:
-        output.print_json(made)
+        output.print_json(created)
     else:
-        output.print_text(f"{made['user']['email']} has an account now.")
-        show_link(made["link"])
+        output.print_text(f"Created an account for {created['user']['email']}.")
+        print_link(created["link"])
 
 
-def show_link(link: str) -> None:
+def print_link(link: str) -> None:
     output.print_text(
-        f"Hand over this link; it sets a password, once, within {OPERATOR_LINK_LIFETIME.days} days:\n\n  {link}\n"
+        "Give this link to the person to set a password. "
+        f"It works once and expires in {OPERATOR_LINK_LIFETIME.days} days:\n\n  {link}\n"
     )

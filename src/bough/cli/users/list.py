@@ -11,7 +11,7 @@ COLUMNS = ("e-mail", "name", "plan", "since", "can sign in")
 
 
 def list_users(home: options.Home = None, json: options.Json = False) -> None:
-    """Show everybody with an account."""
+    """List all accounts."""
     users = OperatorClient.connect(config.load_settings({"home": home})).list_users()
     if json:
         output.print_json({"users": users})
@@ -20,11 +20,10 @@ def list_users(home: options.Home = None, json: options.Json = False) -> None:
 
 
 def _row(user: dict[str, Any]) -> tuple[str, ...]:
-    can = "yes" if user["can_sign_in"] else "no password yet"
     return (
         escape_line(user["email"]),
         escape_line(user["name"]),
         escape_line(user["plan"]),
         timestamps.format_timestamp(user["created_at"]),
-        can,
+        "yes" if user["can_sign_in"] else "no password yet",
     )

