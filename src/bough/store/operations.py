@@ -135,7 +135,7 @@ class Operations(Queries):
         excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
         crashes_below: int | None = None,
     ) -> Operation | None:
-        """Returns the due operation without a lease that has was_scheduled longest; urgent operations come first.
+        """Returns the due operation without a lease that has waited longest; urgent operations come first.
 
         `urgent` limits the search to urgent operations or to the others, `excluding` omits projects, and
         `crashes_below` omits operations with that many crashes or more.

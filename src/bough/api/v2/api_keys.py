@@ -105,7 +105,7 @@ async def list_api_keys(caller: PrincipalDep, services: ServicesDep) -> Response
 
 @router.post("/api_keys", response_model=ApiKeyCreated)
 async def create_api_key(body: ApiKeyCreate, context: ContextDep) -> Response:
-    """Create a personal key. Store the `key` of the response, because it cannot be keys_view again."""
+    """Create a personal key. Store the `key` of the response, because it cannot be shown again."""
     return to_response(ApiKeyCreated.of(*await create_personal_key(context, body.key_name)))
 
 

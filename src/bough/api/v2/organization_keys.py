@@ -71,7 +71,7 @@ async def create_org_api_key(
     organization: KeysWritableOrganization, body: OrgApiKeyCreate, context: ContextDep
 ) -> Response:
     """Create a key for all projects of the organization, or with `project_id` for one. Store the `key` of the response,
-    because it cannot be keys_view again.
+    because it cannot be shown again.
     """
     project_id = None if body.project_id is None else ProjectId(body.project_id)
     return to_response(
