@@ -20,8 +20,8 @@ async def restore_project_branch(
     restore from the parent is a reset. The branch keeps its id, endpoints and passwords, so connection strings continue
     to work.
 
-    The current data is kept as the branch `preserve_under_name`, which also becomes the parent of its children. The
-    name is required for a restore from its own history and if the branch has children.
+    With `preserve_under_name`, the current data is kept as a branch of that name, which becomes the parent of the
+    restored branch's children. The name is required for a restore from its own history and if the branch has children.
     """
     return await build_branch_response(
         context, *await restore_branch(context, project, BranchId(branch_id), body.to_restore_request())
