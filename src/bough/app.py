@@ -57,6 +57,7 @@ class Platform:
     """Everything that runs, for whoever drives it: the server here, a test elsewhere."""
 
     services: Services
+    engine: Engine
     runner: OperationRunner
     loops: tuple[Loop, ...]
     gateway_api: GatewayApiHandlers
@@ -95,7 +96,7 @@ async def serve(
             await stack.aclose()
             await platform.services.key_usage.flush(platform.services.store)
             if computes_too:
-                await stop_all_computes(platform.services.store, platform.services.engine, settings.plan)
+                await stop_all_computes(platform.services.store, platform.engine, settings.plan)
             logger.info("stopped", computes_too=computes_too)
 
 
@@ -127,6 +128,7 @@ def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Key
     services = _create_services(settings, store, engine, keys, events)
     return Platform(
         services=services,
+        engine=engine,
         runner=OperationRunner(
             store,
             engine,
@@ -137,7 +139,7 @@ def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Key
             gateways=GatewayNotifier(settings.gateway_folder, services.activity),
             plans=settings.plan,
         ),
-        loops=create_loops(services, _create_tls_files(settings)),
+        loops=create_loops(services, engine, _create_tls_files(settings)),
         gateway_api=GatewayApiHandlers(
             gateway_access=AccessResolver(store, load_or_create_secret(settings.keys / "mock"), services.allowances),
             wakes=services.wakes,

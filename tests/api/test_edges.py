@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -44,7 +44,7 @@ async def test_a_handler_that_calls_the_engine_is_caught(
     api_app: ApiApp, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act(*_: Any) -> None:
-        api_app.services.engine.ensure_suspended(EndpointId("ep-a-b-c")).close()
+        cast(Any, api_app.services.engine).ensure_suspended(EndpointId("ep-a-b-c")).close()
 
     assert await _caught(api_app, caller, monkeypatch, act) == "a handler called engine.ensure_suspended"
 

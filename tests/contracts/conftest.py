@@ -1,4 +1,4 @@
-"""Fixtures: the store in each back end, folders of volume drivers, and an engine with each driver."""
+"""Fixtures for contract tests: the store on each back end, a folder for each volume driver, and an engine on each."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,5 +18,5 @@ __all__ = ["driver_folder", "engine", "settings", "spec", "store", "workspace"]
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Store]:
-    async with open_store(request.param, tmp_path, postgres_server) as created:
-        yield created
+    async with open_store(request.param, tmp_path, postgres_server) as made:
+        yield made

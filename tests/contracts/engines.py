@@ -1,4 +1,4 @@
-"""Engines to test on every driver of volumes, and what tests ask of them again and again."""
+"""Engines on every volume driver, and helpers for their contract tests."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -57,7 +57,7 @@ async def create_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
 
 
 async def create_child_with_origin(engine: Engine, parent: ComputeSpec) -> tuple[ComputeSpec, Origin]:
-    """A new branch, and the moment of its parent's life that it begins with."""
+    """Create a branch. Return it with its origin."""
     child = make_child_spec(parent)
     return child, await engine.ensure_branch(replace(make_branch_spec(child), parent=parent.volume_id))
 

@@ -1,4 +1,4 @@
-"""Changes inside a branch, told with the port alone, on every driver of volumes."""
+"""Changes inside a branch, tested through the port only, on every volume driver."""
 
 import asyncio
 from dataclasses import replace
@@ -45,7 +45,7 @@ CHANGED = BranchContents(
 
 
 async def make_changes(engine: Engine, spec: ComputeSpec) -> None:
-    """Each twice: the second means the same."""
+    """Apply each change twice, because changes are idempotent."""
     for change in CHANGES:
         await engine.apply_change(make_branch_spec(spec), change)
         await engine.apply_change(make_branch_spec(spec), change)
@@ -55,7 +55,7 @@ async def test_a_running_branch_is_changed_under_its_clients(engine: Engine, spe
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await make_changes(engine, spec)
-        assert await db.fetchval("select 1") == 1, "the session goes on"
+        assert await db.fetchval("select 1") == 1, "the session continues"
     assert await engine.read_compute_contents(spec.endpoint_id) == CHANGED
     async with await connect(engine, spec, "writer", "book") as db:
         await db.execute("create table mine ()")
@@ -65,9 +65,9 @@ async def test_a_sleeping_branch_is_changed_and_sleeps_on(engine: Engine, spec: 
     await start_compute(engine, spec)
     await engine.ensure_suspended(spec.endpoint_id)
     await make_changes(engine, spec)
-    seen = await engine.observe()
-    assert spec.endpoint_id not in seen.running_endpoints
-    assert seen.spare_endpoints == frozenset()
+    observation = await engine.observe()
+    assert spec.endpoint_id not in observation.running_endpoints
+    assert observation.spare_endpoints == frozenset()
     assert await engine.find_address(spec.endpoint_id) is None
     assert await engine.ensure_running(replace(spec, roles=(), databases=())) is Readiness.READY
     assert await engine.read_compute_contents(spec.endpoint_id) == CHANGED
@@ -79,8 +79,8 @@ async def test_a_branch_that_no_endpoint_ever_served_is_changed(engine: Engine, 
     await make_changes(engine, child)
     assert await engine.ensure_running(replace(child, roles=(), databases=())) is Readiness.READY
     assert await engine.read_compute_contents(child.endpoint_id) == CHANGED
-    told = await engine.read_compute_contents(spec.endpoint_id)
-    assert told == BranchContents(roles=(OWNER,), databases=(ObservedDatabase(name=DATABASE, owner=ROLE),))
+    contents = await engine.read_compute_contents(spec.endpoint_id)
+    assert contents == BranchContents(roles=(OWNER,), databases=(ObservedDatabase(name=DATABASE, owner=ROLE),))
 
 
 async def test_a_new_branch_is_changed_before_its_first_start(engine: Engine, spec: ComputeSpec) -> None:
@@ -100,9 +100,9 @@ async def test_a_rekeyed_child_opens_to_the_new_passwords_only(engine: Engine, s
             make_branch_spec(child), ReplacePasswords(verifiers={ROLE: OTHER, "dropped meanwhile": OTHER})
         )
     assert await engine.ensure_running(replace(child, roles=(), databases=())) is Readiness.READY
-    told = await engine.read_compute_contents(child.endpoint_id)
-    assert told is not None
-    assert {role.name: role.verifier for role in told.roles} == {ROLE: OTHER, "made": None, "grouped": None}
+    contents = await engine.read_compute_contents(child.endpoint_id)
+    assert contents is not None
+    assert {role.name: role.verifier for role in contents.roles} == {ROLE: OTHER, "made": None, "grouped": None}
     parents = await engine.read_compute_contents(spec.endpoint_id)
     assert parents is not None
     assert {role.verifier for role in parents.roles} == {VERIFIER}
@@ -123,9 +123,9 @@ async def test_changes_and_wakes_that_come_at_once_wait_for_one_another(engine: 
     ]
     readiness, *_ = await asyncio.gather(engine.ensure_running(spec), *changes)
     assert readiness is Readiness.READY
-    told = await engine.read_compute_contents(spec.endpoint_id)
-    assert told is not None
-    assert {role.name for role in told.roles} == {ROLE, "role 0", "role 1", "role 2"}
+    contents = await engine.read_compute_contents(spec.endpoint_id)
+    assert contents is not None
+    assert {role.name for role in contents.roles} == {ROLE, "role 0", "role 1", "role 2"}
 
 
 async def test_what_postgres_refuses_for_good_is_told_in_its_words(engine: Engine, spec: ComputeSpec) -> None:
@@ -145,7 +145,7 @@ async def test_what_postgres_refuses_for_good_is_told_in_its_words(engine: Engin
         roles=(OWNER,), databases=(ObservedDatabase(name=DATABASE, owner=ROLE),)
     )
     async with await connect(engine, spec) as db:
-        assert await db.fetchval("select 1") == 1, "nobody was shut out"
+        assert await db.fetchval("select 1") == 1, "no client was disconnected"
 
 
 async def test_a_branch_that_is_not_there_is_not_changed(engine: Engine, spec: ComputeSpec) -> None:

@@ -1,4 +1,4 @@
-"""Where a branch begins: what an engine tells of it, told with its port alone, on every driver of volumes."""
+"""The origin of a branch, tested through the port only, on every volume driver."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -44,7 +44,7 @@ async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engi
     async with await connect(engine, child) as db:
         assert await position(db) >= origin.position
     assert await engine.ensure_branch(make_branch_spec(child)) == origin, (
-        "its own life changes nothing about its origin"
+        "writes to the branch do not change its origin"
     )
 
 
@@ -62,7 +62,7 @@ async def test_a_child_of_a_sleeping_parent_began_where_that_ended(engine: Engin
         after = await position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
-    assert again.lsn == origin.lsn, "nothing was written between the two"
+    assert again.lsn == origin.lsn, "nothing was written in between"
     assert origin.at is not None
     assert origin.at >= asleep
     assert not origin.has_subscriptions
@@ -79,11 +79,11 @@ async def test_a_child_of_a_child_that_never_ran_began_where_that_did(engine: En
 
 async def test_of_a_parent_that_was_killed_only_the_moment_is_known(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # closing the connection fails
         async with await connect(engine, spec) as db:
             await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
     child, origin = await create_child_with_origin(engine, spec)
     assert origin.lsn is None
     assert origin.at is not None
-    assert origin.has_subscriptions, "somebody must look"
+    assert origin.has_subscriptions, "they are unknown, so the branch must be checked"
     assert await engine.ensure_branch(make_branch_spec(child)) == origin

@@ -1,4 +1,4 @@
-"""A read replica on every driver of volumes: made from one that runs and from one that sleeps, and handed its WAL."""
+"""Read replicas on every volume driver: copied from a running and from a suspended primary, with WAL copied later."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""A test's other process: a module of `tests/engine` that gives up being root and tells what it met."""
+"""Run a module of `tests/engine` as a process that drops root and prints a report."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def run_module(module: str, settings: Settings) -> list[str]:
-    """What it prints. Where it stands and what it inherits are no test's own."""
+    """Return its output. Its working folder and its environment do not depend on the test."""
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-m", module, str(settings.home), str(default_cache())],
         cwd="/",

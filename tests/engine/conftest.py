@@ -1,4 +1,4 @@
-"""One home for all engine tests: its template is made once, its computes are each test's own."""
+"""One home for all engine tests. Its template is created once; each test creates its own computes."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -32,13 +32,13 @@ def shared_compute_spec(settings: Settings) -> ComputeSpec:
 
 @pytest.fixture
 async def tenant_compute(home: EngineHome, shared_compute_spec: ComputeSpec) -> Compute:
-    """A compute for tests that only try what is refused: one for all of them."""
+    """A compute that all tests of rejected access share."""
     return await home.ensure_compute(shared_compute_spec)
 
 
 @pytest.fixture
 def traversable_folder() -> Iterator[Path]:
-    """An empty folder that every user may pass; pytest's own are closed to computes."""
+    """An empty folder that every user may traverse. The folders of pytest are not accessible to computes."""
     with temporary_home() as made:
         made.home.mkdir(mode=0o711)
         yield made.home
@@ -46,7 +46,7 @@ def traversable_folder() -> Iterator[Path]:
 
 @pytest.fixture
 async def primary(home: EngineHome) -> Compute:
-    """A compute with something to follow in it."""
+    """A compute with data to replicate."""
     compute = await home.create_compute()
     await insert_numbers(compute, 1)
     return compute

@@ -1,7 +1,7 @@
-"""A control process of its own that has only an engine: it does what it is told, line by line, until it is killed.
+"""A control process that has only an engine and executes method calls from its standard input until it is killed.
 
-A line in is a number, a verb and what it is given; a line out is the number and how it went. Verbs
-overlap, as they do in a control that serves many.
+An input line contains a number, a method and its arguments; an output line contains the number and the result. Calls
+overlap, as they do in a real control process.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ SPARE_CU = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallArguments:
-    """The names of a branch and its endpoint; a branch without a parent is an empty one."""
+    """The ids of a branch and its endpoint. A branch without a parent is empty."""
 
     project: str
     volume: str
     endpoint: str
     parent: str | None = None
-    warm: bool = False  # whether a spare compute fits
-    role: str = ""  # whom a change makes
-    lsn: str | None = None  # the point of its parent's life; None: all of it
+    warm: bool = False  # whether a spare compute matches
+    role: str = ""  # the role that a change creates
+    lsn: str | None = None  # the point in the parent's history; None: its head
 
     def compute(self, install: str) -> ComputeSpec:
         return make_compute_spec(
@@ -62,44 +62,49 @@ class EngineCalls:
         self._engine = engine
         self._install = engine.capabilities().installs[17]
 
-    async def ensure_branch(self, given: CallArguments) -> None:
-        await self._engine.ensure_branch(given.branch(self._install))
+    async def ensure_branch(self, arguments: CallArguments) -> None:
+        await self._engine.ensure_branch(arguments.branch(self._install))
 
-    async def ensure_running(self, given: CallArguments) -> str:
-        return await self._engine.ensure_running(given.compute(self._install))
+    async def ensure_running(self, arguments: CallArguments) -> str:
+        return await self._engine.ensure_running(arguments.compute(self._install))
 
-    async def ensure_still(self, given: CallArguments) -> str:
-        return await self._engine.ensure_running(replace(given.compute(self._install), is_read_only=True))
+    async def ensure_still(self, arguments: CallArguments) -> str:
+        return await self._engine.ensure_running(replace(arguments.compute(self._install), is_read_only=True))
 
-    async def ensure_suspended(self, given: CallArguments) -> None:
-        await self._engine.ensure_suspended(EndpointId(given.endpoint))
+    async def ensure_suspended(self, arguments: CallArguments) -> None:
+        await self._engine.ensure_suspended(EndpointId(arguments.endpoint))
 
-    async def ensure_absent(self, given: CallArguments) -> None:
-        await self._engine.ensure_absent(ProjectId(given.project), VolumeId(given.volume))
+    async def ensure_absent(self, arguments: CallArguments) -> None:
+        await self._engine.ensure_absent(ProjectId(arguments.project), VolumeId(arguments.volume))
 
-    async def keep_history(self, given: CallArguments) -> None:
-        """Of a few seconds: who is older than that gets a base."""
-        await self._engine.apply_retention(VolumeId(given.volume), clock.now() - timedelta(seconds=6))
+    async def keep_history(self, arguments: CallArguments) -> None:
+        """Keep a few seconds, so that older volumes get a base."""
+        await self._engine.apply_retention(VolumeId(arguments.volume), clock.now() - timedelta(seconds=6))
 
-    async def change(self, given: CallArguments) -> None:
-        await self._engine.apply_change(given.branch(self._install), CreateRole(name=given.role, verifier=VERIFIER))
+    async def change(self, arguments: CallArguments) -> None:
+        await self._engine.apply_change(
+            arguments.branch(self._install), CreateRole(name=arguments.role, verifier=VERIFIER)
+        )
 
-    async def contents(self, given: CallArguments) -> dict[str, list[str]] | None:
-        told = await self._engine.read_compute_contents(EndpointId(given.endpoint))
-        if told is None:
+    async def contents(self, arguments: CallArguments) -> dict[str, list[str]] | None:
+        contents = await self._engine.read_compute_contents(EndpointId(arguments.endpoint))
+        if contents is None:
             return None
-        return {"roles": [role.name for role in told.roles], "databases": [each.name for each in told.databases]}
+        return {
+            "roles": [role.name for role in contents.roles],
+            "databases": [each.name for each in contents.databases],
+        }
 
-    async def usage(self, given: CallArguments) -> int | None:
-        usage = await self._engine.measure_usage(EndpointId(given.endpoint))
+    async def usage(self, arguments: CallArguments) -> int | None:
+        usage = await self._engine.measure_usage(EndpointId(arguments.endpoint))
         return usage.logical_bytes if usage else None
 
-    async def observe(self, _given: CallArguments) -> dict[str, list[str]]:
-        seen = await self._engine.observe()
+    async def observe(self, _arguments: CallArguments) -> dict[str, list[str]]:
+        observation = await self._engine.observe()
         return {
-            "running": sorted(seen.running_endpoints),
-            "volumes": sorted(seen.volumes),
-            "spare": sorted(seen.spare_endpoints),
+            "running": sorted(observation.running_endpoints),
+            "volumes": sorted(observation.volumes),
+            "spare": sorted(observation.spare_endpoints),
         }
 
 
@@ -107,9 +112,9 @@ def write_line(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
 
 
-async def handle_call(verbs: EngineCalls, number: int, verb: str, given: dict[str, Any]) -> None:
+async def handle_call(calls: EngineCalls, number: int, method: str, arguments: dict[str, Any]) -> None:
     try:
-        value = await getattr(verbs, verb)(CallArguments(**given))
+        value = await getattr(calls, method)(CallArguments(**arguments))
     except EngineError as error:
         write_line(number=number, error=error.public_message, transient=error.transient)
     else:
@@ -117,16 +122,16 @@ async def handle_call(verbs: EngineCalls, number: int, verb: str, given: dict[st
 
 
 async def serve(settings: Settings) -> None:
-    log.configure("warning")  # to standard error: the other one is for answers
+    log.configure("warning")  # standard output is for replies
     engine = LocalEngine(settings, spare_cu=SPARE_CU)
     await engine.prepare()
     write_line(number=0)
-    verbs, under_way = EngineCalls(engine), set()
+    calls, pending = EngineCalls(engine), set()
     while line := await asyncio.to_thread(sys.stdin.readline):
-        task = asyncio.create_task(handle_call(verbs, *json.loads(line)))
-        under_way.add(task)
-        task.add_done_callback(under_way.discard)
-    await asyncio.gather(*under_way)
+        task = asyncio.create_task(handle_call(calls, *json.loads(line)))
+        pending.add(task)
+        task.add_done_callback(pending.discard)
+    await asyncio.gather(*pending)
     await engine.close()
 
 

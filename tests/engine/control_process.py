@@ -1,4 +1,4 @@
-"""A control process that a test can kill: it has an engine, and does one verb a line (see `control_child`)."""
+"""A control process that a test can kill. It executes one method call of an engine per line (see `control_child`)."""
 
 import asyncio
 import itertools
@@ -18,11 +18,11 @@ _MAX_LINE = 2**20
 
 
 class ControlKilled(Exception):
-    """Control ended before it answered."""
+    """The control process ended before it replied."""
 
 
 class EngineRejected(Exception):
-    """The engine said no, in a sentence."""
+    """The engine raised an EngineError."""
 
     def __init__(self, sentence: str, *, transient: bool) -> None:
         super().__init__(sentence)
@@ -38,7 +38,7 @@ class ControlProcess:
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns when its engine is prepared."""
+        """Start it, and wait until its engine is prepared."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "engine.control_child", self._settings.model_dump_json()),
             cwd="/",
@@ -47,7 +47,7 @@ class ControlProcess:
             stdout=asyncio.subprocess.PIPE,
             limit=_MAX_LINE,
         )
-        ready = self._answer_to(0)
+        ready = self._create_future(0)
         self._reading = asyncio.create_task(self._read(self._process))
         await ready
 
@@ -55,47 +55,47 @@ class ControlProcess:
         self._running.kill()
 
     async def wait(self) -> None:
-        """Wait for the end of one that was killed or told to end."""
+        """Wait for the end of a process that was killed or asked to end."""
         assert self._reading is not None
         await self._reading
 
     async def stop(self) -> None:
-        """In peace: computes go on."""
+        """Stop it regularly. Computes keep running."""
         assert self._running.stdin is not None
         self._running.stdin.close()
         await self.wait()
-        assert self._running.returncode == 0, "control did not end in peace"
+        assert self._running.returncode == 0, "the control process did not end regularly"
 
-    async def call(self, verb: str, given: CallArguments) -> Any:
+    async def call(self, method: str, arguments: CallArguments) -> Any:
         number = next(self._numbers)
-        answer = self._answer_to(number)
+        future = self._create_future(number)
         assert self._running.stdin is not None
         with suppress(ConnectionError):
-            self._running.stdin.write(f"{json.dumps([number, verb, asdict(given)])}\n".encode())
-        said = await answer
-        if "error" in said:
-            raise EngineRejected(f"{verb}: {said['error']}", transient=said["transient"])
-        return said["value"]
+            self._running.stdin.write(f"{json.dumps([number, method, asdict(arguments)])}\n".encode())
+        reply = await future
+        if "error" in reply:
+            raise EngineRejected(f"{method}: {reply['error']}", transient=reply["transient"])
+        return reply["value"]
 
     @property
     def _running(self) -> asyncio.subprocess.Process:
-        assert self._process is not None, "control was never started"
+        assert self._process is not None, "the control process was never started"
         return self._process
 
-    def _answer_to(self, number: int) -> asyncio.Future[dict[str, Any]]:
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
+    def _create_future(self, number: int) -> asyncio.Future[dict[str, Any]]:
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         if self._reading is not None and self._reading.done() and number:
-            answer.set_exception(ControlKilled())
-        return answer
+            future.set_exception(ControlKilled())
+        return future
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         async for line in process.stdout:
-            said = json.loads(line)
-            self._waiting.pop(said["number"]).set_result({"value": None, **said})
+            reply = json.loads(line)
+            self._waiting.pop(reply["number"]).set_result({"value": None, **reply})
         await process.wait()
-        for answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(ControlKilled())
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ControlKilled())
         self._waiting.clear()

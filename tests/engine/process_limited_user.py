@@ -1,6 +1,6 @@
-"""Give up being root, run out of processes, and tell what becomes of a compute: run by a test on its own.
+"""Drop root, exhaust the processes of the user, and report how a compute behaves. A test runs this module.
 
-The kernel counts the threads of a user, so it is a user who has no others on the machine.
+The kernel counts the threads of a user, so the module uses a user without other processes.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ _HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NPROC)[1]
 
 
 def find_idle_user() -> pwd.struct_passwd:
-    """A user of the machine under whom nothing runs."""
+    """Return a user of the machine that runs no process."""
     busy = {uid for _, uid in _processes()}
     return next(user for user in pwd.getpwall() if 0 < user.pw_uid < 100 and user.pw_uid not in busy)
 
 
 def _processes() -> Iterator[tuple[int, int]]:
-    """Tasks and user of each that lives while we look."""
+    """Return the number of tasks and the user of each live process."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with suppress(FileNotFoundError, ProcessLookupError):
@@ -38,7 +38,7 @@ def _processes() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def limit_processes(more: int) -> Iterator[None]:
-    """No more than so many threads and processes can be started."""
+    """Limit how many threads and processes can be started."""
     count = sum(tasks for tasks, uid in _processes() if uid == os.getuid())
     resource.setrlimit(resource.RLIMIT_NPROC, (count + more, _HARD_LIMIT))
     try:
@@ -61,7 +61,7 @@ async def report(settings: Settings) -> None:
     computes.READY_TIMEOUT = 1.0
     async with EngineHome.open(settings) as home:
         compute = await home.create_branch()
-        for more in range(3):  # from no process at all to the server without what it needs beside it
+        for more in range(3):  # from no process at all to a server without its auxiliary processes
             await report_start(compute, more)
         print(json.dumps(await compute.start()))
     shutil.rmtree(settings.sockets)

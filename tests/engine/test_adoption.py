@@ -1,4 +1,4 @@
-"""Computes outlive the program that started them; the next one finds them."""
+"""Computes outlive the process that started them, and the next one finds them."""
 
 import os
 from pathlib import Path
@@ -95,7 +95,7 @@ async def test_a_compute_needs_no_engine_to_go_on(home: EngineHome) -> None:
 
 
 def test_an_ordinary_user_can_do_the_same() -> None:
-    """The whole life of a branch, in a process that gave up being root."""
+    """The life cycle of a branch, in a process that has dropped root."""
     require_root()
     with temporary_home() as settings:
         settings.home.mkdir()

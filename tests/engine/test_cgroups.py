@@ -1,4 +1,4 @@
-"""Limits of computes: what the machine has, who is placed under them, and that nothing is left of them."""
+"""Resource limits of computes: what the machine supports, which processes are limited, and complete removal."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ GROWING = ResourceLimits(memory_bytes=8 * GIB, soft_memory_bytes=2 * GIB, cu=0.5
 SOFT_FILES = ("memory.soft_limit_in_bytes", "memory.high")
 LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.shares", "cpu.weight", "pids.max", *SOFT_FILES)
 UNLIMITED = {"memory.soft_limit_in_bytes": "9223372036854771712", "memory.high": "max"}
-# Forks before it is placed, and once more for every line it reads.
+# Forks before it is moved to a group, and again for every line it reads.
 FORKING = "sleep 300 & (sleep 300 & wait) & echo ready; while read line; do sleep 300 & echo $line; done; wait"
 
 
@@ -47,7 +47,7 @@ def groups(settings_here: Settings) -> Cgroups:
 
 
 @contextmanager
-def family() -> Iterator[subprocess.Popen[str]]:
+def process_tree() -> Iterator[subprocess.Popen[str]]:
     """A shell with children and a grandchild."""
     started = subprocess.Popen(["sh", "-c", FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with started as shell:
@@ -56,10 +56,10 @@ def family() -> Iterator[subprocess.Popen[str]]:
         try:
             yield shell
         finally:
-            everyone = members(shell.pid)
-            for pid in everyone:
+            pids = members(shell.pid)
+            for pid in pids:
                 processes.kill(pid, lambda _pid: True)
-            while any(processes.runs_as_user(pid, 0) for pid in everyone):
+            while any(processes.runs_as_user(pid, 0) for pid in pids):
                 time.sleep(0.005)
 
 
@@ -68,12 +68,12 @@ def members(pid: int) -> list[int]:
     return [pid, *below]
 
 
-def group_of(pid: int) -> str:
+def read_group(pid: int) -> str:
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 
-def is_leaving(pid: int) -> bool:
-    """A session that just ended: the kernel has taken it out of its groups."""
+def is_exiting(pid: int) -> bool:
+    """A session that has just ended: the kernel has removed it from its groups."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -81,40 +81,40 @@ def is_leaving(pid: int) -> bool:
     return bool(int(fields[6]) & 0x4)  # PF_EXITING in linux/sched.h
 
 
-def name_of(pid: int) -> str:
+def read_name(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-def limits_of(pid: int) -> dict[str, str]:
-    """What is in force for the process, by the names of the kernel's files."""
-    own = cgroup_hierarchies.parse_hierarchies(Path("/proc/self/mountinfo").read_text(), group_of(pid))
+def read_limits(pid: int) -> dict[str, str]:
+    """Return the effective limits of the process, by the names of the kernel's files."""
+    own = cgroup_hierarchies.parse_hierarchies(Path("/proc/self/mountinfo").read_text(), read_group(pid))
     files = [each.own_group / name for each in own for name in LIMIT_FILES]
     return {file.name: file.read_text().strip() for file in files if file.exists() and "bough-" in str(file)}
 
 
 def test_a_process_is_placed_with_all_it_forked_and_forks_later(groups: Cgroups) -> None:
-    with family() as shell:
+    with process_tree() as shell:
         groups.add_process("one", shell.pid, SMALL)
         assert shell.stdin is not None and shell.stdout is not None
         shell.stdin.write("again\n")
         shell.stdin.flush()
         assert shell.stdout.readline() == "again\n"
-        everyone = members(shell.pid)
-        assert len(everyone) == 5
-        assert len({group_of(pid) for pid in everyone}) == 1
-        assert "/one\n" in group_of(shell.pid)
+        pids = members(shell.pid)
+        assert len(pids) == 5
+        assert len({read_group(pid) for pid in pids}) == 1
+        assert "/one\n" in read_group(shell.pid)
         assert (groups.read_memory_bytes("one") or 0) > 0
     groups.remove("one")
 
 
 def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> None:
-    with family() as shell:
+    with process_tree() as shell:
         groups.add_process("one", shell.pid, SMALL)
-        before = limits_of(shell.pid)
+        before = read_limits(shell.pid)
         groups.add_process("one", shell.pid, LARGE)
-        after = limits_of(shell.pid)
+        after = read_limits(shell.pid)
         groups.add_process("one", shell.pid, SMALL)
-        assert limits_of(shell.pid) == before
+        assert read_limits(shell.pid) == before
     unlimited = {name: (text, text) for name, text in UNLIMITED.items()}
     wanted = unlimited | {
         "memory.limit_in_bytes": (str(GIB), str(8 * GIB)),
@@ -131,14 +131,14 @@ def test_limits_follow_the_size_and_change_while_it_runs(groups: Cgroups) -> Non
 def test_a_group_is_resized_with_whoever_is_in_it(groups: Cgroups) -> None:
     groups.resize("one", GROWING)
     assert groups.list_names() == set()
-    with family() as shell:
+    with process_tree() as shell:
         groups.add_process("one", shell.pid, LARGE)
         groups.resize("one", GROWING)
-        smaller = limits_of(shell.pid)
-        groups.add_process("one", shell.pid, replace(GROWING, pids=1100))  # it knows that it is so already
-        assert limits_of(shell.pid) == smaller
+        smaller = read_limits(shell.pid)
+        groups.add_process("one", shell.pid, replace(GROWING, pids=1100))  # the limits are already applied
+        assert read_limits(shell.pid) == smaller
         groups.add_process("one", shell.pid, LARGE)
-        larger = limits_of(shell.pid)
+        larger = read_limits(shell.pid)
     wanted = {
         "memory.limit_in_bytes": (str(8 * GIB), str(8 * GIB)),
         "memory.max": (str(8 * GIB), str(8 * GIB)),
@@ -155,7 +155,7 @@ def test_a_group_is_resized_with_whoever_is_in_it(groups: Cgroups) -> None:
 
 
 def test_a_limit_that_comes_down_leaves_room_for_what_is_held(groups: Cgroups) -> None:
-    """What fills memory has no way to give it back: a lower limit would kill it."""
+    """The memory in use cannot be reclaimed: a lower limit would kill the process."""
     require("cgroups", "memory" in groups.summary, "there is no control group for memory")
     hold = "import sys\nsys.stdin.readline()\nheld = bytearray(300 << 20)\nprint(flush=True)\n"
     hold += "sys.stdin.readline()\nprint(len(held))"
@@ -167,7 +167,7 @@ def test_a_limit_that_comes_down_leaves_room_for_what_is_held(groups: Cgroups) -
         holding.stdout.readline()
         needed = groups.read_unreclaimable_bytes("one") or 0
         groups.resize("one", replace(SMALL, memory_bytes=64 << 20, soft_memory_bytes=64 << 20))
-        limits = limits_of(holding.pid)
+        limits = read_limits(holding.pid)
         limit = int(limits.get("memory.max") or limits["memory.limit_in_bytes"])
         holding.stdin.write(b"\n")
         holding.stdin.close()
@@ -188,30 +188,30 @@ def test_files_that_the_kernel_keeps_are_not_needed(groups: Cgroups, tmp_path: P
         writing.stdin.write(b"\n")
         writing.stdin.flush()
         writing.stdout.readline()
-        held, needed = groups.read_memory_bytes("one") or 0, groups.read_unreclaimable_bytes("one") or 0
+        used, unreclaimable = groups.read_memory_bytes("one") or 0, groups.read_unreclaimable_bytes("one") or 0
         writing.stdin.close()
-    assert needed + (60 << 20) < held
+    assert unreclaimable + (60 << 20) < used
     groups.remove("one")
 
 
 def test_removing_ends_what_is_left_and_leaves_nothing(groups: Cgroups) -> None:
-    with family() as shell:
-        everyone = members(shell.pid)
+    with process_tree() as shell:
+        pids = members(shell.pid)
         groups.add_process("one", shell.pid, SMALL)
-        groups.add_process("two", everyone[-1], SMALL)
+        groups.add_process("two", pids[-1], SMALL)
         groups.remove("one")
         shell.wait()
         assert groups.list_names() == {"two"}
-        assert processes.runs_as_user(everyone[-1], 0)
+        assert processes.runs_as_user(pids[-1], 0)
         groups.remove("two")
-        assert not any(processes.runs_as_user(pid, 0) for pid in everyone)
+        assert not any(processes.runs_as_user(pid, 0) for pid in pids)
     groups.remove("two")
     assert groups.list_names() == set()
     assert not any((each.parent_group / f"bough-{_name(groups)}").exists() for each in groups._hierarchies)
 
 
 def test_who_forks_faster_than_we_look_is_ended_too(groups: Cgroups) -> None:
-    """Each process forks another and ends, so that no list of them is ever true."""
+    """Each process forks another and exits, so that every list of them is outdated."""
     hop = "import os, sys\nprint(flush=True)\nsys.stdin.readline()\nwhile True:\n  if os.fork(): os._exit(0)"
     command = [find_interpreter(), "-c", hop]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=310_051) as hopping:
@@ -229,7 +229,7 @@ def test_who_forks_faster_than_we_look_is_ended_too(groups: Cgroups) -> None:
 
 
 def test_a_sweep_takes_only_what_nobody_uses(groups: Cgroups) -> None:
-    with family() as shell, subprocess.Popen(["true"]) as gone:
+    with process_tree() as shell, subprocess.Popen(["true"]) as gone:
         groups.add_process("used", shell.pid, SMALL)
         groups.add_process("kept", gone.pid, SMALL)
         groups.add_process("left", gone.pid, SMALL)
@@ -253,7 +253,7 @@ def test_what_the_machine_refuses_is_said_and_no_trouble(tmp_path: Path) -> None
     for name in ("one", "two"):
         groups.add_process(name, os.getpid(), SMALL)
         groups.remove(name)
-    assert groups.summary == "cgroup v1: memory; control groups refused: No such file or directory"
+    assert groups.summary == "cgroup v1: memory; control groups failed: No such file or directory"
     assert groups.read_memory_bytes("one") is None
 
 
@@ -278,15 +278,15 @@ def test_an_ordinary_user_is_told_what_is_missing(settings_here: Settings) -> No
     program = (
         "import os, sys; from pathlib import Path; from bough.config import Settings; "
         "from bough.engine.local.isolation import cgroups; os.setgroups([]); os.setresgid(*[65534] * 3); "
-        "os.setresuid(*[65534] * 3); print(cgroups.found(Settings(home=Path(sys.argv[1]))).sentence)"
+        "os.setresuid(*[65534] * 3); print(cgroups.detect_cgroups(Settings(home=Path(sys.argv[1]))).summary)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(settings_here.home)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "none: control groups cannot be made, that needs root or a delegated group\n"
+    assert done.stdout == "none: control groups cannot be created: this needs root or a delegated group\n"
 
 
-# Version 2: for real where it is mounted, with whatever controllers it has there.
+# Version 2: on the real hierarchy where it is mounted, with the controllers it has there.
 
 
 @pytest.fixture
@@ -308,41 +308,41 @@ def second() -> Iterator[Path]:
         handed_on.write_text(f"-{name}")
 
 
-def controllers_in(group: Path) -> tuple[str, ...]:
+def read_controllers(group: Path) -> tuple[str, ...]:
     return tuple((group / "cgroup.controllers").read_text().split())
 
 
 def test_in_a_container_processes_make_way_for_groups(second: Path) -> None:
-    controllers = controllers_in(second.parent)
+    controllers = read_controllers(second.parent)
     require("cgroups", bool(controllers), "version 2 has no controller here")
     (second.parent / "cgroup.subtree_control").write_text(f"+{controllers[0]}")
     groups = Cgroups("x", [CgroupHierarchy(2, second, second, controllers[:1])])
-    with family() as ours, family() as theirs:
-        for pid in (*members(ours.pid), *members(theirs.pid)):
+    with process_tree() as own, process_tree() as theirs:
+        for pid in (*members(own.pid), *members(theirs.pid)):
             (second / "cgroup.procs").write_text(str(pid))
         groups.ensure_ready()
-        assert f"/{second.name}/{OWN_GROUP}\n" in group_of(ours.pid)
+        assert f"/{second.name}/{OWN_GROUP}\n" in read_group(own.pid)
         groups.add_process("one", theirs.pid, SMALL)
-        assert all(f"/{second.name}/bough-x/one\n" in group_of(pid) for pid in members(theirs.pid))
-        assert controllers_in(second / "bough-x" / "one") == controllers[:1]
-        assert f"/{second.name}/{OWN_GROUP}\n" in group_of(ours.pid)
+        assert all(f"/{second.name}/bough-x/one\n" in read_group(pid) for pid in members(theirs.pid))
+        assert read_controllers(second / "bough-x" / "one") == controllers[:1]
+        assert f"/{second.name}/{OWN_GROUP}\n" in read_group(own.pid)
         groups.remove("one")
         theirs.wait()
     assert [path.name for path in second.iterdir() if path.is_dir()] == [OWN_GROUP]
 
 
 def test_a_service_gets_its_groups_beside_its_own(second: Path) -> None:
-    """Below its own, systemd could not start it again while computes run."""
+    """Below its own group, systemd could not restart the service while computes run."""
     (second / "bough.service").mkdir()
     groups = Cgroups("x", [CgroupHierarchy(2, second.parent, second / "bough.service", ())])
-    with family() as shell:
+    with process_tree() as shell:
         groups.add_process("one", shell.pid, SMALL)
-        assert f"/{second.name}/bough-x/one\n" in group_of(shell.pid)
+        assert f"/{second.name}/bough-x/one\n" in read_group(shell.pid)
         groups.remove("one")
 
 
 def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
-    """A folder stands for the tree: not every machine that tests has these controllers in version 2."""
+    """A folder replaces the hierarchy, because many test machines lack these controllers in version 2."""
     groups = Cgroups("x", [CgroupHierarchy(2, tmp_path, tmp_path, ("memory", "cpu", "pids"))])
     group = tmp_path / "bough-x" / "one"
     group.mkdir(parents=True)
@@ -370,7 +370,7 @@ def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
     }
 
 
-# What the kernel says about us, as text.
+# The contents of /proc files, as text.
 
 V2 = "30 1 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 MEMORY = "35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n"
@@ -401,21 +401,21 @@ def test_a_cu_is_four_gibibytes_and_one_is_the_least(cu: float, memory: int) -> 
     assert whole.at_size(0.25) == ResourceLimits(memory_bytes=memory * GIB, soft_memory_bytes=GIB, cu=0.25, pids=300)
 
 
-# And on computes.
+# On computes.
 
 
 async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home: EngineHome) -> None:
     require_root()
     require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
     compute = await home.create_compute()
-    pid, before = compute.pid, limits_of(compute.pid)
+    pid, before = compute.pid, read_limits(compute.pid)
     assert before
-    assert f"/{compute.spec.endpoint_id}\n" in group_of(pid)
-    groups = {member: group_of(member) for member in processes.list_pids_of_user(compute.data_folder.stat().st_uid)}
-    assert {group for member, group in groups.items() if not is_leaving(member)} == {group_of(pid)}
+    assert f"/{compute.spec.endpoint_id}\n" in read_group(pid)
+    groups = {member: read_group(member) for member in processes.list_pids_of_user(compute.data_folder.stat().st_uid)}
+    assert {group for member, group in groups.items() if not is_exiting(member)} == {read_group(pid)}
     await compute.start(max_cu=2)
     assert compute.pid == pid
-    assert limits_of(pid) != before
+    assert read_limits(pid) != before
     await compute.suspend()
     assert compute.spec.endpoint_id not in cgroups.detect_cgroups(home.settings).list_names()
 
@@ -426,7 +426,7 @@ async def test_what_a_compute_leaves_running_ends_with_it(home: EngineHome) -> N
     compute = await home.create_compute()
     await Intruder(compute).run_shell("setsid sh -c 'sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 & echo'")
     uid = compute.data_folder.stat().st_uid
-    assert len([pid for pid in processes.list_pids_of_user(uid) if name_of(pid) != "postgres"]) == 2
+    assert len([pid for pid in processes.list_pids_of_user(uid) if read_name(pid) != "postgres"]) == 2
     await compute.suspend()
     assert list(processes.list_pids_of_user(uid)) == []
 
@@ -435,13 +435,13 @@ async def test_a_new_control_knows_the_groups_of_running_computes(home: EngineHo
     require_root()
     require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
     compute = await home.create_compute()
-    before = group_of(compute.pid)
+    before = read_group(compute.pid)
     async with EngineHome.open(home.settings) as later:
         compute.home = later
         await compute.start(max_cu=1)
-        assert group_of(compute.pid) == before
+        assert read_group(compute.pid) == before
         compute.home = home
-    assert limits_of(compute.pid).get("pids.max") == "312"
+    assert read_limits(compute.pid).get("pids.max") == "312"
 
 
 def _name(groups: Cgroups) -> str:

@@ -1,4 +1,4 @@
-"""Changes inside a branch, in detail: any name, what a role leaves behind, who is cut off, what a crash leaves."""
+"""Changes to roles and databases in detail: any name, objects of a dropped role, terminated sessions, crashes."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from bough.domain.catalog_change import (
     ReplacePasswords,
     SetPassword,
 )
-from bough.engine.local.computes import session
+from bough.engine.local.computes import compute_connection
 from bough.engine.port import EngineError
 from bough.engine.spec import RoleSpec
 from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
@@ -45,10 +45,10 @@ async def change(compute: Compute, *changes: CatalogChange) -> None:
 
 
 async def contents(compute: Compute) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Roles with their verifiers, databases with their owners."""
-    told = await compute.home.engine.read_compute_contents(compute.spec.endpoint_id)
-    assert told is not None
-    return {role.name: role.verifier for role in told.roles}, {each.name: each.owner for each in told.databases}
+    """Return the roles with their verifiers and the databases with their owners."""
+    listed = await compute.home.engine.read_compute_contents(compute.spec.endpoint_id)
+    assert listed is not None
+    return {role.name: role.verifier for role in listed.roles}, {each.name: each.owner for each in listed.databases}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -96,7 +96,7 @@ async def test_a_group_of_the_api_is_in_the_hands_of_every_tenant(home: EngineHo
             await db.execute("create role more")
     assert await compute.fetch_value("select has_table_privilege('secret', 'select')", "app") is True
     assert not await compute.fetch_value("select pg_has_role('second', 'readers', 'usage')"), (
-        "its rights are no tenant's own"
+        "its privileges belong to no tenant"
     )
     assert await compute.fetch_value("select pg_has_role('second', 'readers', 'set')")
     await compute.fetch_value("revoke readers from app granted by neondb_owner")
@@ -134,7 +134,10 @@ async def test_what_a_dropped_role_owned_belongs_to_the_owner_of_each_database(h
                 grant select on owned to public; alter default privileges grant select on tables to public;
                 select lo_create(4711)
             """)
-    for database in (MAINTENANCE_DATABASE, "template1"):  # as a version left it that let tenants in there
+    for database in (
+        MAINTENANCE_DATABASE,
+        "template1",
+    ):  # as an earlier version left it, which allowed tenants to connect
         async with compute.connect(ADMIN_ROLE, database) as db:
             await db.execute("select lo_create(4712); alter large object 4712 owner to writer")
     await change(compute, DropRole(name="writer"))
@@ -198,7 +201,7 @@ async def test_a_role_is_kept_when_it_cannot_go(home: EngineHome) -> None:
         with pytest.raises(EngineError, match="database shut, which cannot be connected to") as refused:
             await change(compute, DropRole(name="writer"))
         assert not refused.value.transient
-        assert await db.fetchval("select 1") == 1, "nothing was changed"
+        assert await db.fetchval("select 1") == 1, "nothing has changed"
     await change(compute, CreateDatabase(name="own", owner="writer"))
     with pytest.raises(EngineError, match="writer owns the database own"):
         await change(compute, DropRole(name="writer"))
@@ -207,7 +210,7 @@ async def test_a_role_is_kept_when_it_cannot_go(home: EngineHome) -> None:
 
 
 async def test_a_role_that_postgres_keeps_may_log_in_again(home: EngineHome) -> None:
-    """Something that only comes to light at the very end."""
+    """An error that only occurs at the end of the last statement."""
     compute = await home.create_compute()
     await change(compute, CreateRole(name="writer", verifier=VERIFIER))
     async with compute.connect(ADMIN_ROLE, MAINTENANCE_DATABASE) as db:
@@ -244,7 +247,7 @@ async def test_a_name_that_is_taken_is_refused(home: EngineHome) -> None:
     compute = await home.create_compute()
     await change(compute, CreateDatabase(name="shop", owner=ROLE))
     async with compute.connect() as db:
-        with pytest.raises(EngineError, match="has a database shop already") as refused:
+        with pytest.raises(EngineError, match="already has a database shop") as refused:
             await change(compute, AlterDatabase(name=DATABASE, new_name="shop", owner=ROLE))
         assert not refused.value.transient
         assert await db.fetchval("select 1") == 1
@@ -268,7 +271,7 @@ async def test_a_removal_that_a_crash_cut_off_is_finished(home: EngineHome) -> N
         await change(compute, CreateDatabase(name=name, owner=ROLE))
         mark = f"update pg_database set datconnlimit = -2 where datname = '{name}'"
         await compute.fetch_value(mark, ADMIN_ROLE, MAINTENANCE_DATABASE)
-        assert (await contents(compute))[1] == {DATABASE: ROLE}, "as good as gone"
+        assert (await contents(compute))[1] == {DATABASE: ROLE}, "the database no longer exists"
 
     await cut_off("half")
     await change(compute, CreateDatabase(name="half", owner=ROLE))
@@ -331,7 +334,7 @@ async def test_changes_on_an_older_version(home: EngineHome) -> None:
         AlterDatabase(name="shop", new_name="store", owner=ROLE),
     )
     pid = compute.pid
-    assert await compute.fetch_value("select current_user", "writer") == "writer", "it is let in at once"
+    assert await compute.fetch_value("select current_user", "writer") == "writer", "it can connect immediately"
     await compute.start(roles=(*compute.spec.roles, RoleSpec(name="writer", verifier=None)))
     assert await compute.fetch_value("select current_user", "writer") == "writer"
     assert compute.pid == pid
@@ -345,7 +348,7 @@ async def test_changes_on_an_older_version(home: EngineHome) -> None:
 async def test_a_lock_that_is_held_for_long_is_worth_another_try(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(session._SETTINGS, "lock_timeout", "200ms")
+    monkeypatch.setitem(compute_connection._SETTINGS, "lock_timeout", "200ms")
     compute = await home.create_compute()
     await change(compute, CreateRole(name="writer", verifier=VERIFIER))
     await compute.fetch_value("grant create on schema public to writer")

@@ -1,4 +1,4 @@
-"""What a compute's log says about a failed start, as one sentence."""
+"""The reason of a failed start in one sentence, as read from a compute's log."""
 
 from pathlib import Path
 
@@ -37,14 +37,14 @@ EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"
         ),
         (
             "2026 [1] LOG:  starting\n2026 [1] LOG:  database system is shut down\n",
-            "The compute's process was ended from outside.",
+            "The compute's process was killed.",
             True,
         ),
-        ("", "The compute's process was ended from outside.", True),
+        ("", "The compute's process was killed.", True),
         (
             "2026 [1] LOG:  starting\n2026 [7] app@db FATAL:  the database system is starting up\n"
             "2026 [1] LOG:  startup process (PID 6) was terminated by signal 9: Killed\n",
-            "The compute's process was ended from outside.",
+            "The compute's process was killed.",
             True,
         ),
     ],
@@ -80,8 +80,8 @@ def test_a_start_that_said_nothing_is_not_blamed_for_what_was_before_the_cut(tmp
     log.write_text(EARLIER)
     log_rotation.rotate(log, 10, 4)
     log.write_text(f"2026 {START_MARKER}\n")
-    assert read_start_error(log, DATA).public_message == "The compute's process was ended from outside."
+    assert read_start_error(log, DATA).public_message == "The compute's process was killed."
 
 
 def test_a_log_that_is_gone_is_no_obstacle(tmp_path: Path) -> None:
-    assert read_start_error(tmp_path / "log", DATA).public_message == "The compute's process was ended from outside."
+    assert read_start_error(tmp_path / "log", DATA).public_message == "The compute's process was killed."

@@ -1,4 +1,4 @@
-"""Computes: names, passwords, settings, crashes and clear words when one cannot start."""
+"""Computes: names, passwords, settings, crashes, and error messages when one cannot start."""
 
 import asyncio
 import os
@@ -13,6 +13,7 @@ import pytest
 
 from bough.engine.local.computes import computes, postmaster, process, session
 from bough.engine.local.computes.compute_log import START_MARKER
+from bough.engine.local.computes.launch_options import LaunchOptions
 from bough.engine.local.computes.postmaster import READY, PidFile
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
@@ -35,7 +36,7 @@ ODD_NAMES = [
 
 
 def begin_to_stop(compute: Compute) -> None:
-    """Until its pid file says so, a signal is only on its way."""
+    """Wait until the pid file shows the shutdown: delivery of the signal takes a moment."""
     os.kill(compute.pid, signal.SIGINT)
     while (file := PidFile.read(compute.data_folder)) is not None and file.status == READY:
         time.sleep(0.001)
@@ -67,16 +68,16 @@ async def test_any_legal_name_works(home: EngineHome, role: str, database: str) 
 async def test_roles_and_databases_that_a_crash_left_half_made_are_finished(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch, cut_off: str
 ) -> None:
-    say = session.ComputeSession._execute_statement
+    execute = session.ComputeSession._execute_statement
 
     async def crash(*_: object) -> None:
         raise EngineError("as if control died here", transient=False)
 
-    async def said(ours: session.ComputeSession, statement: str) -> None:
-        await (crash() if statement.startswith(cut_off) else say(ours, statement))
+    async def execute_or_crash(self: session.ComputeSession, statement: str) -> None:
+        await (crash() if statement.startswith(cut_off) else execute(self, statement))
 
     with monkeypatch.context() as patched:
-        patched.setattr(session.ComputeSession, "_execute_statement", said)
+        patched.setattr(session.ComputeSession, "_execute_statement", execute_or_crash)
         if cut_off == "the note":
             patched.setattr(VolumeFolder, "write_applied_digest", lambda *_: asyncio.run(crash()))
         with pytest.raises(EngineError, match="died here"):
@@ -89,7 +90,7 @@ async def test_roles_and_databases_that_a_crash_left_half_made_are_finished(
 
 
 async def test_any_legal_name_works_on_an_older_version(home: EngineHome) -> None:
-    """There the peer map names every role, each quoted its own way."""
+    """There pg_ident.conf lists every role, each with its own quoting."""
     require_system_15()
     compute = await home.create_compute(
         15,
@@ -126,13 +127,13 @@ async def test_a_password_changed_with_sql_survives(home: EngineHome) -> None:
 async def test_a_password_that_is_wished_again_is_set_over_one_changed_with_sql(home: EngineHome) -> None:
     compute = await home.create_compute()
     await compute.fetch_value(f"alter role {ROLE} password '{scram_verifier('another')}'")
-    wished = scram_verifier("wished")
-    await compute.start(roles=(RoleSpec(name=ROLE, verifier=wished),))
-    assert await verifier(compute, ROLE) == wished
+    target = scram_verifier("wished")
+    await compute.start(roles=(RoleSpec(name=ROLE, verifier=target),))
+    assert await verifier(compute, ROLE) == target
 
 
 async def test_a_dropped_default_database_is_not_taken_over_later(home: EngineHome) -> None:
-    """The template's spare names are ordinary names once somebody has used the volume."""
+    """The spare names of the template are ordinary names once a client has used the volume."""
     other = (RoleSpec(name="app", verifier=VERIFIER),)
     compute = await home.create_compute(roles=other, databases=(DatabaseSpec(name="app", owner="app"),))
     await compute.fetch_value("create database neondb", "app", "app")
@@ -222,7 +223,7 @@ async def test_a_pid_file_that_names_a_stranger_is_in_nobodys_way(home: EngineHo
 
 
 async def test_a_forged_pid_file_fools_nobody(home: EngineHome) -> None:
-    """A tenant's code can write in its data folder, and root reads there."""
+    """A tenant's code can write to its data folder, which root reads."""
     compute = await home.create_branch()
     path = compute.data_folder / "postmaster.pid"
     forgeries: dict[str, Callable[[], object]] = {
@@ -244,9 +245,9 @@ async def test_a_slow_start_is_told_and_asked_again(home: EngineHome, monkeypatc
     compute = await home.create_branch()
     started: list[int] = []
 
-    def start_and_stop(launch: process.LaunchOptions, within: AbstractContextManager[None]) -> int:
-        started.append(process_start(launch, within))
-        while not postmaster.is_postmaster(started[0], launch.data):  # first it is a program that becomes the user
+    def start_and_stop(launch: LaunchOptions, start_context: AbstractContextManager[None]) -> int:
+        started.append(process_start(launch, start_context))
+        while not postmaster.is_postmaster(started[0], launch.data):  # first it is a program that changes to the user
             pass
         os.kill(started[0], signal.SIGSTOP)
         return started[0]
@@ -313,7 +314,7 @@ async def test_two_endpoints_do_not_share_a_volume(home: EngineHome, monkeypatch
 async def test_another_build_does_not_open_the_data(home: EngineHome) -> None:
     require_system_15()
     compute = await home.create_branch()
-    with pytest.raises(EngineError, match="not opened by system-15"):
+    with pytest.raises(EngineError, match="cannot be opened with system-15"):
         await compute.start(install="system-15")
 
 

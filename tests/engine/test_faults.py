@@ -1,4 +1,4 @@
-"""What breaks is told in a sentence, the rest goes on, and what is mended works again with all that was committed."""
+"""Failures are reported in one sentence, the rest keeps working, and repaired data has every commit."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from support.engine_home import Compute, EngineHome, temporary_home
 from support.requirements import require_root
 
 
-def cut_off(path: Path) -> None:
+def truncate(path: Path) -> None:
     os.truncate(path, 100)
 
 
@@ -34,8 +34,8 @@ def give_to_root(path: Path) -> None:
     os.chown(path, 0, 0)
 
 
-def the_last_segment(data: Path) -> Path:
-    """The WAL that a server reads first after a crash that came soon after its start."""
+def find_last_segment(data: Path) -> Path:
+    """Return the WAL that a server reads first after a crash soon after its start."""
     return max(path for path in (data / "pg_wal").iterdir() if len(path.name) == 24 and _is_written(path))
 
 
@@ -44,12 +44,12 @@ def _is_written(path: Path) -> bool:
 
 
 BROKEN: dict[str, tuple[str | None, Callable[[Path], object], str]] = {
-    "a control file that is cut off": ("global/pg_control", cut_off, "pg_control"),
+    "a control file that is cut off": ("global/pg_control", truncate, "pg_control"),
     "a control file of nonsense": ("global/pg_control", overwrite, "incompatible"),
     "WAL of nonsense": (None, overwrite, "checkpoint record|magic number"),
     "no version": ("PG_VERSION", Path.unlink, "not a valid data directory"),
-    "a file of somebody else": ("global/pg_control", give_to_root, "Permission denied"),
-    "a folder of somebody else": ("", give_to_root, "root"),
+    "a file of another user": ("global/pg_control", give_to_root, "Permission denied"),
+    "a folder of another user": ("", give_to_root, "root"),
 }
 
 
@@ -62,19 +62,19 @@ async def test_broken_data_is_told_and_mended_data_has_everything(home: EngineHo
     async with compute.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
     await compute.kill()
-    place = the_last_segment(compute.data_folder) if relative is None else compute.data_folder / relative
-    mend = kept_aside(place, tmp_path / "whole")
+    place = find_last_segment(compute.data_folder) if relative is None else compute.data_folder / relative
+    restore = copy_aside(place, tmp_path / "whole")
     break_it(place)
 
     for _ in range(2):
         with pytest.raises(EngineError, match=f"(?s)could not start: .*({sentence})") as refused:
             await compute.start()
-        assert not refused.value.transient, "nothing is won by trying again"
+        assert not refused.value.transient, "retrying does not help"
         assert str(home.settings.home) not in refused.value.public_message
-        assert nothing_is_left_of(compute)
+        assert check_removed(compute)
         assert await neighbour.fetch_value("select 1") == 1
 
-    mend()
+    restore()
     assert await compute.start() is Readiness.READY
     assert await compute.fetch_value("select count(*) from kept") == 1000
 
@@ -102,19 +102,19 @@ async def test_a_volume_whose_record_is_broken_keeps_nobody_else_from_anything(h
     assert await compute.start() is Readiness.READY
 
 
-def kept_aside(place: Path, copy: Path) -> Callable[[], None]:
-    """What puts it back as it is now, with its owner."""
+def copy_aside(place: Path, copy: Path) -> Callable[[], None]:
+    """Return a function that restores the current files and owners."""
     subprocess.run(["cp", "-a", place, copy], check=True)
 
-    def mend() -> None:
+    def restore() -> None:
         if place.is_dir():
             os.chown(place, copy.stat().st_uid, copy.stat().st_gid)
         subprocess.run(["cp", "-a", "-T", copy, place], check=True)
 
-    return mend
+    return restore
 
 
-def nothing_is_left_of(compute: Compute) -> bool:
+def check_removed(compute: Compute) -> bool:
     settings, name = compute.home.settings, compute.spec.endpoint_id
     return not (settings.home / "run" / f"{name}.json").exists() and not (settings.sockets / name).exists()
 
@@ -131,12 +131,12 @@ async def test_a_killed_session_costs_the_others_a_moment_and_nothing_else(home:
                 await db.execute("select 1")
     assert compute.spec.endpoint_id in (await home.engine.observe()).running_endpoints
     assert await compute.start() is Readiness.READY
-    assert await rows_when_it_has_recovered(compute) == 1000
+    assert await read_rows_after_recovery(compute) == 1000
     assert compute.pid == pid
 
 
-async def rows_when_it_has_recovered(compute: Compute) -> int:
-    """It may accept no connection yet, or lose one that it just accepted."""
+async def read_rows_after_recovery(compute: Compute) -> int:
+    """Retry while it accepts no connection or loses one."""
     while True:
         try:
             return int(await compute.fetch_value("select count(*) from kept"))
@@ -145,7 +145,7 @@ async def rows_when_it_has_recovered(compute: Compute) -> int:
 
 
 async def test_one_that_is_told_to_stop_while_it_recovers_does(home: EngineHome) -> None:
-    """Postgres may wait for ever then, for a process of its own that it forgot to tell."""
+    """Postgres may then wait for ever for a process that it did not signal."""
     compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table kept as select generate_series(1, 1000) as n")
@@ -162,18 +162,18 @@ async def test_one_that_is_told_to_stop_while_it_recovers_does(home: EngineHome)
 
 
 def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half() -> None:
-    """A user who may have no more of them, in a process of its own that gave up being root."""
+    """A user who may not start more processes, in a process that has dropped root."""
     require_root()
     with temporary_home() as settings:
         settings.home.mkdir()
         lines = run_module("engine.process_limited_user", settings)
-    *refusals, last = map(json.loads, lines)
-    assert last == "ready", "once there are processes again"
-    sentence, _, left = refusals[0]
+    *errors, last = map(json.loads, lines)
+    assert last == "ready", "when processes are available again"
+    sentence, _, left = errors[0]
     assert re.search("cannot be started: Resource temporarily unavailable|starts no more threads", sentence)
-    # Without a thread nothing can be put away either: whoever starts it next does that.
+    # Without a thread nothing can be cleaned up, either: the next start does that.
     assert left == [] or "threads" in sentence
-    assert all(transient for _, transient, _ in refusals)
+    assert all(transient for _, transient, _ in errors)
 
 
 def test_a_server_that_cannot_have_its_processes_is_told_as_that(tmp_path: Path) -> None:
@@ -184,6 +184,6 @@ def test_a_server_that_cannot_have_its_processes_is_told_as_that(tmp_path: Path)
         '[1] LOG:  could not fork "startup" process: Resource missing',
     )
     log.write_text("\n".join(lines))
-    told = read_start_error(log, tmp_path)
-    assert told.public_message == 'The compute could not start: could not fork "startup" process: Resource missing.'
-    assert told.transient
+    error = read_start_error(log, tmp_path)
+    assert error.public_message == 'The compute could not start: could not fork "startup" process: Resource missing.'
+    assert error.transient

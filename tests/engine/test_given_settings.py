@@ -1,4 +1,4 @@
-"""What a tenant sets for its compute is its own affair: the platform's sessions in it work as ever."""
+"""The settings of a tenant do not affect the platform's own sessions in its compute."""
 
 import random
 
@@ -43,7 +43,7 @@ ODD = {
 }
 
 
-def given(settings: dict[str, str]) -> dict[str, str]:
+def build_settings(settings: dict[str, str]) -> dict[str, str]:
     tenant_settings.check_settings(settings, 17)
     return build_compute_settings(0.25, logical_replication=False, requested=settings)
 
@@ -55,10 +55,10 @@ async def change_all(compute: Compute, verifier: str) -> None:
     await engine.apply_change(branch, CreateDatabase(name="other", owner="second"))
 
 
-@pytest.mark.parametrize("wishes", [IMPATIENT, TALKATIVE, ODD], ids=["impatient", "talkative", "odd"])
-async def test_our_own_sessions_do_not_mind(home: EngineHome, wishes: dict[str, str]) -> None:
+@pytest.mark.parametrize("choices", [IMPATIENT, TALKATIVE, ODD], ids=["impatient", "talkative", "odd"])
+async def test_our_own_sessions_do_not_mind(home: EngineHome, choices: dict[str, str]) -> None:
     verifier = scram_verifier("a password that nobody shall read")
-    compute = await home.create_compute(settings=given(wishes))
+    compute = await home.create_compute(settings=build_settings(choices))
     engine, endpoint = home.engine, compute.spec.endpoint_id
     await change_all(compute, verifier)
     contents, usage = await engine.read_compute_contents(endpoint), await engine.measure_usage(endpoint)
@@ -72,14 +72,14 @@ async def test_our_own_sessions_do_not_mind(home: EngineHome, wishes: dict[str, 
 
 
 async def test_the_tenants_sessions_have_them(home: EngineHome) -> None:
-    compute = await home.create_compute(settings=given(ODD | TALKATIVE))
+    compute = await home.create_compute(settings=build_settings(ODD | TALKATIVE))
     async with compute.connect() as client:
         shown = {name: await client.fetchval(f"show {name}") for name in (ODD | TALKATIVE)}
     assert shown == {**ODD, **TALKATIVE, "log_min_duration_statement": "0", "log_min_duration_sample": "0"}
 
 
 async def test_a_sleeping_branch_with_prepared_transactions_can_be_changed(home: EngineHome) -> None:
-    compute = await home.create_compute(settings=given({"max_prepared_transactions": "40"}))
+    compute = await home.create_compute(settings=build_settings({"max_prepared_transactions": "40"}))
     async with compute.connect() as client:
         await client.execute("create table kept (number int)")
         for number in range(40):
@@ -92,17 +92,17 @@ async def test_a_sleeping_branch_with_prepared_transactions_can_be_changed(home:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_whatever_is_taken_a_compute_starts_with_it(home: EngineHome, seed: int) -> None:
-    """All at once and at random, on the smallest compute; and it takes them by a reload and a restart as well."""
+    """Random combinations of all settings on the smallest compute, applied at a start, by a reload and by a restart."""
     dice = random.Random(seed)
     compute = await home.create_compute()
-    wish = at_random(dice)
-    assert await compute.start(settings=given(wish)) is Readiness.READY
+    choice = choose_settings(dice)
+    assert await compute.start(settings=build_settings(choice)) is Readiness.READY
     await compute.suspend()
     assert await compute.start() is Readiness.READY
     assert await home.engine.read_compute_contents(compute.spec.endpoint_id) is not None
 
 
-def at_random(dice: random.Random) -> dict[str, str]:
+def choose_settings(dice: random.Random) -> dict[str, str]:
     chosen = {}
     for name, setting in available_settings(17).items():
         tries = (some_text(setting.value_type, dice) for _ in range(40))

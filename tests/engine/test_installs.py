@@ -1,4 +1,4 @@
-"""Which builds of Postgres are found, and which one a new project gets."""
+"""Which Postgres installs are found, and which one a new project gets."""
 
 from pathlib import Path
 

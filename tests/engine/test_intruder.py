@@ -1,6 +1,6 @@
-"""A tenant with code execution in its compute tries its neighbour, our keys, our sockets and the machine.
+"""A tenant that executes code in its compute attacks other projects, the platform and the machine.
 
-As root every one of these doors is closed. Without root there is no such wall, and we say so.
+When the platform runs as root, all of these attempts fail. Without root there is no such isolation.
 """
 
 import json
@@ -46,18 +46,18 @@ async def intruder(tenant_compute: Compute, neighbour: Compute) -> Intruder:
     return Intruder(tenant_compute)
 
 
-def not_refused(outcomes: dict[str, str]) -> dict[str, str]:
-    """Doors that were not closed: an error of another kind is no lock."""
+def list_allowed(outcomes: dict[str, str]) -> dict[str, str]:
+    """Return the attempts that were not denied. Another kind of error does not count as denied."""
     assert outcomes
     return {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"}
 
 
-def sockets_of(compute: Compute) -> Path:
+def find_sockets(compute: Compute) -> Path:
     return compute.home.settings.sockets / compute.spec.endpoint_id
 
 
-def as_user(uid: int, *command: str) -> str:
-    """What a program prints that runs as the user, but not inside the compute."""
+def run_as_user(uid: int, *command: str) -> str:
+    """Run a program as the user, but outside the compute. Return its output."""
     done = subprocess.run(command, user=uid, group=uid, extra_groups=[], capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -90,7 +90,7 @@ async def test_a_neighbours_files_are_closed(intruder: Intruder, neighbour: Comp
         "list all logs": "os.listdir(os.path.dirname(log))",
     }
     names = {"data": neighbour.data_folder, "volume": neighbour.volume_folder, "log": neighbour.log_file}
-    assert not_refused(await intruder.try_all(attempts, **names)) == {}
+    assert list_allowed(await intruder.try_all(attempts, **names)) == {}
 
 
 async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, tenant_compute: Compute) -> None:
@@ -101,7 +101,7 @@ async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, ten
         "open its settings to itself": "os.chmod(volume + '/conf/pg_hba.conf', 0o666)",
         "add a file of settings": "open(volume + '/conf/evil.conf', 'w')",
         "put a link in their place": "os.rename(volume + '/conf', volume + '/old')",
-        "put a link beside them": "os.symlink('/etc', volume + '/evil')",
+        "create a link next to them": "os.symlink('/etc', volume + '/evil')",
         "replace its data folder": "os.rename(volume + '/data', volume + '/old')",
         "replace its volume": "os.rename(volume, volume + '.old')",
         "open its volume to others": "os.chmod(volume, 0o777)",
@@ -110,13 +110,13 @@ async def test_what_is_ours_in_its_own_volume_stays_ours(intruder: Intruder, ten
         "open its log": "open(log, 'a')",
     }
     assert (
-        not_refused(await intruder.try_all(attempts, volume=tenant_compute.volume_folder, log=tenant_compute.log_file))
+        list_allowed(await intruder.try_all(attempts, volume=tenant_compute.volume_folder, log=tenant_compute.log_file))
         == {}
     )
 
 
 async def test_we_follow_no_link_that_a_tenant_made(home: EngineHome, neighbour: Compute) -> None:
-    """Its pid file becomes the neighbour's, its folders lead there; then it is stopped and deleted."""
+    """Its pid file and its folders point to another project; then it is stopped and deleted."""
     compute, pid = await home.create_compute(), neighbour.pid
     done = await Intruder(compute).try_all(
         {
@@ -145,7 +145,7 @@ async def test_sockets_are_closed_and_cannot_be_replaced(
         "remove its own": f"os.unlink(own + '/{SOCKET}')",
         "rename its own": f"os.rename(own + '/{SOCKET}', own + '/old')",
         "link to its neighbour's": f"os.symlink(theirs + '/{SOCKET}', own + '/evil')",
-        "bind one beside its own": "bind(own + '/evil')",
+        "bind one next to its own": "bind(own + '/evil')",
         "bind one in the folder of all": "bind(os.path.dirname(own) + '/evil')",
         "bind one in its neighbour's folder": "bind(theirs + '/evil')",
         "replace its folder": "os.rename(own, own + '.old')",
@@ -157,17 +157,17 @@ async def test_sockets_are_closed_and_cannot_be_replaced(
         "list who has which user": "os.listdir('/run/bough/uids')",
         "hold our lock": "open('/run/bough/uids/.lock')",
     }
-    names = {"own": sockets_of(tenant_compute), "theirs": sockets_of(neighbour)}
-    assert not_refused(await intruder.try_all(attempts, **names)) == {}
+    names = {"own": find_sockets(tenant_compute), "theirs": find_sockets(neighbour)}
+    assert list_allowed(await intruder.try_all(attempts, **names)) == {}
 
 
 async def test_a_socket_replaced_while_the_compute_starts_is_not_followed(home: EngineHome, neighbour: Compute) -> None:
-    """Until it is sealed the folder can be written by the compute, and passed by nobody else."""
+    """Until the folder is sealed, the compute can write to it, and no other user can traverse it."""
     compute = await home.create_compute()
-    folder, uid = sockets_of(compute), compute.data_folder.stat().st_uid
+    folder, uid = find_sockets(compute), compute.data_folder.stat().st_uid
     os.chown(folder, -1, uid)
     folder.chmod(0o730)
-    as_user(uid, "ln", "-sf", str(sockets_of(neighbour) / SOCKET), str(folder / SOCKET))
+    run_as_user(uid, "ln", "-sf", str(find_sockets(neighbour) / SOCKET), str(folder / SOCKET))
     assert await compute.get_address() is None
     with pytest.raises(EngineError, match="replaced its socket"):
         await compute.start()
@@ -201,7 +201,7 @@ async def test_processes_of_others_are_out_of_reach(intruder: Intruder, neighbou
     attempts = {
         sentence.format(who): f"pid = {pid}; {code}" for who, pid in targets.items() for sentence, code in each.items()
     }
-    assert not_refused(await intruder.try_all(attempts)) == {}
+    assert list_allowed(await intruder.try_all(attempts)) == {}
 
 
 async def test_a_neighbours_shared_memory_is_closed(intruder: Intruder, neighbour: Compute) -> None:
@@ -218,7 +218,7 @@ async def test_a_neighbours_shared_memory_is_closed(intruder: Intruder, neighbou
         "attach to read": "call('shmat', number, None, 0o10000)",
         "mark for removal": "call('shmctl', number, 0, None)",
     }
-    assert not_refused(await intruder.try_all(attempts, segment=segments[0], number=old_style[0])) == {}
+    assert list_allowed(await intruder.try_all(attempts, segment=segments[0], number=old_style[0])) == {}
 
 
 async def test_it_cannot_leave_its_limits_or_raise_them(
@@ -239,7 +239,7 @@ async def test_it_cannot_leave_its_limits_or_raise_them(
         }
         files = [path for path in group.iterdir() if path.stat().st_mode & stat.S_IWUSR]
         attempts |= {f"write {file}": f"open('{file}', 'w')" for file in files}
-    assert not_refused(await intruder.try_all(attempts)) == {}
+    assert list_allowed(await intruder.try_all(attempts)) == {}
 
 
 async def test_no_privilege_can_be_gained(intruder: Intruder, neighbour: Compute) -> None:
@@ -254,7 +254,7 @@ async def test_no_privilege_can_be_gained(intruder: Intruder, neighbour: Compute
         "enter control's namespaces": "call('syscall', 308, os.open('/proc/1/ns/mnt', os.O_RDONLY), 0)",
         "read the machine's secrets": "open('/etc/shadow')",
     }
-    assert not_refused(await intruder.try_all(attempts, other=neighbour.data_folder.stat().st_uid)) == {}
+    assert list_allowed(await intruder.try_all(attempts, other=neighbour.data_folder.stat().st_uid)) == {}
 
 
 async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant_compute: Compute) -> None:
@@ -262,31 +262,31 @@ async def test_a_setuid_program_gives_it_nothing(intruder: Intruder, tenant_comp
     try:
         shutil.copy("/usr/bin/id", program)
         program.chmod(0o4755)
-        said = as_user(uid, str(program), "-u")
-        require("root", said == "0\n", "setuid programs are without effect on this file system")
+        reply = run_as_user(uid, str(program), "-u")
+        require("root", reply == "0\n", "setuid programs are without effect on this file system")
         assert await intruder.run_shell(f"{program} -u") == str(uid)
     finally:
         program.unlink()
 
 
 async def test_of_our_home_it_reaches_nothing_but_its_own_volume_and_archive(traversable_folder: Path) -> None:
-    """The whole platform, so that keys and store are there; every path of the home, by its full name."""
+    """Run the whole platform, so that keys and store exist. Try the full path of every file in the home."""
     require_root()
     with temporary_folder() as folder:
         (folder / "home").mkdir(mode=0o711)
         (folder / "home" / "bough.toml").write_text("log_level = 'error'\n")
         async with open_platform_in(folder) as platform:
             first, _second = await platform.create_ready_project(), await platform.create_ready_project()
-            compute = compute_of(platform.settings, platform.engine, first["endpoints"][0]["id"])
-            own = volume_served_by(platform.settings, compute.spec.endpoint_id)
+            compute = find_compute(platform.settings, platform.engine, first["endpoints"][0]["id"])
+            own = find_volume(platform.settings, compute.spec.endpoint_id)
             home = platform.settings.home
-            mine = (own, home / "wal" / own.name)  # its archive is its own, too
+            mine = (own, home / "wal" / own.name)  # it also owns its archive
             paths = [path for path in (home, *home.rglob("*")) if not any(map(path.is_relative_to, mine))]
             assert {home / "store.db", home / "keys" / "operator", home / "bough.toml"} < set(paths)
             (traversable_folder / "paths").write_text("\n".join(map(str, paths)))
             (traversable_folder / "paths").chmod(0o644)
             reached = json.loads(await Intruder(compute).run_python(OPEN_ALL, str(traversable_folder / "paths")))
-            assert reached == [str(home / "ca.crt")]  # once, to read: it is there for everybody
+            assert reached == [str(home / "ca.crt")]  # once, to read: it is world-readable
 
 
 OPEN_ALL = """
@@ -303,16 +303,16 @@ print(json.dumps(reached))
 """
 
 
-def compute_of(settings: Settings, engine: object, endpoint: str) -> Compute:
+def find_compute(settings: Settings, engine: object, endpoint: str) -> Compute:
     return Compute(EngineHome(settings, engine), make_compute_spec("", endpoint_id=EndpointId(endpoint)))  # type: ignore[arg-type]
 
 
-def volume_served_by(settings: Settings, endpoint: EndpointId) -> Path:
+def find_volume(settings: Settings, endpoint: EndpointId) -> Path:
     run = json.loads((settings.home / "run" / f"{endpoint}.json").read_text())
     return settings.home / "volumes" / str(run["volume_id"])
 
 
-# Taking all there is: only its own compute suffers.
+# Exhausting a resource affects only the tenant's own compute.
 
 FORK_ALL = """
 import os, signal, time
@@ -332,20 +332,20 @@ for child in children:
 """
 
 
-async def limited(home: EngineHome, **changes: int) -> Compute:
-    """A compute with little room, made smaller while it runs."""
+async def small_compute(home: EngineHome, controller: str, **changes: int) -> Compute:
+    """A compute with little memory, reduced further while it runs."""
     require_root()
     groups = cgroups.detect_cgroups(home.settings)
     controllers = home.engine.capabilities().limits_summary
-    require("cgroups", all(name in controllers for name in changes), "the control groups for this are missing")
+    require("cgroups", controller in controllers, f"this machine has no control groups for {controller}")
     compute = await home.create_compute()
-    roomy = ResourceLimits(memory_bytes=1024 * MIB, soft_memory_bytes=1024 * MIB, cu=0.25, pids=300)
-    groups.add_process(compute.spec.endpoint_id, compute.pid, replace(roomy, **changes))
+    large_limits = ResourceLimits(memory_bytes=1024 * MIB, soft_memory_bytes=1024 * MIB, cu=0.25, pids=300)
+    groups.add_process(compute.spec.endpoint_id, compute.pid, replace(large_limits, **changes))
     return compute
 
 
 async def test_who_forks_without_end_is_stopped_and_the_neighbour_goes_on(home: EngineHome, neighbour: Compute) -> None:
-    compute = await limited(home, pids=60)
+    compute = await small_compute(home, "pids", pids=60)
     what, count = (await Intruder(compute).run_python(FORK_ALL)).split()
     assert what == "BlockingIOError"
     assert 0 < int(count) < 60
@@ -356,7 +356,7 @@ async def test_who_forks_without_end_is_stopped_and_the_neighbour_goes_on(home: 
 async def test_who_takes_memory_without_end_is_killed_and_the_neighbour_goes_on(
     home: EngineHome, neighbour: Compute
 ) -> None:
-    compute = await limited(home, memory_bytes=256 * MIB)
+    compute = await small_compute(home, "memory", memory_bytes=256 * MIB)
     pid = neighbour.pid
     with pytest.raises((asyncpg.PostgresError, OSError), match=r"signal 9|child process|closed|reset"):
         await Intruder(compute).run_python(

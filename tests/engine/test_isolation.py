@@ -1,4 +1,4 @@
-"""What a tenant can and cannot do, and who gets in by the socket."""
+"""What a tenant can and cannot do, and who can connect through the socket."""
 
 import asyncio
 import fcntl
@@ -24,33 +24,33 @@ from bough.engine.local.isolation.sandbox import ENVIRONMENT, find_initdb_identi
 from support.engine_home import ROLE, Compute, EngineHome
 from support.requirements import require_root
 
-EVERYBODYS = {"/dev/null", "/dev/random", "/dev/urandom"}
+WORLD_WRITABLE = {"/dev/null", "/dev/random", "/dev/urandom"}
 
 
-def answer_to(compute_sockets: str, uid: int, role: str) -> str:
-    """What the server says to a process of that user; the kernel tells it who connects.
+def get_server_reply(compute_sockets: str, uid: int, role: str) -> str:
+    """Return the server's reply to a process of that user, which the server identifies by peer credentials.
 
-    The socket is held before the user changes: the folder would let few of them pass.
+    The process opens the socket before it changes its user, because few users can traverse the folder.
     """
-    held = os.open(f"{compute_sockets}/.s.PGSQL.5432", os.O_PATH)
-    with acting_as(uid), socket.socket(socket.AF_UNIX) as caller:
+    socket_fd = os.open(f"{compute_sockets}/.s.PGSQL.5432", os.O_PATH)
+    with run_as(uid), socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(10)
         try:
-            caller.connect(f"/proc/self/fd/{held}")
+            caller.connect(f"/proc/self/fd/{socket_fd}")
         finally:
-            os.close(held)
+            os.close(socket_fd)
         startup = struct.pack("!I", 196608) + b"user\0" + role.encode() + b"\0database\0postgres\0\0"
         caller.sendall(struct.pack("!I", len(startup) + 4) + startup)
         return caller.recv(4096).decode(errors="replace")
 
 
 def reach(compute_sockets: str, uid: int, gid: int) -> None:
-    with acting_as(uid, gid), socket.socket(socket.AF_UNIX) as caller:
+    with run_as(uid, gid), socket.socket(socket.AF_UNIX) as caller:
         caller.connect(f"{compute_sockets}/.s.PGSQL.5432")
 
 
 @contextmanager
-def acting_as(uid: int, gid: int | None = None) -> Iterator[None]:
+def run_as(uid: int, gid: int | None = None) -> Iterator[None]:
     os.setegid(uid if gid is None else gid)
     os.seteuid(uid)
     try:
@@ -128,7 +128,7 @@ async def test_a_tenant_cannot_write_where_our_sessions_work(tenant_compute: Com
 
 
 async def test_a_tenant_does_not_reach_our_role_through_its_own_server(tenant_compute: Compute) -> None:
-    """dblink runs inside the server, under the compute's user, which the peer map lets in as nobody."""
+    """dblink runs inside the server as the compute's user, which pg_ident.conf maps to no role."""
     sockets = await host(tenant_compute)
     async with tenant_compute.connect() as db:
         await db.execute("create extension dblink")
@@ -140,15 +140,15 @@ async def test_the_computes_own_user_gets_in_as_nobody(tenant_compute: Compute) 
     require_root()
     for uid in (tenant_compute.data_folder.stat().st_uid, 65534):
         for role in ("bough_admin", ROLE):
-            assert "Peer authentication failed" in answer_to(await host(tenant_compute), uid, role)
+            assert "Peer authentication failed" in get_server_reply(await host(tenant_compute), uid, role)
 
 
 async def test_the_gateways_user_gets_in_as_any_role_but_ours(home: EngineHome, tenant_compute: Compute) -> None:
     require_root()
     uid = gateway(home).pw_uid
-    assert "Peer authentication failed" in answer_to(await host(tenant_compute), uid, "bough_admin")
-    assert "Peer authentication failed" in answer_to(await host(tenant_compute), uid, "bough_anything")
-    assert answer_to(await host(tenant_compute), uid, ROLE).startswith("R\0\0\0\x08\0\0\0\0")
+    assert "Peer authentication failed" in get_server_reply(await host(tenant_compute), uid, "bough_admin")
+    assert "Peer authentication failed" in get_server_reply(await host(tenant_compute), uid, "bough_anything")
+    assert get_server_reply(await host(tenant_compute), uid, ROLE).startswith("R\0\0\0\x08\0\0\0\0")
 
 
 async def test_the_socket_folder_is_open_to_the_gateways_group_only(home: EngineHome, tenant_compute: Compute) -> None:
@@ -206,7 +206,7 @@ async def test_a_compute_runs_as_its_project_and_inherits_nothing(
 
 
 async def test_a_compute_holds_no_file_of_ours(home: EngineHome) -> None:
-    """Not even those that we would let a child inherit; its pipes, sockets and files are its own."""
+    """Not even descriptors that a child could inherit: it has only its own pipes, sockets and files."""
     with ExitStack() as stack:
         lock = os.open(home.settings.home / "store.db", os.O_CREAT | os.O_RDWR)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -215,23 +215,25 @@ async def test_a_compute_holds_no_file_of_ours(home: EngineHome) -> None:
             stack.callback(os.close, number)
             os.set_inheritable(number, True)
         compute = await home.create_compute()
-        ours = open_files(os.getpid())
-        assert {f"socket:[{os.fstat(number).st_ino}]" for number in pair} < ours
-        everyone = [compute.pid, *processes.list_children(compute.pid)]
-        assert len(everyone) > 3
-        for pid in everyone:
-            held = open_files(pid)
-            assert held & ours <= EVERYBODYS | {name for name in held if name.startswith("anon_inode:")}
-            files = {name for name in held if name.startswith("/")} - {*EVERYBODYS, str(compute.log_file)}
+        own_names = open_files(os.getpid())
+        assert {f"socket:[{os.fstat(number).st_ino}]" for number in pair} < own_names
+        pids = [compute.pid, *processes.list_children(compute.pid)]
+        assert len(pids) > 3
+        for pid in pids:
+            open_names = open_files(pid)
+            assert open_names & own_names <= WORLD_WRITABLE | {
+                name for name in open_names if name.startswith("anon_inode:")
+            }
+            files = {name for name in open_names if name.startswith("/")} - {*WORLD_WRITABLE, str(compute.log_file)}
             assert {name for name in files if not Path(name).is_relative_to(compute.data_folder)} == set()
 
 
 def open_files(pid: int) -> set[str]:
-    """Of a process that has ended meanwhile: none."""
+    """Return none for a process that has ended."""
     found = set()
     with suppress(FileNotFoundError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # closed meanwhile
+            with suppress(FileNotFoundError):  # closed in the meantime
                 found.add(str(link.readlink()))
     return found
 
@@ -240,7 +242,7 @@ async def test_a_compute_and_all_it_starts_can_gain_no_privilege(home: EngineHom
     compute = await home.create_compute()
     assert flag(Path(f"/proc/{compute.pid}/status").read_text()) == "1"
     for pid in processes.list_children(compute.pid):
-        with suppress(FileNotFoundError, ProcessLookupError):  # ended meanwhile
+        with suppress(FileNotFoundError, ProcessLookupError):  # ended in the meantime
             assert flag(Path(f"/proc/{pid}/status").read_text()) == "1"
 
 

@@ -1,4 +1,4 @@
-"""Control is killed between two of its steps: the next one finds what it left, and takes away what nobody needs."""
+"""Control is killed between two steps: the next control process continues or cleans up."""
 
 import json
 import os
@@ -26,8 +26,8 @@ async def another_control(home: EngineHome) -> None:
 async def test_before_it_noted_the_pid_of_a_compute_that_has_not_written_its_own(home: EngineHome) -> None:
     compute = await home.create_compute()
     pid = compute.pid
-    noted = home.settings.home / "run" / f"{compute.spec.endpoint_id}.json"
-    noted.write_text(json.dumps({**json.loads(noted.read_text()), "pid": None}))
+    run_file = home.settings.home / "run" / f"{compute.spec.endpoint_id}.json"
+    run_file.write_text(json.dumps({**json.loads(run_file.read_text()), "pid": None}))
     (compute.data_folder / "postmaster.pid").unlink()
     await another_control(home)
     assert compute.spec.endpoint_id in (await home.engine.observe()).running_endpoints
@@ -51,22 +51,22 @@ async def test_after_it_lent_a_user_id_to_a_project_that_never_came(home: Engine
     compute = await home.create_branch()
     uids, host = home.settings.home / "uids", home.settings.sockets.parent / "uids"
     ghost = ProjectId.new()
-    lent = home.engine._sandbox.ensure_identity(ghost).uid
-    (uids / f".{lent + 1}.new").symlink_to(ghost)
+    allocated = home.engine._sandbox.ensure_identity(ghost).uid
+    (uids / f".{allocated + 1}.new").symlink_to(ghost)
     claim = host / str(home.settings.project_uids[1])
     claim.symlink_to(uids / claim.name)
     assert machine.find_inconsistencies() != []
 
     await another_control(home)
     assert "\n".join(machine.find_inconsistencies()) == ""
-    lent_to = {str(link.readlink()) for link in uids.iterdir()}
-    assert compute.spec.project_id in lent_to
-    assert ghost not in lent_to
+    owners = {str(link.readlink()) for link in uids.iterdir()}
+    assert compute.spec.project_id in owners
+    assert ghost not in owners
     assert not os.path.lexists(claim)
 
 
 def test_work_that_found_no_thread_is_not_done_by_surprise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An executor keeps it in its queue for the next thread, and whoever asked has been told that it failed."""
+    """An executor would keep the work in its queue for the next thread, although the caller got an error."""
     done: list[str] = []
 
     def refuse(_thread: Thread) -> None:

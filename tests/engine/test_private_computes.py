@@ -1,4 +1,4 @@
-"""Computes that serve nobody but us: what is changed by them, what nobody sees of them, and what a crash leaves."""
+"""Temporary computes: changes made through them, their invisibility, and cleanup after a crash."""
 
 import asyncio
 import json
@@ -39,39 +39,39 @@ from support.platform import install_templates
 WRITER = CreateRole(name="writer", verifier=VERIFIER)
 
 
-async def change(compute: Compute, wished: CreateRole | CreateDatabase | DisableSubscriptions = WRITER) -> None:
-    await compute.home.engine.apply_change(make_branch_spec(compute.spec), wished)
+async def change(compute: Compute, catalog_change: CreateRole | CreateDatabase | DisableSubscriptions = WRITER) -> None:
+    await compute.home.engine.apply_change(make_branch_spec(compute.spec), catalog_change)
 
 
 async def roles(compute: Compute) -> set[str]:
-    told = await compute.home.engine.read_compute_contents(compute.spec.endpoint_id)
-    assert told is not None
-    return {role.name for role in told.roles}
+    contents = await compute.home.engine.read_compute_contents(compute.spec.endpoint_id)
+    assert contents is not None
+    return {role.name for role in contents.roles}
 
 
-def private(compute: Compute) -> AbstractAsyncContextManager[Path]:
+def start_temporary(compute: Compute) -> AbstractAsyncContextManager[Path]:
     engine = compute.home.engine
     return engine._temporary.start_on(
         make_branch_spec(compute.spec), engine._install_catalog._installs[compute.spec.install]
     )
 
 
-def noted(compute: Compute) -> Path:
+def run_file(compute: Compute) -> Path:
     return compute.home.settings.home / "run" / f"{temporary_name(compute.spec.volume_id)}.json"
 
 
 async def left_by_a_crash(compute: Compute) -> int:
-    """The pid of one whose maker does not come to stop it."""
+    """Start a temporary compute that its creator never stops. Return its pid."""
     engine = compute.home.engine
     spec = private_computes._spec(make_branch_spec(compute.spec), {})
-    await engine._temporary._started(spec, engine._install_catalog._installs[compute.spec.install])
+    await engine._temporary._start(spec, engine._install_catalog._installs[compute.spec.install])
     return compute.pid
 
 
 async def test_nobody_sees_it_and_nothing_is_left_of_it(home: EngineHome) -> None:
     compute = await home.create_branch()
     before = await home.engine.observe()
-    async with private(compute):
+    async with start_temporary(compute):
         seen = await home.engine.observe()
         assert (seen.running_endpoints, seen.spare_endpoints, seen.volumes) == (
             before.running_endpoints,
@@ -79,7 +79,7 @@ async def test_nobody_sees_it_and_nothing_is_left_of_it(home: EngineHome) -> Non
             before.volumes,
         )
         assert await compute.get_address() is None
-        assert noted(compute).exists()
+        assert run_file(compute).exists()
     assert not (compute.data_folder / "postmaster.pid").exists()
     name = temporary_name(compute.spec.volume_id)
     assert not [path for path in home.settings.home.rglob(f"*{name}*") if "proc" not in path.parts]
@@ -91,7 +91,7 @@ async def test_one_that_a_killed_control_left_is_stopped_by_the_next(home: Engin
     pid = await left_by_a_crash(compute)
     await another_control(home)
     assert not process_exists(pid)
-    assert not noted(compute).exists()
+    assert not run_file(compute).exists()
     assert await compute.start() is Readiness.READY
     assert await roles(compute) == {ROLE}
 
@@ -99,7 +99,7 @@ async def test_one_that_a_killed_control_left_is_stopped_by_the_next(home: Engin
 async def test_one_whose_pid_was_never_noted_is_stopped_too(home: EngineHome) -> None:
     compute = await home.create_branch()
     pid = await left_by_a_crash(compute)
-    noted(compute).write_text(json.dumps({**json.loads(noted(compute).read_text()), "pid": None}))
+    run_file(compute).write_text(json.dumps({**json.loads(run_file(compute).read_text()), "pid": None}))
     (compute.data_folder / "postmaster.pid").unlink()
     await another_control(home)
     assert not process_exists(pid)
@@ -120,18 +120,18 @@ async def test_one_that_was_left_is_in_nobodys_way(home: EngineHome) -> None:
     pid = await left_by_a_crash(child)
     await child.delete()
     assert not process_exists(pid)
-    assert not noted(child).exists()
+    assert not run_file(child).exists()
 
 
 async def test_one_that_lost_its_run_is_in_nobodys_way(home: EngineHome) -> None:
     compute = await home.create_branch()
     pid = await left_by_a_crash(compute)
-    noted(compute).unlink()
+    run_file(compute).unlink()
     assert await compute.start() is Readiness.READY
     assert not process_exists(pid)
     await compute.suspend()
     await left_by_a_crash(compute)
-    noted(compute).unlink()
+    run_file(compute).unlink()
     await compute.delete()
     assert not compute.volume_folder.exists()
     assert not (home.settings.sockets / temporary_name(compute.spec.volume_id)).exists()
@@ -149,7 +149,7 @@ def test_down_stops_it_when_nobody_else_does() -> None:
 
         pid = asyncio.run(leave_one())
         assert process_exists(pid)
-        assert orphaned_computes.stop_all(settings) == 0, "no endpoint's"
+        assert orphaned_computes.stop_all(settings) == 0, "it belongs to no endpoint"
         assert not process_exists(pid)
 
 
@@ -160,7 +160,7 @@ async def test_a_change_that_is_refused_or_given_up_leaves_none(
     with pytest.raises(EngineError, match='role "nobody" does not exist') as refused:
         await change(compute, CreateDatabase(name="shop", owner="nobody"))
     assert not refused.value.transient
-    assert not noted(compute).exists()
+    assert not run_file(compute).exists()
     begun = asyncio.Event()
 
     async def wait_for_ever(*_: object) -> None:
@@ -176,11 +176,11 @@ async def test_a_change_that_is_refused_or_given_up_leaves_none(
         with pytest.raises(asyncio.CancelledError):
             await asking
     assert not process_exists(pid)
-    assert not noted(compute).exists()
+    assert not run_file(compute).exists()
 
 
 async def test_it_writes_nothing_about_what_the_endpoint_was_told(home: EngineHome) -> None:
-    """So the first start still takes over the template's names, and later ones look at nothing."""
+    """So the first start still renames the spare names of the template, and later starts execute no statement."""
     compute = await home.create_branch(
         roles=(RoleSpec(name="app", verifier=VERIFIER),), databases=(DatabaseSpec(name="shop", owner="app"),)
     )
@@ -227,7 +227,7 @@ async def test_a_change_waits_for_a_compute_that_is_stopping(home: EngineHome) -
 async def test_a_compute_that_is_starting_is_waited_for(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await home.create_compute()
     pid = compute.pid
-    say(compute, "starting")
+    write_status(compute, "starting")
     with monkeypatch.context() as hasty:
         hasty.setattr(running, "SETTLE_TIMEOUT", 0.1)
         for verb in (change, home.create_child):
@@ -237,7 +237,7 @@ async def test_a_compute_that_is_starting_is_waited_for(home: EngineHome, monkey
     waiting = asyncio.gather(change(compute), home.create_child(compute))
     await asyncio.sleep(0.1)
     assert not waiting.done()
-    say(compute, READY)
+    write_status(compute, READY)
     _, child = await waiting
     assert compute.pid == pid
     assert await roles(compute) == {ROLE, "writer"}
@@ -272,7 +272,7 @@ async def test_a_branch_from_the_warm_pool_is_changed_before_its_endpoint_comes(
             assert (await home.engine.ensure_branch(make_branch_spec(compute.spec))).at is None
             pid = compute.pid
             await change(compute)
-            assert compute.pid == pid, "by the compute that is there"
+            assert compute.pid == pid, "through the compute that already runs"
             assert await compute.start() is Readiness.READY
             assert await roles(compute) == {ROLE, "writer"}
 
@@ -313,8 +313,8 @@ async def test_control_may_be_killed_at_any_moment_of_a_change(is_long_run: bool
         assert seen == {"roles": [ROLE, *sorted(f"role {n}" for n in range(times))], "databases": [DATABASE]}
 
 
-def say(compute: Compute, status: str) -> None:
-    """As a compute that has not come so far would have written."""
+def write_status(compute: Compute, status: str) -> None:
+    """Write the pid file that a compute has at an earlier stage."""
     path = compute.data_folder / "postmaster.pid"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:7], status, *lines[8:]]) + "\n")

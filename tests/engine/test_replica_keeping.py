@@ -1,4 +1,4 @@
-"""What a read replica needs of whom it follows: room for what that has, a slot, a way in; and what stays of it."""
+"""What a read replica needs from its primary: sufficient settings, a slot and access; and what remains of it."""
 
 import asyncio
 
@@ -26,14 +26,14 @@ from support.replicas import (
 )
 
 
-def larger(compute: Compute) -> dict[str, str]:
+def enlarge(compute: Compute) -> dict[str, str]:
     return {**compute.spec.settings, "max_connections": "150", "max_worker_processes": "12"}
 
 
 async def test_a_primary_that_grows_is_followed_by_a_replica_that_grew_before(primary: Compute) -> None:
     replica = await start_replica(primary)
-    await replica.start(settings=larger(primary))
-    await primary.start(settings=larger(primary))
+    await replica.start(settings=enlarge(primary))
+    await primary.start(settings=enlarge(primary))
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
 
@@ -41,7 +41,7 @@ async def test_a_primary_that_grows_is_followed_by_a_replica_that_grew_before(pr
 async def test_one_that_did_not_grow_stands_still_and_is_mended_by_a_restart(primary: Compute) -> None:
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
-    await primary.start(settings=larger(primary))
+    await primary.start(settings=enlarge(primary))
     await insert_numbers(primary, 2)
     await wait_until_equal(lambda: get_replication_state(replica), ReplicaState.BEHIND)
     await replica.suspend()
@@ -51,13 +51,13 @@ async def test_one_that_did_not_grow_stands_still_and_is_mended_by_a_restart(pri
 
 
 async def test_a_change_while_its_primary_sleeps_comes_through(primary: Compute, home: EngineHome) -> None:
-    """It is made by a compute of ours that has more of some things than either; the replica may stop at that."""
+    """A temporary compute creates it with larger settings than either. The replica may stop because of that."""
     replica = await start_replica(primary)
     await primary.suspend()
     await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
     await primary.start()
     await insert_numbers(primary, 2)
-    await wait_until_equal(lambda: stands_or_has_all(replica, 2), True)
+    await wait_until_equal(lambda: is_paused_or_complete(replica, 2), True)
     if await get_replication_state(replica) is ReplicaState.BEHIND:
         await replica.suspend()
         await replica.start()
@@ -65,18 +65,18 @@ async def test_a_change_while_its_primary_sleeps_comes_through(primary: Compute,
     assert await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
 
-async def stands_or_has_all(replica: Compute, count: int) -> bool:
+async def is_paused_or_complete(replica: Compute, count: int) -> bool:
     return await get_replication_state(replica) is ReplicaState.BEHIND or len(await read_numbers(replica)) == count
 
 
 async def test_one_that_shrinks_with_its_primary_waits_until_it_has_heard_of_that(primary: Compute) -> None:
     small = primary.spec.settings
-    await primary.start(settings=larger(primary))
+    await primary.start(settings=enlarge(primary))
     replica = await start_replica(primary)
     await replica.suspend()
     await primary.start(settings=small)
     await insert_numbers(primary, 2)
-    await primary.kill()  # so that nothing can be handed over: all that it has was written by the larger one
+    await primary.kill()  # so that no segment can be copied: everything it has was written with the larger settings
     await replica.start(settings=small)
     assert await replica.fetch_value("show max_connections") == "150"
     await primary.start()
@@ -86,13 +86,13 @@ async def test_one_that_shrinks_with_its_primary_waits_until_it_has_heard_of_tha
 
 
 async def test_one_that_was_killed_learns_on_the_way_what_it_needs(primary: Compute) -> None:
-    """Neither of the two is larger now, but what it must read again was written while its primary was."""
+    """Neither is larger now, but the WAL it must replay again was written while its primary was."""
     small = primary.spec.settings
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     await replica.suspend()
-    await primary.start(settings=larger(primary))
-    await replica.start(settings=larger(primary))
+    await primary.start(settings=enlarge(primary))
+    await replica.start(settings=enlarge(primary))
     await insert_numbers(primary, 2)
     await primary.start(settings=small)
     await insert_numbers(primary, 3)
@@ -102,7 +102,7 @@ async def test_one_that_was_killed_learns_on_the_way_what_it_needs(primary: Comp
     await wait_for_numbers(replica, 1, 2, 3)
 
 
-# What stays, and what goes.
+# What remains, and what is removed.
 
 
 async def test_a_replica_that_is_deleted_leaves_nothing(primary: Compute, home: EngineHome) -> None:
@@ -164,7 +164,7 @@ async def test_a_branch_of_a_branch_with_replicas_is_a_branch_like_any_other(
     await insert_numbers(child, 2)
     assert await list_slots(child) == set()
     assert not await child.fetch_value("select pg_is_in_recovery()")
-    own = await start_replica(child)  # its role has the parent's password, until it is told its own
+    own = await start_replica(child)  # its role has the parent's password until its own is applied
     await wait_for_numbers(own, 1, 2)
     await wait_until_streaming(own)
 
@@ -201,12 +201,12 @@ async def test_how_far_behind_it_is(primary: Compute, home: EngineHome) -> None:
     used = await home.engine.measure_usage(replica.spec.endpoint_id)
     assert used is not None and used.wal_position is None
     assert (used.replica_lag_bytes, used.replica_lag_seconds) == (0, 0.0)
-    async with replica.connect("bough_admin", "postgres") as ours:
-        await ours.execute("select pg_wal_replay_pause()")
+    async with replica.connect("bough_admin", "postgres") as admin:
+        await admin.execute("select pg_wal_replay_pause()")
         await insert_numbers(primary, 3)
         used = await home.engine.measure_usage(replica.spec.endpoint_id)
         assert used is not None and used.replica_lag_bytes and used.replica_lag_seconds
-        await ours.execute("select pg_wal_replay_resume()")
+        await admin.execute("select pg_wal_replay_resume()")
     await wait_for_numbers(replica, 1, 2, 3)
     await primary.suspend()
     await wait_until_equal(lambda: lag(replica), (0, 0.0))
@@ -225,11 +225,11 @@ async def test_a_primary_has_no_lag_and_follows_nobody(primary: Compute, home: E
 
 
 async def test_a_primary_that_an_older_version_started_lets_it_in(primary: Compute) -> None:
-    """Its rules know no replication yet, and it goes on running."""
+    """Its pg_hba.conf does not allow replication yet, and it keeps running."""
     rules, pid = primary.volume_folder / "conf" / "pg_hba.conf", primary.pid
     rules.write_text("local all all peer map=bough\n")
-    async with primary.connect("bough_admin", "postgres") as ours:
-        await ours.execute("select pg_reload_conf()")
+    async with primary.connect("bough_admin", "postgres") as admin:
+        await admin.execute("select pg_reload_conf()")
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     assert primary.pid == pid

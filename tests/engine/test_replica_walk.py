@@ -1,6 +1,6 @@
-"""A walk through the lives of a primary and its replicas: in the end each shows all that was written.
+"""A random walk through starts, stops and crashes of a primary and its replicas. In the end each has all rows.
 
-What a replica cannot mend by itself is mended as `tasks/keep_replicas.py` does it.
+A replica that cannot recover by itself is repaired as `tasks/repair_replicas.py` does.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Walk:
         await verb(self)
 
     async def settle(self) -> None:
-        """Everything runs, and every replica has all."""
+        """Run everything, and wait until every replica has all rows."""
         await self._primary.start()
         await self.write()
         for replica in self._replicas:

@@ -1,4 +1,4 @@
-"""Read replicas and those who must not profit by them: a tenant's own code, its neighbours, an ordinary user."""
+"""Isolation of read replicas from a tenant's own code, from other projects, and from an ordinary user."""
 
 import asyncio
 import json
@@ -37,36 +37,42 @@ async def test_by_the_side_door_a_tenants_code_can_do_nothing_but_ask_for_the_pa
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     stranger = await home.create_compute()
-    door = home.settings.sockets / f"{primary.spec.endpoint_id}.side"
+    replica_folder = home.settings.sockets / f"{primary.spec.endpoint_id}.side"
     own = home.settings.sockets / primary.spec.endpoint_id
     attempts = {
-        "list it": "os.listdir(door)",
-        "bind a socket in it": "bind(door + '/evil')",
-        "put a link into it": "os.symlink('/tmp', door + '/evil')",
-        "take the socket away": "os.unlink(door + '/.s.PGSQL.5432')",
-        "replace the socket": "os.rename(door + '/.s.PGSQL.5432', door + '/old')",
-        "replace the folder": "os.rename(door, door + '.old')",
-        "open it to all": "os.chmod(door, 0o777)",
-        "use the front door": "connect(own + '/.s.PGSQL.5432')",
+        "list it": "os.listdir(replica_folder)",
+        "bind a socket in it": "bind(replica_folder + '/evil')",
+        "put a link into it": "os.symlink('/tmp', replica_folder + '/evil')",
+        "take the socket away": "os.unlink(replica_folder + '/.s.PGSQL.5432')",
+        "replace the socket": "os.rename(replica_folder + '/.s.PGSQL.5432', replica_folder + '/old')",
+        "replace the folder": "os.rename(replica_folder, replica_folder + '.old')",
+        "open it to all": "os.chmod(replica_folder, 0o777)",
+        "use the socket for the gateway": "connect(own + '/.s.PGSQL.5432')",
         "list the front": "os.listdir(own)",
-        "enter as us": LOGIN + "login(door, user='bough_admin', database='postgres')",
-        "enter as a tenant": LOGIN + "login(door, user='neondb_owner', database='neondb')",
-        "enter as the replica": LOGIN + "login(door, user='bough_replica', database='neondb')",
-        "stream as a tenant": LOGIN + "login(door, user='neondb_owner', replication='true')",
-        "stream as us": LOGIN + "login(door, user='bough_admin', replication='true')",
-        "decode as the replica": LOGIN + "login(door, user='bough_replica', replication='database', database='neondb')",
+        "enter as us": LOGIN + "login(replica_folder, user='bough_admin', database='postgres')",
+        "enter as a tenant": LOGIN + "login(replica_folder, user='neondb_owner', database='neondb')",
+        "enter as the replica": LOGIN + "login(replica_folder, user='bough_replica', database='neondb')",
+        "stream as a tenant": LOGIN + "login(replica_folder, user='neondb_owner', replication='true')",
+        "stream as us": LOGIN + "login(replica_folder, user='bough_admin', replication='true')",
+        "decode as the replica": LOGIN
+        + "login(replica_folder, user='bough_replica', replication='database', database='neondb')",
         "read our copy of the password": "open(volume + '/replication.json')",
         "change our copy of the password": "open(volume + '/replication.json', 'a')",
         "put another file in the replica's place": "os.rename(conf + '/replication.pass', conf + '/old')",
         "change the replica's settings": "open(conf + '/postgresql.conf', 'a')",
     }
-    names = {"door": door, "own": own, "volume": primary.volume_folder, "conf": replica.volume_folder / "conf"}
+    names = {
+        "replica_folder": replica_folder,
+        "own": own,
+        "volume": primary.volume_folder,
+        "conf": replica.volume_folder / "conf",
+    }
     outcomes = await Intruder(primary).try_all(attempts, **names)
     assert {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"} == {}
-    asked = {"stream as the replica": LOGIN + "login(door, user='bough_replica', replication='true')"}
-    assert set((await Intruder(primary).try_all(asked, door=door)).values()) == {"done"}
+    asked = {"stream as the replica": LOGIN + "login(replica_folder, user='bough_replica', replication='true')"}
+    assert set((await Intruder(primary).try_all(asked, replica_folder=replica_folder)).values()) == {"done"}
     attempts = {
-        "reach a stranger's side door": "connect(door + '/.s.PGSQL.5432')",
+        "reach the replica folder of another project": "connect(replica_folder + '/.s.PGSQL.5432')",
         "read a stranger's password": "open(conf + '/replication.pass')",
     }
     outcomes = await Intruder(stranger).try_all(attempts, **names)
@@ -91,7 +97,7 @@ async def test_the_password_is_in_no_setting(primary: Compute) -> None:
 async def test_a_link_in_the_place_of_its_signal_or_its_wal_is_not_followed(
     primary: Compute, traversable_folder: Path
 ) -> None:
-    """What a tenant's code left in the copy does not make us write elsewhere."""
+    """Links that a tenant's code leaves in the copy do not make the platform write elsewhere."""
     require_root()
     replica = await start_replica(primary)
     await replica.suspend()

@@ -1,4 +1,4 @@
-"""Read replicas: copies of a branch that follow the compute which writes it, through all that may happen to both."""
+"""Read replicas: copies of a branch that follow its read-write compute, through restarts and crashes of both."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ from support.replicas import (
 )
 
 
-def born(replica: Compute) -> str:
-    """When its copy was made."""
+def read_created_at(replica: Compute) -> str:
+    """Return when its copy was created."""
     return str(json.loads((replica.volume_folder / "volume.json").read_text())["at"])
 
 
@@ -52,10 +52,10 @@ async def test_roles_and_databases_come_with_the_rest(primary: Compute, home: En
     replica = await start_replica(primary)
     await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
 
-    async def knows() -> object:
+    async def reads_error() -> object:
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
-    await wait_until_equal(knows, True)
+    await wait_until_equal(reads_error, True)
 
 
 async def test_several_follow_one(primary: Compute) -> None:
@@ -98,7 +98,7 @@ async def test_it_outlives_the_sleep_of_its_primary(primary: Compute) -> None:
     replica = await start_replica(primary)
     await insert_numbers(primary, 2)
     await primary.suspend()
-    await wait_for_numbers(replica, 1, 2)  # what was written before comes before the end
+    await wait_for_numbers(replica, 1, 2)  # earlier WAL is replayed before the end
     assert await get_replication_state(replica) is ReplicaState.FOLLOWING
     await primary.start()
     await insert_numbers(primary, 3)
@@ -145,20 +145,20 @@ async def test_a_restart_of_its_primary_is_not_noticed_by_who_reads(primary: Com
 
 async def test_it_sleeps_and_wakes(primary: Compute) -> None:
     replica = await start_replica(primary)
-    made = born(replica)
+    made = read_created_at(replica)
     await replica.suspend()
     await insert_numbers(primary, 2)
     await replica.start()
     await wait_for_numbers(replica, 1, 2)
-    assert born(replica) == made
+    assert read_created_at(replica) == made
 
 
 async def test_it_wakes_with_all_that_its_primary_wrote_before_that_fell_asleep(primary: Compute) -> None:
-    """Nobody runs who could send it, so it is handed over."""
+    """No primary runs that could stream the WAL, so its segments are copied."""
     replica = await start_replica(primary)
     await replica.suspend()
-    made = born(replica)
-    for number in (2, 3):  # the second time within a segment that it has already
+    made = read_created_at(replica)
+    for number in (2, 3):  # the second time within a segment that the replica already has
         await primary.start()
         await insert_numbers(primary, number)
         await write_wal(primary, 3 - number)
@@ -167,7 +167,7 @@ async def test_it_wakes_with_all_that_its_primary_wrote_before_that_fell_asleep(
         await wait_for_numbers(replica, *range(1, number + 1))
         assert await get_replication_state(replica) is ReplicaState.FOLLOWING
         await replica.suspend()
-    assert born(replica) == made
+    assert read_created_at(replica) == made
     await replica.start()
     await primary.start()
     await insert_numbers(primary, 4)
@@ -179,14 +179,14 @@ async def test_what_it_misses_too_long_is_dropped_and_it_begins_anew(home: Engin
     await insert_numbers(primary, 1)
     replica = await start_replica(primary)
     await replica.suspend()
-    made = born(replica)
+    made = read_created_at(replica)
     await write_wal(primary, 24)
     await insert_numbers(primary, 2)
     lost = await primary.fetch_value("select wal_status from pg_replication_slots")
     assert lost == "lost"
     await replica.start()
     await wait_for_numbers(replica, 1, 2)
-    assert born(replica) != made
+    assert read_created_at(replica) != made
     await insert_numbers(primary, 3)
     await wait_for_numbers(replica, 1, 2, 3)
     assert await primary.fetch_value("select wal_status from pg_replication_slots") == "reserved"
@@ -197,13 +197,13 @@ async def test_it_begins_anew_from_a_primary_that_sleeps(home: EngineHome) -> No
     await insert_numbers(primary, 1)
     replica = await start_replica(primary)
     await replica.suspend()
-    made = born(replica)
+    made = read_created_at(replica)
     await write_wal(primary, 24)
     await insert_numbers(primary, 2)
     await primary.suspend()
     await replica.start()
     await wait_for_numbers(replica, 1, 2)
-    assert born(replica) != made
+    assert read_created_at(replica) != made
     await primary.start()
     await insert_numbers(primary, 3)
     await wait_for_numbers(replica, 1, 2, 3)
@@ -215,8 +215,8 @@ async def test_while_it_runs_it_is_known_whether_it_waits_or_is_lost(home: Engin
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     shutil.rmtree(home.settings.sockets / f"{primary.spec.endpoint_id}.side")
-    async with primary.connect("bough_admin", "postgres") as ours:
-        await ours.execute("select pg_terminate_backend(pid) from pg_stat_replication")
+    async with primary.connect("bough_admin", "postgres") as admin:
+        await admin.execute("select pg_terminate_backend(pid) from pg_stat_replication")
     await wait_until_equal(lambda: read_wal_receiver_status(replica), [])
     await insert_numbers(primary, 2)
     assert await get_replication_state(replica) is ReplicaState.WAITING
@@ -235,16 +235,16 @@ async def test_the_side_door_and_the_slot_are_made_again_when_it_is_asked_for(
     replica = await start_replica(primary)
     await wait_until_streaming(replica)
     shutil.rmtree(home.settings.sockets / f"{primary.spec.endpoint_id}.side")
-    async with primary.connect("bough_admin", "postgres") as ours:
-        await ours.execute("select pg_terminate_backend(pid) from pg_stat_replication")
-        await wait_until_equal(lambda: ours.fetchval("select count(*) from pg_stat_replication"), 0)
-        await ours.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
+    async with primary.connect("bough_admin", "postgres") as admin:
+        await admin.execute("select pg_terminate_backend(pid) from pg_stat_replication")
+        await wait_until_equal(lambda: admin.fetchval("select count(*) from pg_stat_replication"), 0)
+        await admin.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
     await replica.start()
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
 
 
-# A branch that nobody writes.
+# A branch without a read-write compute.
 
 
 async def test_without_a_primary_it_stands_still_until_it_is_started_again(primary: Compute, home: EngineHome) -> None:
@@ -259,10 +259,10 @@ async def test_without_a_primary_it_stands_still_until_it_is_started_again(prima
     await replica.start()
     assert await get_replication_state(replica) is ReplicaState.FOLLOWING
 
-    async def knows() -> object:
+    async def reads_error() -> object:
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
-    await wait_until_equal(knows, True)
+    await wait_until_equal(reads_error, True)
 
 
 async def test_a_primary_that_comes_is_followed_without_a_restart(primary: Compute) -> None:

@@ -1,4 +1,4 @@
-"""A user id for every project: lent once on a host, given back with the last volume."""
+"""A user id for every project: allocated once per host, and released with the project's last volume."""
 
 import grp
 import os
@@ -22,7 +22,7 @@ from support.engine_home import EngineHome, make_branch_spec, temporary_home
 from support.intruder import find_interpreter
 from support.requirements import require_root
 
-RANGE = (310_000, 310_004)  # no other home on this machine uses it
+RANGE = (310_000, 310_004)  # no other home on this machine uses this range
 
 
 @pytest.fixture
@@ -44,37 +44,37 @@ def test_each_project_has_its_own_and_keeps_it(two_homes: list[Settings]) -> Non
 
 
 def test_two_homes_never_lend_the_same(two_homes: list[Settings]) -> None:
-    ours, theirs = map(ProjectUids, two_homes)
-    assert ours.ensure(ProjectId.new()) == 310_000
+    own, theirs = map(ProjectUids, two_homes)
+    assert own.ensure(ProjectId.new()) == 310_000
     assert theirs.ensure(ProjectId.new()) == 310_001
-    assert ours.ensure(ProjectId.new()) == 310_002
+    assert own.ensure(ProjectId.new()) == 310_002
 
 
 def test_two_homes_that_lend_at_once_never_lend_the_same(two_homes: list[Settings]) -> None:
-    """Two processes that begin together, and want more than a few each."""
+    """Two processes start at the same time and allocate many ids each."""
     first, last = 310_100, 310_200
     homes = [home.model_copy(update={"project_uids": (first, last)}) for home in two_homes]
     start, go = os.pipe()
-    lenders = [
-        subprocess.Popen([sys.executable, "-c", LEND, str(home.home), str(first), str(last)], stdin=start)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", ALLOCATE, str(home.home), str(first), str(last)], stdin=start)
         for home in homes
     ]
     for end in (start, go):
         os.close(end)
-    assert [lender.wait() for lender in lenders] == [0, 0]
-    lent = [{int(link.name) for link in (home.home / "uids").iterdir()} for home in homes]
-    assert [len(each) for each in lent] == [40, 40]
-    assert lent[0] & lent[1] == set()
+    assert [process.wait() for process in processes] == [0, 0]
+    allocated = [{int(link.name) for link in (home.home / "uids").iterdir()} for home in homes]
+    assert [len(each) for each in allocated] == [40, 40]
+    assert allocated[0] & allocated[1] == set()
 
 
-# Waits for the end of its input, which comes to both at once.
-LEND = """
+# Both wait for the end of their input, which comes at the same time.
+ALLOCATE = """
 import sys
 from pathlib import Path
 from bough.config import Settings
-from bough.engine.local.isolation.uids import Uids
+from bough.engine.local.isolation.project_uids import ProjectUids
 from bough.ids import ProjectId
-uids = Uids(Settings(home=Path(sys.argv[1]), project_uids=(int(sys.argv[2]), int(sys.argv[3]))))
+uids = ProjectUids(Settings(home=Path(sys.argv[1]), project_uids=(int(sys.argv[2]), int(sys.argv[3]))))
 sys.stdin.read()
 for _ in range(40):
     uids.ensure(ProjectId.new())
@@ -82,17 +82,17 @@ for _ in range(40):
 
 
 def test_a_released_one_leaves_nothing_on_the_machine(two_homes: list[Settings]) -> None:
-    """Processes, files where everybody may write, shared memory of both kinds."""
+    """Processes, files in world-writable folders, and both kinds of shared memory."""
     uids, project = ProjectUids(two_homes[0]), ProjectId.new()
     uid = uids.ensure(project)
     files = [Path(folder) / f"bough-test-{project}" for folder in ("/dev/shm", "/tmp", "/var/tmp")]
-    with running_as(uid, LEAVE, *map(str, files)):
+    with start_as_user(uid, LEAVE, *map(str, files)):
         assert all((file / "inside").exists() for file in files)
-        assert segments_of(uid)
+        assert list_segments(uid)
         assert list(processes.list_pids_of_user(uid))
         uids.release(project)
         assert not any(map(os.path.lexists, files))
-        assert segments_of(uid) == []
+        assert list_segments(uid) == []
         assert list(processes.list_pids_of_user(uid)) == []
 
 
@@ -100,7 +100,7 @@ def test_one_whose_home_is_gone_is_lent_again_only_when_nothing_runs_as_it(two_h
     gone, here = map(ProjectUids, two_homes)
     uid = gone.ensure(ProjectId.new())
     (two_homes[0].home / "uids" / str(uid)).unlink()
-    with running_as(uid, "print(flush=True); import time; time.sleep(300)"):
+    with start_as_user(uid, "print(flush=True); import time; time.sleep(300)"):
         assert here.ensure(ProjectId.new()) == uid + 1
     assert here.ensure(ProjectId.new()) == uid
 
@@ -119,8 +119,8 @@ time.sleep(300)
 
 
 @contextmanager
-def running_as(uid: int, program: str, *arguments: str) -> Iterator[None]:
-    """A program of the user, from when it has said a line."""
+def start_as_user(uid: int, program: str, *arguments: str) -> Iterator[None]:
+    """A program that runs as the user and has printed a line."""
     command = [find_interpreter(), "-c", program, *arguments]
     with subprocess.Popen(command, user=uid, group=uid, extra_groups=[], stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
@@ -131,7 +131,7 @@ def running_as(uid: int, program: str, *arguments: str) -> Iterator[None]:
             processes.kill_all_of_user(uid)
 
 
-def segments_of(uid: int) -> list[str]:
+def list_segments(uid: int) -> list[str]:
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return [row[1] for row in rows if row[7] == str(uid)]
 
@@ -154,16 +154,16 @@ def test_none_left_is_a_sentence(two_homes: list[Settings]) -> None:
 
 
 def test_the_host_is_told_again_after_a_boot(two_homes: list[Settings]) -> None:
-    ours, theirs = map(ProjectUids, two_homes)
-    uid = ours.ensure(ProjectId.new())
+    own, theirs = map(ProjectUids, two_homes)
+    uid = own.ensure(ProjectId.new())
     claim = two_homes[0].sockets.parent / "uids" / str(uid)
     claim.unlink()
-    ours.ensure_claimed()
+    own.ensure_claimed()
     assert claim.is_symlink()
     claim.unlink()
     assert theirs.ensure(ProjectId.new()) == uid
     with pytest.raises(EngineError, match=f"User id {uid} of project .* is also used by {two_homes[1].home}"):
-        ours.ensure_claimed()
+        own.ensure_claimed()
 
 
 def test_the_gateways_user_is_added_once_and_can_do_nothing(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_gateways_user_that_cannot_be_added_is_a_sentence(tmp_path: Path, monk
     require_root()
     with pytest.raises(EngineError, match=r"cannot be added \(.*\): run `useradd --system .* a:b`"):
         system_users.ensure_user("a:b", tmp_path / "lock")
-    monkeypatch.setattr(system_users, "_SEARCHED", str(tmp_path))
+    monkeypatch.setattr(system_users, "_PATH", str(tmp_path))
     with pytest.raises(EngineError, match=r"\(useradd is missing\)"):
         system_users.ensure_user("bough-test-nobody", tmp_path / "lock")
 
@@ -199,12 +199,12 @@ def test_folders_are_passages_or_closed(two_homes: list[Settings]) -> None:
     Folders(home).ensure()
     passages = (home.home, home.home / "volumes", home.home / "templates", home.sockets, home.sockets.parent)
     closed = (home.home / "run", home.home / "uids", home.logs, home.compute_logs, home.sockets.parent / "uids")
-    assert {mode_of(path) for path in passages} == {0o711}
-    assert {mode_of(path) for path in closed} == {0o700}
-    assert mode_of(home.home / "bough.toml") == 0o600
+    assert {read_mode(path) for path in passages} == {0o711}
+    assert {read_mode(path) for path in closed} == {0o700}
+    assert read_mode(home.home / "bough.toml") == 0o600
 
 
-def mode_of(path: Path) -> int:
+def read_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
@@ -230,10 +230,10 @@ async def test_the_last_volume_takes_the_projects_user_with_it(home: EngineHome)
     second = await home.create_branch(project_id=project)
     assert first.data_folder.stat().st_uid == second.data_folder.stat().st_uid
     await first.delete()
-    assert _lent_to(home, project)
+    assert has_allocated_uid(home, project)
     await second.delete()
     await second.delete()
-    assert not _lent_to(home, project)
+    assert not has_allocated_uid(home, project)
 
 
 async def test_two_projects_have_different_users(home: EngineHome) -> None:
@@ -249,8 +249,8 @@ async def test_a_project_that_comes_back_at_once_has_a_user(home: EngineHome) ->
     spec = first.spec
     again = await home.create_branch(project_id=spec.project_id, volume_id=VolumeId.new())
     await home.engine.ensure_branch(make_branch_spec(again.spec))
-    assert _lent_to(home, spec.project_id)
+    assert has_allocated_uid(home, spec.project_id)
 
 
-def _lent_to(home: EngineHome, project: ProjectId) -> bool:
+def has_allocated_uid(home: EngineHome, project: ProjectId) -> bool:
     return any(str(link.readlink()) == project for link in (home.settings.home / "uids").iterdir())

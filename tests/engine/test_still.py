@@ -1,4 +1,4 @@
-"""Computes that stand still: nothing is written in them, nothing is lost by it, and they write again when they may."""
+"""Read-only computes: nothing can be written, nothing is lost, and they become writable again."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from support.replicas import (
 OTHER = scram_verifier("another")
 
 
-async def stand(compute: Compute) -> None:
+async def make_read_only(compute: Compute) -> None:
     assert await compute.start(is_read_only=True) is Readiness.READY
 
 
@@ -34,7 +34,7 @@ async def write_again(compute: Compute, number: int) -> None:
     await insert_numbers(compute, number)
 
 
-async def check_still(compute: Compute) -> None:
+async def check_read_only(compute: Compute) -> None:
     """Whatever a client sets."""
     async with compute.connect() as client:
         await client.execute("set default_transaction_read_only = off")
@@ -52,42 +52,42 @@ def timeline(compute: Compute) -> int:
 
 async def test_nothing_is_written_in_one_and_afterwards_it_goes_on(primary: Compute) -> None:
     before = timeline(primary)
-    await stand(primary)
+    await make_read_only(primary)
     assert await read_numbers(primary) == [1]
-    await check_still(primary)
+    await check_read_only(primary)
     pid = primary.pid
-    await stand(primary)
-    assert primary.pid == pid, "a wish that is true already restarts nothing"
+    await make_read_only(primary)
+    assert primary.pid == pid, "ensuring a state that is already reached restarts nothing"
     await write_again(primary, 2)
     assert await read_numbers(primary) == [1, 2]
     assert timeline(primary) == before
     await primary.suspend()
-    assert wal_segments.read_control_file(primary.data_folder).state == 1, "it ended as any other"
+    assert wal_segments.read_control_file(primary.data_folder).state == 1, "a clean shutdown"
 
 
 @pytest.mark.long
 async def test_it_sleeps_and_wakes_as_it_is(primary: Compute) -> None:
-    await stand(primary)
+    await make_read_only(primary)
     await primary.suspend()
     assert await primary.start() is Readiness.READY
-    await check_still(primary)
+    await check_read_only(primary)
     await primary.suspend()
     await write_again(primary, 2)
     await primary.suspend()
-    await stand(primary)
+    await make_read_only(primary)
     assert await read_numbers(primary) == [1, 2]
 
 
 async def test_one_that_was_killed_in_either_state_begins_with_all_that_was_committed(primary: Compute) -> None:
     async with primary.connect() as client:
-        for number in range(2, 40):  # transactions of many parts: no standby could begin with these
+        for number in range(2, 40):  # transactions with many subtransactions: a standby could not start with these
             await client.execute(f"begin; savepoint s; insert into numbers values ({number}); commit")
     await primary.kill()
-    await stand(primary)
+    await make_read_only(primary)
     assert await read_numbers(primary) == list(range(1, 40))
     await primary.kill()
-    await stand(primary)
-    await check_still(primary)
+    await make_read_only(primary)
+    await check_read_only(primary)
     await primary.kill()
     await write_again(primary, 40)
     assert await read_numbers(primary) == list(range(1, 41))
@@ -96,7 +96,7 @@ async def test_one_that_was_killed_in_either_state_begins_with_all_that_was_comm
 async def test_a_change_is_refused_and_what_postgres_has_to_be_told_is_told_before(
     home: EngineHome, primary: Compute
 ) -> None:
-    await stand(primary)
+    await make_read_only(primary)
     with pytest.raises(EngineError, match="read-only transaction") as refusal:
         await home.engine.apply_change(make_branch_spec(primary.spec), SetPassword(name=ROLE, verifier=OTHER))
     assert not refusal.value.transient
@@ -105,12 +105,12 @@ async def test_a_change_is_refused_and_what_postgres_has_to_be_told_is_told_befo
         "select rolpassword from pg_authid where rolname = 'neondb_owner'", "bough_admin"
     )
     assert verifier == OTHER
-    await check_still(primary)
+    await check_read_only(primary)
 
 
 @pytest.mark.parametrize("runs", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_a_branch_of_one_has_all_and_may_write(home: EngineHome, primary: Compute, runs: bool) -> None:
-    await stand(primary)
+    await make_read_only(primary)
     if not runs:
         await primary.suspend()
     child = await home.create_child(primary)
@@ -121,7 +121,7 @@ async def test_a_branch_of_one_has_all_and_may_write(home: EngineHome, primary: 
     grandchild.spec = replace(grandchild.spec, is_read_only=True)
     assert await grandchild.start() is Readiness.READY
     assert await read_numbers(grandchild) == [1, 2]
-    await check_still(grandchild)
+    await check_read_only(grandchild)
     assert not (grandchild.data_folder / OLD_LABEL_FILE).exists()
     if runs:
         assert await read_numbers(primary) == [1]
@@ -130,7 +130,7 @@ async def test_a_branch_of_one_has_all_and_may_write(home: EngineHome, primary: 
 async def test_a_replica_follows_through_all_of_it(primary: Compute) -> None:
     replica = await start_replica(primary)
     await primary.start()
-    await stand(primary)
+    await make_read_only(primary)
     await wait_for_numbers(replica, 1)
     await replica.suspend()
     assert await replica.start() is Readiness.READY
@@ -145,7 +145,7 @@ async def test_a_replica_of_one_that_sleeps_has_all(primary: Compute) -> None:
     await primary.start()
     await replica.suspend()
     await insert_numbers(primary, 2)
-    await stand(primary)
+    await make_read_only(primary)
     await primary.suspend()
     assert await replica.start() is Readiness.READY
     await wait_for_numbers(replica, 1, 2)
@@ -154,7 +154,7 @@ async def test_a_replica_of_one_that_sleeps_has_all(primary: Compute) -> None:
 @pytest.mark.long
 async def test_it_has_no_less_of_anything_than_it_needs(primary: Compute) -> None:
     await primary.start(settings={**build_compute_settings(0.25, logical_replication=False), "max_connections": "150"})
-    await stand(primary)
+    await make_read_only(primary)
     await primary.suspend()
     assert await primary.start(settings=build_compute_settings(0.25, logical_replication=False)) is Readiness.READY
     assert await primary.fetch_value("show max_connections") == "150"
@@ -169,15 +169,15 @@ async def test_what_is_stored_is_told_in_either_state(home: EngineHome, primary:
         return found.used_bytes
 
     empty = await stored()
-    assert empty < 2**20, "what a new project has counts as nothing"
+    assert empty < 2**20, "a new project stores nothing"
     await primary.fetch_value("create table much as select repeat('x', 1000) from generate_series(1, 5000)")
     full = await stored()
     assert full - empty >= 5_000_000
     await primary.fetch_value("create database hidden")
     await primary.fetch_value("alter database hidden is_template true")
     more = await stored()
-    assert more - full > 5_000_000, "another database counts whole, whatever its owner calls it"
-    await stand(primary)
+    assert more - full > 5_000_000, "a further database counts in full, whatever its name"
+    await make_read_only(primary)
     assert abs(await stored() - more) < 2**20
     await primary.suspend()
     assert await home.engine.measure_storage(primary.spec.endpoint_id) is None

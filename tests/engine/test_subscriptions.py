@@ -1,4 +1,4 @@
-"""A branch whose parent subscribes somewhere: it follows nobody, takes nobody's place, and its own life is its own."""
+"""A branch whose parent has subscriptions: it does not subscribe, does not take over slots, and is independent."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ LOGICAL = build_compute_settings(0.25, logical_replication=True)
 
 
 class Relay:
-    """A way to a compute's socket for other computes, which may not use it themselves; it counts who comes."""
+    """A TCP relay to the socket of a compute, which other computes cannot use. It counts connections."""
 
     def __init__(self, compute: Compute) -> None:
         self._compute = compute
@@ -35,12 +35,12 @@ class Relay:
         address = await self._compute.get_address()
         assert address is not None
         there, back = await asyncio.open_unix_connection(Path(address.host) / SOCKET_NAME)
-        self._tasks.add(task := asyncio.ensure_future(_both(_copy(reader, back), _copy(there, writer))))
+        self._tasks.add(task := asyncio.ensure_future(relay_both(_copy(reader, back), _copy(there, writer))))
         task.add_done_callback(self._tasks.discard)
 
     @property
     def words(self) -> str:
-        """For `create subscription`."""
+        """The connection string for `create subscription`."""
         return f"host=127.0.0.1 port={self.port} user={ROLE} dbname={DATABASE} sslmode=disable"
 
     @classmethod
@@ -57,7 +57,7 @@ class Relay:
                 task.cancel()
 
 
-async def _both(one: Any, other: Any) -> None:
+async def relay_both(one: Any, other: Any) -> None:
     await asyncio.wait([asyncio.ensure_future(one), asyncio.ensure_future(other)])
 
 
@@ -69,7 +69,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def until(compute: Compute, question: str, expected: object) -> None:
+async def wait_until(compute: Compute, question: str, expected: object) -> None:
     async with asyncio.timeout(30):
         while await compute.fetch_value(question) != expected:  # noqa: ASYNC110  only Postgres knows
             await asyncio.sleep(0.05)
@@ -97,14 +97,14 @@ async def subscriber(home: EngineHome, publisher: Compute, relay: Relay) -> Asyn
     await compute.fetch_value(
         f"create subscription reader connection '{relay.words}' publication headlines", ADMIN_ROLE
     )
-    await until(compute, "select count(*) from news", 1)
-    await until(compute, "select string_agg(srsubstate, '') from pg_subscription_rel", "r")
+    await wait_until(compute, "select count(*) from news", 1)
+    await wait_until(compute, "select string_agg(srsubstate, '') from pg_subscription_rel", "r")
     yield compute
     await compute.start()
     await compute.fetch_value("alter subscription reader disable", ADMIN_ROLE)
 
 
-async def child_of(home: EngineHome, parent: Compute) -> tuple[Compute, Origin]:
+async def create_child(home: EngineHome, parent: Compute) -> tuple[Compute, Origin]:
     spec = replace(parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new())
     child = Compute(home, spec)
     home.computes.append(child)
@@ -121,26 +121,26 @@ async def test_a_child_follows_nobody_and_leaves_the_publisher_alone(
 ) -> None:
     if sleeps:
         await subscriber.suspend()
-    child, origin = await child_of(home, subscriber)
+    child, origin = await create_child(home, subscriber)
     assert origin.has_subscriptions
     if sleeps:
         assert await subscriber.start() is Readiness.READY
-    await until(publisher, "select count(*) from pg_stat_replication", 1)
+    await wait_until(publisher, "select count(*) from pg_stat_replication", 1)
     came = relay.came
     await unsubscribe(child)
     await unsubscribe(child)
     assert await child.start() is Readiness.READY
     await publisher.fetch_value("insert into news values (2)")
-    await until(subscriber, "select count(*) from news", 2)
+    await wait_until(subscriber, "select count(*) from news", 2)
     assert await child.fetch_value("select count(*) from news") == 1
     follows = "select row(subenabled, subslotname)::text from pg_subscription"
     assert await child.fetch_value(follows, ADMIN_ROLE) == "(f,)"
     assert await subscriber.fetch_value(follows, ADMIN_ROLE) == "(t,reader)"
 
     await child.fetch_value("drop subscription reader", ADMIN_ROLE)
-    assert relay.came == came, "nothing of the child ever called"
+    assert relay.came == came, "the child never connected"
     await publisher.fetch_value("insert into news values (3)")
-    await until(subscriber, "select count(*) from news", 3)
+    await wait_until(subscriber, "select count(*) from news", 3)
     assert (
         await publisher.fetch_value("select string_agg(slot_name, ' ') from pg_replication_slots where active")
         == "reader"
@@ -150,20 +150,20 @@ async def test_a_child_follows_nobody_and_leaves_the_publisher_alone(
 async def test_a_copy_that_the_parent_is_at_is_not_the_childs(
     home: EngineHome, publisher: Compute, subscriber: Compute
 ) -> None:
-    """Its slot at the publisher has a name that the child would know."""
+    """The child would know the name of its slot at the publisher."""
     await publisher.fetch_value("create table more (n int primary key)")
     await publisher.fetch_value("insert into more values (1)")
     await publisher.fetch_value("alter publication headlines add table more")
     await subscriber.fetch_value("create table more (n int primary key)")
-    await subscriber.fetch_value("insert into more values (1)")  # so the copy fails, again and again
+    await subscriber.fetch_value("insert into more values (1)")  # so the copy fails repeatedly
     await subscriber.fetch_value("alter subscription reader refresh publication", ADMIN_ROLE)
     copies = "select count(*) from pg_replication_slots where slot_name like 'pg\\_%\\_sync\\_%'"
-    await until(publisher, copies, 1)
-    await until(subscriber, "select string_agg(srsubstate, '' order by srsubstate) from pg_subscription_rel", "dr")
+    await wait_until(publisher, copies, 1)
+    await wait_until(subscriber, "select string_agg(srsubstate, '' order by srsubstate) from pg_subscription_rel", "dr")
     await subscriber.fetch_value("alter subscription reader disable", ADMIN_ROLE)
-    await until(publisher, "select count(*) from pg_stat_replication", 0)
+    await wait_until(publisher, "select count(*) from pg_stat_replication", 0)
     assert await publisher.fetch_value(copies) == 1
-    child, origin = await child_of(home, subscriber)
+    child, origin = await create_child(home, subscriber)
     assert origin.has_subscriptions
     await unsubscribe(child)
     assert await child.start() is Readiness.READY
@@ -174,7 +174,7 @@ async def test_a_copy_that_the_parent_is_at_is_not_the_childs(
 
 async def test_a_database_that_lets_nobody_in_follows_nobody_either(home: EngineHome, subscriber: Compute) -> None:
     await subscriber.fetch_value(f"alter database {DATABASE} allow_connections false", ADMIN_ROLE, "postgres")
-    child, _ = await child_of(home, subscriber)
+    child, _ = await create_child(home, subscriber)
     await subscriber.fetch_value(f"alter database {DATABASE} allow_connections true", ADMIN_ROLE, "postgres")
     await unsubscribe(child)
     assert await child.start() is Readiness.READY
@@ -186,20 +186,20 @@ async def test_a_sleeping_parent_tells_by_its_files_whether_it_subscribes(
 ) -> None:
     await subscriber.fetch_value("vacuum full pg_subscription", ADMIN_ROLE)
     await subscriber.suspend()
-    _, origin = await child_of(home, subscriber)
+    _, origin = await create_child(home, subscriber)
     assert origin.has_subscriptions
-    _, origin = await child_of(home, (await child_of(home, subscriber))[0])
-    assert origin.has_subscriptions, "nobody has opened its parent, either"
+    _, origin = await create_child(home, (await create_child(home, subscriber))[0])
+    assert origin.has_subscriptions, "no server has opened its parent, either"
 
-    child, _ = await child_of(home, subscriber)
+    child, _ = await create_child(home, subscriber)
     await unsubscribe(child)
     await child.start()
     await child.fetch_value("drop subscription reader", ADMIN_ROLE)
-    _, origin = await child_of(home, child)
-    assert not origin.has_subscriptions, "it runs, and can be asked"
+    _, origin = await create_child(home, child)
+    assert not origin.has_subscriptions, "it runs and can be queried"
     await child.fetch_value("vacuum full pg_subscription", ADMIN_ROLE)
     await child.suspend()
-    _, origin = await child_of(home, child)
+    _, origin = await create_child(home, child)
     assert not origin.has_subscriptions
 
 
@@ -212,15 +212,15 @@ async def test_a_database_that_subscribes_is_not_dropped(home: EngineHome, relay
 
 
 async def test_a_database_that_others_follow_goes(home: EngineHome, publisher: Compute, subscriber: Compute) -> None:
-    """Who replicates from it is cut off, and its slots go with it."""
-    await until(publisher, "select count(*) from pg_stat_replication", 1)
+    """Its replication clients are disconnected, and its slots are dropped."""
+    await wait_until(publisher, "select count(*) from pg_stat_replication", 1)
     await home.engine.apply_change(make_branch_spec(publisher.spec), CreateDatabase(name="other", owner=ROLE))
     async with asyncio.timeout(30):
         while True:
             try:
                 await home.engine.apply_change(make_branch_spec(publisher.spec), DropDatabase(name=DATABASE))
                 break
-            except EngineError as error:  # the subscriber calls again at once
+            except EngineError as error:  # the subscriber reconnects immediately
                 assert error.transient
     slots = "select count(*) from pg_replication_slots"
     assert await publisher.fetch_value(slots, ROLE, "other") == 0

@@ -1,4 +1,4 @@
-"""Random verbs on every driver, with kills of control and computes in between: nothing is lost, nothing is left."""
+"""Random calls on every driver, with kills of control and computes: nothing is lost, and nothing is left over."""
 
 import random
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from support.home_consistency import HomeConsistency
 
 SHORT, LONG = 9, 500
 EVERYDAY_SEED = 20261107
-# On XFS `test_power_cut` walks every day.
+# `test_power_cut` walks on XFS in every run.
 LATER = ("btrfs", "btrfs+wal", "reflink")
 
 

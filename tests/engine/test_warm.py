@@ -1,4 +1,4 @@
-"""The warm pool: what fits takes a running compute, everything else is cloned, and nothing is left over."""
+"""The warm pool: matching projects get a running compute, all others are cloned, and nothing is left over."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ async def test_a_project_that_fits_takes_a_running_compute_with_its_user(home: W
     assert compute.pid == pid
     assert compute.data_folder.stat().st_uid == uid
     assert await compute.fetch_value("select current_user || '@' || current_database()") == "neondb_owner@neondb"
-    assert await home.wait_for_spares(1) != {spare}, "the pool is filled again"
+    assert await home.wait_for_spares(1) != {spare}, "the pool is refilled"
 
 
 async def test_names_and_passwords_are_those_of_the_project(home: WarmHome) -> None:
@@ -62,7 +62,7 @@ async def test_names_and_passwords_are_those_of_the_project(home: WarmHome) -> N
 
 
 async def test_spares_are_made_for_the_plan_of_whoever_took_the_last_one(home: WarmHome) -> None:
-    """So that the next one like it need not be told its limits."""
+    """Then the next project on the same plan needs no reload of its limits."""
     for megabytes, is_as_made in ((200, False), (200, True), (300, False)):
         [spare] = await home.wait_for_spares(1)
         limits = f"{megabytes // 2 * 1024}kB"
@@ -76,17 +76,17 @@ async def test_spares_are_made_for_the_plan_of_whoever_took_the_last_one(home: W
 
 
 @pytest.mark.parametrize(
-    "shape",
+    "options",
     [
         None,
         build_compute_settings(1, logical_replication=False),
         build_compute_settings(0.25, logical_replication=True),
     ],
 )
-async def test_a_request_of_another_shape_is_cloned_cold(home: WarmHome, shape: dict[str, str] | None) -> None:
+async def test_a_request_of_another_shape_is_cloned_cold(home: WarmHome, options: dict[str, str] | None) -> None:
     [spare] = await home.wait_for_spares(1)
-    compute = await home.create_project(shape)
-    assert await compute.start(settings=shape or DEFAULT_SETTINGS) is Readiness.READY
+    compute = await home.create_project(options)
+    assert await compute.start(settings=options or DEFAULT_SETTINGS) is Readiness.READY
     assert spare in (await home.engine.observe()).spare_endpoints
 
 
@@ -95,7 +95,10 @@ async def test_more_projects_than_spares_are_all_made(home: WarmHome) -> None:
     made = await asyncio.gather(*(home.create_project() for _ in range(4)))
     assert await asyncio.gather(*(each.start() for each in made)) == [Readiness.READY] * 4
     assert len({each.pid for each in made}) == 4
-    assert len({each.data_folder.stat().st_uid for each in made}) in (1, 4)  # one, when we are not root
+    assert len({each.data_folder.stat().st_uid for each in made}) in (
+        1,
+        4,
+    )  # one user id, when the platform does not run as root
 
 
 async def test_it_can_be_suspended_woken_reloaded_and_removed_like_any_other(home: WarmHome) -> None:
@@ -117,7 +120,7 @@ async def test_it_can_be_suspended_woken_reloaded_and_removed_like_any_other(hom
 
 
 async def test_a_crashed_session_in_it_is_survived_under_its_new_name(home: WarmHome) -> None:
-    """Postgres starts itself again and looks for its folder where it was told to, which is a link by then."""
+    """Postgres restarts itself and opens its folder by the original name, which is now a link."""
     await home.wait_for_spares(1)
     compute = await home.create_project()
     await compute.start()
@@ -129,7 +132,7 @@ async def test_a_crashed_session_in_it_is_survived_under_its_new_name(home: Warm
         try:
             assert await compute.fetch_value("select 1") == 1
             break
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # it recovers
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # the server is recovering
             await asyncio.sleep(0.02)
     assert compute.pid == pid
 
@@ -184,13 +187,13 @@ async def test_a_taken_spare_waits_for_its_endpoint_over_a_restart(settings: Set
     pid = compute.pid
     await home.engine.close()
     async with WarmHome.open(settings) as again:
-        taken = again.adopt(compute)
-        assert await taken.start() is Readiness.READY
-        assert taken.pid == pid
+        adopted = again.adopt(compute)
+        assert await adopted.start() is Readiness.READY
+        assert adopted.pid == pid
 
 
 async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(settings: Settings) -> None:
-    """A power cut takes the run, which is not synced, and leaves the link."""
+    """A power failure loses the run, which is not synced, and leaves the link."""
     home = await WarmHome.start(settings)
     [spare] = await home.wait_for_spares(1)
     compute = await home.create_project()
@@ -201,8 +204,8 @@ async def test_links_whose_compute_nobody_knows_are_gone_at_the_next_start(setti
     async with WarmHome.open(settings) as again:
         assert not (settings.home / "volumes" / spare).is_symlink()
         assert not (settings.sockets / spare).is_symlink()
-        taken = again.adopt(compute)
-        assert await taken.start() is Readiness.READY
+        adopted = again.adopt(compute)
+        assert await adopted.start() is Readiness.READY
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -245,7 +248,7 @@ class Crash(BaseException):
 async def test_a_crash_in_the_handover_is_made_good(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, step: str, goes_on: bool
 ) -> None:
-    """After the rename the branch has its volume, and a compute that nobody has a way to may serve it."""
+    """After the rename the branch has its volume, and a compute without a run may serve it."""
     home = await WarmHome.start(settings)
     [spare] = await home.wait_for_spares(1)
     pid = home.postmaster_pid(spare)
@@ -265,7 +268,7 @@ async def test_a_crash_in_the_handover_is_made_good(
             assert await compute.fetch_value("select 1") == 1
             await compute.suspend()
         await compute.delete()
-        reap(pid)  # the control that crashed was its parent, and lives on as this test
+        reap(pid)  # the crashed control process was its parent, and this test continues in that process
         assert not process_exists(pid)
 
 

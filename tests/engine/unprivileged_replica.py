@@ -1,4 +1,4 @@
-"""Give up being root, then tell the life of a read replica: run by a test as a process of its own."""
+"""Drop root, then report the life cycle of a read replica. A test runs this module as a process."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Give up being root, then tell the life of a branch: run by a test as a process of its own."""
+"""Drop root, then report the life cycle of a branch. A test runs this module as a process."""
 
 import asyncio
 import os
@@ -15,8 +15,8 @@ NOBODY = 65534
 
 async def report(settings: Settings) -> None:
     async with EngineHome.open(settings) as home:
-        able = home.engine.capabilities()
-        print(able.storage_driver, able.has_isolation)
+        capabilities = home.engine.capabilities()
+        print(capabilities.storage_driver, capabilities.has_isolation)
         compute = await home.create_compute()
         print((await compute.fetch_value("show server_version"))[:2])
         await compute.suspend()

@@ -1,4 +1,4 @@
-"""The end of a walk: every branch has its rows and is sound, and then nothing is left of any of them."""
+"""Checks at the end of a random walk: every branch has its rows and is intact, and after deletion nothing is left."""
 
 from bough.config import Settings
 from bough.engine.local.engine import LocalEngine
@@ -8,7 +8,7 @@ from support.home_consistency import HomeConsistency
 
 
 async def check_walk(walk: EngineWalk, settings: Settings, machine: HomeConsistency) -> str:
-    """What is wrong, a line each."""
+    """Return the problems, one per line."""
     found: list[str] = []
     for branch in walk.branches:
         found += filter(None, [branch.check_rows(await walk.read_rows(branch))])
@@ -17,7 +17,7 @@ async def check_walk(walk: EngineWalk, settings: Settings, machine: HomeConsiste
     found += machine.find_inconsistencies()
 
     await walk.control.start()
-    for branch in reversed(tuple(walk.branches)):  # a child's history stands on its parent's
+    for branch in reversed(tuple(walk.branches)):  # the history of a child depends on its parent's
         await walk.drop_branch(branch)
     await walk.control.stop()
     await _remove_warm_pool(settings)
@@ -25,7 +25,7 @@ async def check_walk(walk: EngineWalk, settings: Settings, machine: HomeConsiste
 
 
 async def _remove_warm_pool(settings: Settings) -> None:
-    """A control without a pool takes away what the one before it kept ready."""
+    """An engine without a pool removes the spares of an earlier one."""
     engine = LocalEngine(settings.model_copy(update={"warm_pool": 0}))
     await engine.prepare()
     await engine.close()

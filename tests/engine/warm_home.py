@@ -15,11 +15,11 @@ DEFAULT_SETTINGS = build_compute_settings(0.25, logical_replication=False)
 
 
 class WarmHome(EngineHome):
-    """A home whose engine has a pool of the default shape."""
+    """A home whose engine has a pool of the default configuration."""
 
     @classmethod
     async def start(cls, settings: Settings, spare_cu: float = 0.25) -> "WarmHome":
-        """Of a control that will end and leave what it made to the next."""
+        """For a control process that ends and leaves its computes to the next."""
         engine = LocalEngine(settings, spare_cu=spare_cu)
         await engine.prepare()
         return cls(settings, engine)
@@ -37,7 +37,7 @@ class WarmHome(EngineHome):
             await home.engine.close()
 
     async def wait_for_spares(self, count: int) -> set[EndpointId]:
-        """Those that may be taken, when they are so many. One that is seen running may not be ready."""
+        """Return the spares that can be assigned, once there are `count`. A running spare may not be ready yet."""
         pool = self.engine._warm
         while len(pool._ready) < count:  # noqa: ASYNC110  the pool has a list, not an event
             await asyncio.sleep(0.02)
@@ -47,21 +47,21 @@ class WarmHome(EngineHome):
         volumes = self.settings.home / "volumes"
         return int((volumes / spare / "data" / "postmaster.pid").read_text().split()[0])
 
-    async def create_project(self, shape: dict[str, str] | None = DEFAULT_SETTINGS, **changes: Any) -> Compute:
-        """A new project as control makes one: the branch, then its compute."""
+    async def create_project(self, options: dict[str, str] | None = DEFAULT_SETTINGS, **changes: Any) -> Compute:
+        """Create a project as control does: the branch, then its compute."""
         compute = Compute(self, make_compute_spec(self.get_install(), **changes))
         self.computes.append(compute)
-        wish = BranchSpec(
+        spec = BranchSpec(
             project_id=compute.spec.project_id,
             volume_id=compute.spec.volume_id,
             install=compute.spec.install,
-            settings=shape,
+            settings=options,
         )
-        await self.engine.ensure_branch(wish)
+        await self.engine.ensure_branch(spec)
         return compute
 
     def adopt(self, compute: Compute) -> Compute:
-        """One that the control before this one made."""
+        """Adopt a compute that an earlier control process created."""
         same = Compute(self, compute.spec)
         self.computes.append(same)
         return same

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from bough import clock
-from bough.engine.local.computes import session
+from bough.engine.local.computes import compute_connection, session
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
 from bough.engine.local.volumes.volume_names import VolumeNames, base_prefix
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
@@ -137,13 +137,13 @@ async def test_idle_computes_that_were_looked_at_are_left_alone(
     await platform.run_tasks()
     await platform.run_tasks()
     opened: list[str] = []
-    open_session = session.open_session
+    connect = compute_connection.connect
 
-    def counting(sockets: Path, *arguments: Any, **named: Any) -> Any:
+    async def count_connect(loop: Any, sockets: Path, *args: Any) -> Any:
         opened.append(sockets.name)
-        return open_session(sockets, *arguments, **named)
+        return await connect(loop, sockets, *args)
 
-    monkeypatch.setattr(session, "open_session", counting)
+    monkeypatch.setattr(session, "connect", count_connect)
     for _ in range(3):
         await platform.run_tasks()
     assert not opened

@@ -76,7 +76,7 @@ class HomeConsistency:
                 yield f"process {entry.name} works in {where}, which no run knows"
 
     def _volumes(self) -> Iterator[str]:
-        born = {run.born for run in self._runs()} | {run.endpoint_id for run in self._runs()}
+        born = {run.spare_name for run in self._runs()} | {run.endpoint_id for run in self._runs()}
         for path in self._folders.volumes.iterdir():
             if "." in path.name:
                 yield f"{path.name} is half a volume"
@@ -105,7 +105,7 @@ class HomeConsistency:
     def _sockets(self) -> Iterator[str]:
         runs = self._runs()
         names = {
-            name for run in runs for name in (run.endpoint_id, run.born, f"{run.endpoint_id}.side")
+            name for run in runs for name in (run.endpoint_id, run.spare_name, f"{run.endpoint_id}.side")
         } | GATEWAY_SOCKET_FOLDERS
         yield from (f"{path} is nobody's" for path in self._folders.sockets.iterdir() if path.name not in names)
 
@@ -131,7 +131,7 @@ class HomeConsistency:
             return {int(claim.name) for claim in claims if claim.readlink().parent == self._folders.uids}
 
     def _groups(self) -> Iterator[str]:
-        known = {run.born or run.endpoint_id for run in self._runs()}
+        known = {run.spare_name or run.endpoint_id for run in self._runs()}
         for name in cgroups.detect_cgroups(self._settings).list_names() - known:
             yield f"the control group {name} is nobody's"
 

@@ -131,7 +131,7 @@ class Platform:
         self.inner = inner
         self.services = inner.services
         self.store = inner.services.store
-        self.engine = inner.services.engine
+        self.engine = inner.engine
         self.settings = inner.services.settings
         self.key = app.load_operator_key(inner.services.settings)
         transport = httpx2.ASGITransport(app=create_api_app(inner.services), raise_app_exceptions=False)

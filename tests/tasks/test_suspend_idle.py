@@ -47,7 +47,7 @@ class Wait:
 
 def task(platform: Platform, activity: EndpointActivity | None = None) -> SuspendIdle:
     parts = platform.services
-    return SuspendIdle(parts.settings, parts.store, parts.engine, parts.queue, activity or parts.activity)
+    return SuspendIdle(parts.settings, parts.store, platform.engine, parts.queue, activity or parts.activity)
 
 
 async def beat(platform: Platform, made: dict[str, Any]) -> Endpoint:

@@ -15,7 +15,7 @@ from bough.control.platform.key_usage import KeyUsage
 from bough.control.platform.measurements import ComputeMeasurements, HistoryMeasurements
 from bough.control.platform.rate_limits import AttemptLimits, RateLimiter
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
@@ -25,7 +25,7 @@ class Services:
     settings: Settings
     store: Store
     queue: OperationQueue
-    engine: Engine
+    engine: EngineInspection
     vault: Vault
     keys: Keys
     hosts: EndpointHosts

@@ -1,7 +1,8 @@
-"""What an engine offers: branches that hold data and endpoints that serve it.
+"""The engine port: branches that hold data, and computes that serve them.
 
-Every `ensure_…` verb may be repeated, also after a crash in its middle. The words are branches,
-volumes and endpoints, never directories and pids, so an engine may be this machine or a cluster.
+It is split by user into four protocols: BranchEngine, ComputeEngine, HistoryEngine and EngineInspection. Every
+`ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes and
+endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
 """
 
 from collections.abc import Mapping
@@ -19,18 +20,18 @@ from bough.ids import EndpointId, ProjectId, VolumeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What this engine can do; cheap to ask again."""
+    """What this engine can do. Cheap to read repeatedly."""
 
-    installs: Mapping[int, str]  # Postgres major version → the install a new project gets
-    has_isolation: bool  # every project runs under a user of its own
-    limits_summary: str  # what keeps a compute within its size: a sentence
+    installs: Mapping[int, str]  # Postgres major version → id of the install that a new project gets
+    has_isolation: bool  # every project runs under its own user
+    limits_summary: str  # how the resources of computes are limited, in one sentence
     storage_driver: str  # how volumes are cloned
-    creation_blocked_reason: str | None = None  # why nothing new is made now, in a sentence
+    creation_blocked_reason: str | None = None  # why nothing can be created now, in one sentence
 
 
 class Readiness(StrEnum):
-    READY = "ready"  # accepts connections; roles and databases are as the spec says
-    STARTING = "starting"  # launched, still recovering; ask again
+    READY = "ready"  # accepts connections and has the roles and databases of the spec
+    STARTING = "starting"  # started but still recovering: call again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,49 +44,49 @@ class ComputeAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeUsage:
-    logical_bytes: int  # the tenant's databases
-    memory_bytes: int  # of all processes of the compute; what they share is counted once
-    cpu_seconds: float  # that they took since it was started, those that ended too
-    wal_position: int | None  # where its WAL ends, in bytes; None: it writes none, as a read replica
-    started_at: datetime  # of one run always the same, whatever becomes of the machine's clock
-    replica_lag_bytes: int | None = None  # WAL that a read replica has not replayed; None: no replica, or nobody knows
-    replica_lag_seconds: float | None = None  # how old the last commit is that it replayed; 0 when it replayed all
-    cu: float | None = None  # its size now; None: it is as large as it may be
+    logical_bytes: int  # size of the tenant's databases
+    memory_bytes: int  # of all processes of the compute; shared memory counts once
+    cpu_seconds: float  # of all processes since the start, including ended ones
+    wal_position: int | None  # end of its WAL in bytes; None: it writes none, as a read replica
+    started_at: datetime  # constant during one run, even if the machine's clock changes
+    replica_lag_bytes: int | None = None  # WAL that a read replica has not replayed; None: no replica, or unknown
+    replica_lag_seconds: float | None = None  # age of the last replayed commit; 0 when everything is replayed
+    cu: float | None = None  # current size; None: the maximum size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageUsage:
-    used_bytes: int  # all that the tenant can fill
-    temp_file_limit_bytes: int | None  # what a process may have of temporary files; None: files were counted, roughly
-    is_busy: bool = True  # something is under way that may write
+    used_bytes: int  # everything that the tenant can fill
+    temp_file_limit_bytes: int | None  # temporary files per process; None: used_bytes is estimated from the files
+    is_busy: bool = True  # something that may write is running
 
 
 class ReplicaState(StrEnum):
-    """How a running read replica stands to the compute that writes its branch."""
+    """The state of a running read replica in relation to its primary."""
 
-    FOLLOWING = "follows"  # it is told what is written, or there is nothing that it lacks
-    WAITING = "waits"  # it is not told at the moment; what it lacks is kept for it
-    BEHIND = "behind"  # it stands still, or nobody runs who could tell it what it lacks; a restart helps
-    LOST = "lost"  # what it lacks is gone: it needs another copy
+    FOLLOWING = "follows"  # it streams WAL, or has all of it
+    WAITING = "waits"  # it does not stream now, but the primary retains the WAL it lacks
+    BEHIND = "behind"  # replay is paused, or its primary does not run and has more WAL; a restart helps
+    LOST = "lost"  # the WAL it lacks no longer exists: it needs a new copy of the volume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSample:
-    """What a running compute takes of the machine, cheap to ask for."""
+    """The resource usage of a running compute. Cheap to read."""
 
-    cu: float | None  # its size; None: it is as large as it may be
-    cpu_seconds: float  # that its processes took since it was started
-    memory_bytes: int  # that it cannot give back
+    cu: float | None  # current size; None: the maximum size
+    cpu_seconds: float  # of its processes since the start
+    memory_bytes: int  # that the kernel cannot reclaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRole:
-    """A role as Postgres has it now."""
+    """A role as it is in Postgres."""
 
     name: str
     can_login: bool
     verifier: str | None  # None: it has no password
-    valid_until: datetime | None  # when its password ends
+    valid_until: datetime | None  # when its password expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +95,12 @@ class ObservedDatabase:
     owner: str
 
 
-MAX_LISTED = 2000  # roles of a branch that are ever told, and databases
+MAX_LISTED = 2000  # roles, and databases, of a branch that are listed at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentsQuery:
-    """Of how many roles and databases one is told: first of those that are known, then of the oldest."""
+    """How many roles and databases to list: known ones first, then the oldest."""
 
     max_roles: int = MAX_LISTED
     max_databases: int = MAX_LISTED
@@ -112,26 +113,26 @@ DEFAULT_CONTENTS_QUERY = ContentsQuery()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchContents:
-    """What is in a branch, but for what is ours and Postgres's own."""
+    """The roles and databases of a branch, without those of the platform and of Postgres itself."""
 
     roles: tuple[ObservedRole, ...]
     databases: tuple[ObservedDatabase, ...]
-    unlisted_roles: int = 0  # that there are besides
+    unlisted_roles: int = 0  # how many more exist
     unlisted_databases: int = 0
 
     def is_complete_for(self, query: ContentsQuery) -> bool:
-        """Whether these are all, and no more than are wanted."""
-        is_all = not self.unlisted_roles and not self.unlisted_databases
-        return is_all and len(self.roles) <= query.max_roles and len(self.databases) <= query.max_databases
+        """Return whether nothing is unlisted and the query's limits are met."""
+        is_complete = not self.unlisted_roles and not self.unlisted_databases
+        return is_complete and len(self.roles) <= query.max_roles and len(self.databases) <= query.max_databases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The moment of its parent's life that a branch begins with; of one without a parent only where its WAL begins."""
+    """The point in its parent's history at which a branch begins. Without a parent, only where its WAL begins."""
 
     lsn: str | None = None
     at: datetime | None = None
-    has_subscriptions: bool = False  # it has subscriptions, which are the parent's
+    has_subscriptions: bool = False  # it contains subscriptions of the parent
 
     @property
     def position(self) -> int | None:
@@ -141,28 +142,28 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStatus:
-    """How the history of a volume stands."""
+    """The state of a volume's history."""
 
-    began_at: datetime | None  # since when one can go back to it; None: not at all so far
+    began_at: datetime | None  # the earliest time that can be restored; None: none yet
     began_lsn: str | None
-    history_bytes: int  # on disk: archived WAL, and what bases alone hold
-    waiting_bytes: int  # of WAL that is to be archived and is not yet
-    trouble: str | None = None  # why it falls behind, in a sentence
-    is_base_due: bool = False  # one that was not to be taken now
+    history_bytes: int  # on disk: archived WAL, and what only bases contain
+    waiting_bytes: int  # of WAL that is not archived yet
+    trouble: str | None = None  # why archiving falls behind, in one sentence
+    is_base_due: bool = False  # a base is due and was not taken, because the caller did not allow it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    running_endpoints: frozenset[EndpointId]  # computes that live now
-    spare_endpoints: frozenset[EndpointId]  # computes that live and wait for a project
-    volumes: frozenset[VolumeId]  # volumes that exist whole
-    free_bytes: int  # where volumes are kept
+    running_endpoints: frozenset[EndpointId]  # endpoints with a live compute
+    spare_endpoints: frozenset[EndpointId]  # live computes of the warm pool
+    volumes: frozenset[VolumeId]  # complete volumes
+    free_bytes: int  # where volumes are stored
     total_bytes: int
-    cu_by_endpoint: Mapping[EndpointId, float] = field(default_factory=dict)  # of computes in CU, where it is known
+    cu_by_endpoint: Mapping[EndpointId, float] = field(default_factory=dict)  # sizes of computes, where known
 
 
 class EngineError(PlatformError):
-    """The machine refused; the sentence may be shown, `transient` says whether to try again."""
+    """The engine failed. The message may be shown to users; `transient` says whether to try again."""
 
     kind = ErrorKind.UNAVAILABLE
 
@@ -172,103 +173,120 @@ class EngineError(PlatformError):
 
 
 class VolumeHasDependents(EngineError):
-    """The volume cannot go, because the history of another needs it still; that passes."""
+    """The volume cannot be deleted yet, because the history of another volume needs it. Transient."""
 
 
-class Engine(Protocol):
-    def capabilities(self) -> Capabilities: ...
+class BranchEngine(Protocol):
+    """Create, change and delete branches."""
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
-        """The volume exists, whole and synced; when it is new, it holds all that its parent has committed, or had
-        committed at the spec's point.
+        """Create the volume, complete and synced to disk. A new one contains everything that its parent has committed,
+        or had committed at the spec's point.
 
-        The parent goes on serving meanwhile. The origin is the same however often it is asked for.
+        The parent keeps serving clients. Repeated calls return the same origin.
+        """
+
+    async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
+        """Delete the volume and its history, and with the last volume of a project everything else of the project.
+
+        Raise VolumeHasDependents while the history of another volume needs it.
+        """
+
+    async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
+        """Reduce the volume's disk usage as far as the driver can. No compute runs on it, and none can start."""
+
+    async def ensure_unpacked(self, project: ProjectId, volume: VolumeId) -> None:
+        """Make it possible to start a compute on the volume."""
+
+    async def apply_change(self, spec: BranchSpec, change: CatalogChange) -> None:
+        """Apply the change through the compute that serves the branch, or through a temporary one.
+
+        A read-only compute rejects it.
         """
 
     async def read_branch_contents(
         self, spec: BranchSpec, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
     ) -> BranchContents:
-        """Roles and databases of a branch, by the compute that serves it or by one of its own for that moment."""
+        """List roles and databases through the compute that serves the branch, or through a temporary one."""
 
-    async def apply_change(self, spec: BranchSpec, change: CatalogChange) -> None:
-        """The change is made in the branch, by the compute that serves it or by one of its own for that moment.
+    async def measure_volume(self, volume: VolumeId) -> int | None:
+        """Return the bytes on disk that no other volume shares, or None when the volume does not exist."""
 
-        A compute that stands refuses it.
-        """
+
+class ComputeEngine(Protocol):
+    """Start, stop and resize computes."""
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
-        """A compute serves the volume with exactly these settings, restarted when it must be.
+        """Run a compute on the volume with exactly these settings. Restart it if they require that.
 
-        The volume of a read replica is made when it is missing, and made again when it can no longer follow.
+        The volume of a read replica is created if it is missing, and created again if it can no longer follow.
         """
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
-        """No compute runs for the endpoint; what was committed is on disk."""
+        """Stop the endpoint's compute. Everything committed is on disk afterwards."""
 
-    async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
-        """The volume and its history are gone, and with the project's last volume all that was the project's.
+    async def resize(self, endpoint: EndpointId, cu: float) -> None:
+        """Resize a running compute without a restart. Do nothing when none runs."""
 
-        Refused with StoodOn while another volume's history needs it.
+    async def find_address(self, endpoint: EndpointId) -> ComputeAddress | None:
+        """Return where the endpoint's compute listens, or None when it does not accept connections."""
+
+    async def is_busy(self, endpoint: EndpointId) -> bool:
+        """Return whether a client has an active statement, transaction or replication connection.
+
+        Idle connections and background work of Postgres do not count.
         """
 
-    async def read_wal_end(self, volume: VolumeId) -> str | None:
-        """Where the volume's WAL ends now, as an LSN; None: nobody knows, as of a compute that was killed.
+    async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
+        """Return the resource usage of the endpoint's compute, or None when it does not accept connections."""
 
-        A look, quick enough for a request.
-        """
+    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
+        """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""
+
+
+class HistoryEngine(Protocol):
+    """Keep and prune the history of volumes."""
 
     async def apply_retention(self, volume: VolumeId, since: datetime, *, take_bases: bool = True) -> HistoryStatus:
-        """One can go back to every moment of the volume since then, or since its history began, and what only serves
-        moments before is gone, unless another volume's history stands on it. Takes a base when one is due, which may
-        take long, unless it is told not to.
+        """Keep every point since the given time, or since the history began, and delete what only earlier points
+        need, unless the history of another volume depends on it. Take a base when one is due, which may take long,
+        unless `take_bases` is False.
         """
 
     async def ensure_history_started(self, project: ProjectId, volume: VolumeId) -> HistoryStatus:
-        """The history of the volume begins with what it holds now, and not before. No compute may serve it."""
+        """Start a history that begins with the current contents of the volume. No compute may run on it."""
 
     async def retire_volume(self, project: ProjectId, volume: VolumeId) -> None:
-        """The volume is gone, and its history is not: every commit in it can still be gone back to."""
+        """Delete the volume and keep its history: every commit in it can still be restored."""
 
-    async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
-        """The volume takes as little of the disk as the driver allows; no compute runs on it, and none can."""
 
-    async def ensure_unpacked(self, project: ProjectId, volume: VolumeId) -> None:
-        """A compute can serve the volume."""
+class EngineInspection(Protocol):
+    """Read the state of the engine. Nothing here changes or starts anything."""
 
-    async def measure_volume(self, volume: VolumeId) -> int | None:
-        """Bytes on disk that no other volume shares; None when it does not exist."""
+    def capabilities(self) -> Capabilities: ...
 
-    async def find_address(self, endpoint: EndpointId) -> ComputeAddress | None:
-        """Where the endpoint's compute listens, or None when it does not accept connections."""
+    async def observe(self) -> Observation: ...
+
+    async def read_wal_end(self, volume: VolumeId) -> str | None:
+        """Return the current end of the volume's WAL as an LSN, or None when it is unknown, as after a crash.
+
+        Fast enough to be called in an API request.
+        """
 
     async def measure_usage(self, endpoint: EndpointId) -> ComputeUsage | None:
-        """What a running endpoint's databases hold and its compute has used; None when it does not run."""
+        """Return the usage of a running compute, or None when it does not run."""
 
     async def read_cpu_seconds(self) -> Mapping[EndpointId, float]:
-        """The processor time of every running compute since it was started: one look for all, without a session."""
+        """Return the CPU time of every running compute since its start, without connecting to any."""
 
     async def measure_storage(self, endpoint: EndpointId) -> StorageUsage | None:
-        """What the tenant of a running endpoint stores above an empty Postgres; None when it does not run."""
-
-    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
-        """How a read replica stands; None when it does not run, or is none."""
+        """Return what the tenant stores beyond an empty Postgres, or None when the compute does not run."""
 
     async def read_compute_contents(
         self, endpoint: EndpointId, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
     ) -> BranchContents | None:
-        """Roles and databases as they are now; None when the endpoint does not run."""
+        """List the current roles and databases, or return None when the endpoint does not run."""
 
-    async def is_busy(self, endpoint: EndpointId) -> bool:
-        """Whether a client's statement, transaction or replication connection is under way.
 
-        A client that only holds a connection does not count, nor does what Postgres does by itself.
-        """
-
-    async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
-        """What the endpoint's compute takes now; None when it does not accept connections."""
-
-    async def resize(self, endpoint: EndpointId, cu: float) -> None:
-        """A running compute has this size from now on, without a restart; nothing when none runs."""
-
-    async def observe(self) -> Observation:
-        """What is there, without waking anything."""
+class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, Protocol):
+    """The whole port. Callers declare the protocol they need instead."""

@@ -1,4 +1,4 @@
-"""From rows to the whole wish: what a branch is made of and how its compute shall run. Pure."""
+"""Build the specs of branches and computes from rows. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,17 +21,17 @@ class BranchSpec:
     project_id: ProjectId
     volume_id: VolumeId
     install: str
-    parent: VolumeId | None = None  # whose data it begins with; None: an empty Postgres
-    point: Point = HEAD  # of the parent's life; its volume may be gone by now, if its history is kept
-    settings: Mapping[str, str] | None = None  # of the compute that will serve it at once; None: nobody waits
-    is_replica: bool = False  # it will follow its parent, and can be made again at any time
-    is_snapshot: bool = False  # no server will open it, and nothing of its parent's is needed once it is made
+    parent: VolumeId | None = None  # the volume it is cloned from; None: an empty Postgres
+    point: Point = HEAD  # in the parent's history; the parent volume may be retired
+    settings: Mapping[str, str] | None = None  # of the compute that starts immediately; None: no compute does
+    is_replica: bool = False  # for a read replica of the parent, which can be created again at any time
+    is_snapshot: bool = False  # no server opens it, and once created it does not depend on its parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec:
     name: str
-    verifier: str | None  # its password from now on; None: Postgres knows it, and is not told
+    verifier: str | None  # its password verifier; None: leave the one in Postgres unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,10 @@ class DatabaseSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimarySpec:
-    """Whom a read replica follows."""
+    """The primary of a read replica."""
 
-    volume_id: VolumeId  # its branch's
-    endpoint_id: EndpointId | None  # who writes the branch; None: nobody does, and the replica stands still
+    volume_id: VolumeId  # of the branch
+    endpoint_id: EndpointId | None  # the read-write endpoint; None: there is none, and the replica does not change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +55,19 @@ class ComputeSpec:
     endpoint_id: EndpointId
     volume_id: VolumeId
     install: str
-    max_cu: float  # its share of the machine, at most
-    min_cu: float | None = None  # from which on it is resized; None: it is not
+    max_cu: float  # maximum size
+    min_cu: float | None = None  # minimum size for autoscaling; None: no autoscaling
     settings: Mapping[str, str]
     roles: tuple[RoleSpec, ...]
-    databases: tuple[DatabaseSpec, ...]  # those that Postgres is to be told of
-    storage_limit_bytes: int | None = None  # what its plan lets the branch store; None: nothing follows from a plan
-    is_read_only: bool = False  # nothing can be written in it, whatever its clients set
-    primary: PrimarySpec | None = None  # of a read replica, whose volume is made when it is missing or of no use
-    replica_volumes: tuple[VolumeId, ...] = ()  # the volumes of those that follow it
+    databases: tuple[DatabaseSpec, ...]  # those to create
+    storage_limit_bytes: int | None = None  # of the plan; None: the plan sets no limit
+    is_read_only: bool = False  # clients cannot write, whatever they set
+    primary: PrimarySpec | None = None  # of a read replica, whose volume is created when missing or unusable
+    replica_volumes: tuple[VolumeId, ...] = ()  # of its read replicas
 
     @property
     def target_verifiers(self) -> dict[str, str]:
-        """Name → verifier of those that Postgres is told of."""
+        """Name → verifier of the roles to create or change."""
         return {role.name: role.verifier for role in self.roles if role.verifier is not None}
 
     @property
@@ -76,15 +76,15 @@ class ComputeSpec:
 
     @property
     def effective_min_cu(self) -> float:
-        """The size it starts with."""
+        """The size of a first start."""
         return self.max_cu if self.min_cu is None else self.min_cu
 
 
 def build_branch_spec(
     project: Project, branch: Branch, endpoint: Endpoint | None = None, target: RecoveryTarget | None = None
 ) -> BranchSpec:
-    """`endpoint` is the one whose compute starts as soon as the branch is made; `target` what it begins with."""
-    settings = endpoint and _settings(project, endpoint)
+    """`endpoint` is the one whose compute starts as soon as the branch exists; `target` is what it is cloned from."""
+    settings = endpoint and _build_settings(project, endpoint)
     return BranchSpec(
         project_id=project.id,
         volume_id=branch.volume_id,
@@ -104,8 +104,8 @@ def build_compute_spec(
     *,
     branch_endpoints: Iterable[Endpoint] = (),
 ) -> ComputeSpec:
-    """`siblings` are the endpoints of the branch."""
-    beside = [each for each in branch_endpoints if each.id != endpoint.id]
+    """`branch_endpoints` are all endpoints of the branch."""
+    other_endpoints = [each for each in branch_endpoints if each.id != endpoint.id]
     spec = ComputeSpec(
         project_id=project.id,
         branch_id=branch.id,
@@ -114,27 +114,29 @@ def build_compute_spec(
         install=project.install,
         max_cu=endpoint.max_cu,
         min_cu=endpoint.min_cu,
-        settings={**_settings(project, endpoint), **_read_only(branch)},
+        settings={**_build_settings(project, endpoint), **_build_full_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_wished else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_wished),
     )
     if endpoint.volume_id is None:
-        return replace(spec, replica_volumes=tuple(each.volume_id for each in beside if each.volume_id is not None))
-    writer = next((each for each in beside if each.type is EndpointType.READ_WRITE), None)
+        return replace(
+            spec, replica_volumes=tuple(each.volume_id for each in other_endpoints if each.volume_id is not None)
+        )
+    writer = next((each for each in other_endpoints if each.type is EndpointType.READ_WRITE), None)
     if writer is None:
         return _build_replica_spec(spec, endpoint.volume_id, None, {})
-    return _build_replica_spec(spec, endpoint.volume_id, writer.id, _settings(project, writer))
+    return _build_replica_spec(spec, endpoint.volume_id, writer.id, _build_settings(project, writer))
 
 
 def _build_replica_spec(
-    spec: ComputeSpec, volume_id: VolumeId, writer: EndpointId | None, least: Mapping[str, str]
+    spec: ComputeSpec, volume_id: VolumeId, writer: EndpointId | None, minimums: Mapping[str, str]
 ) -> ComputeSpec:
-    """It is told of nothing: what is in the branch comes with the WAL. Its limits are not below those it follows."""
+    """A replica gets its roles and databases through the WAL. Its limits must not be lower than its primary's."""
     return replace(
         spec,
         volume_id=volume_id,
-        settings=replication.raise_to_minimums(spec.settings, least),
+        settings=replication.raise_to_minimums(spec.settings, minimums),
         roles=tuple(replace(role, verifier=None) for role in spec.roles),
         databases=(),
         is_read_only=False,
@@ -142,23 +144,26 @@ def _build_replica_spec(
     )
 
 
-def _read_only(branch: Branch) -> dict[str, str]:
-    """Of a branch that is full. Who deletes something asks for a transaction that may write."""
+def _build_full_settings(branch: Branch) -> dict[str, str]:
+    """A full branch is read-only by default. To delete rows, a client starts a read-write transaction."""
     return {} if branch.fullness is Fullness.BELOW_LIMIT else {"default_transaction_read_only": "on"}
 
 
-def _settings(project: Project, endpoint: Endpoint) -> dict[str, str]:
-    given = tenant_settings.filter_accepted(endpoint.settings.get(tenant_settings.SETTINGS_KEY), project.pg_version)
-    return build_compute_settings(endpoint.max_cu, logical_replication=project.has_logical_replication, requested=given)
+def _build_settings(project: Project, endpoint: Endpoint) -> dict[str, str]:
+    requested = tenant_settings.filter_accepted(endpoint.settings.get(tenant_settings.SETTINGS_KEY), project.pg_version)
+    return build_compute_settings(
+        endpoint.max_cu, logical_replication=project.has_logical_replication, requested=requested
+    )
 
 
 def build_compute_settings(
     max_cu: float, *, logical_replication: bool, requested: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Settings that depend on rows and stay while a compute runs, whatever its size: `cu` is the largest.
+    """Return the settings that depend on rows and not on the current size.
 
-    What a tenant has `given` is under them, and over those of `size_settings` and of `postgres/conf.py`, which
-    every compute has. Buffers are small: the page cache of the machine does the rest.
+    They take precedence over the settings that a tenant `requested`, which take precedence over those of
+    `build_size_settings` and `postgres/postgresql_conf.py`. Shared buffers are small, because the page cache of the
+    machine caches the rest.
     """
     return {
         **(requested or {}),
@@ -169,7 +174,7 @@ def build_compute_settings(
 
 
 def build_size_settings(cu: float) -> dict[str, str]:
-    """Settings that follow the size of the moment, by a reload. One CU stands for 4 GiB of memory."""
+    """Return the settings that depend on the current size; a reload applies them. One CU has 4 GiB of memory."""
     return {
         "effective_cache_size": f"{max(256, int(cu * 3072))}MB",
         "work_mem": f"{max(4, int(cu * 4))}MB",

@@ -19,7 +19,14 @@ from bough.config import Plan
 from bough.domain.database import Database, new_database
 from bough.domain.endpoint import Endpoint, EndpointType
 from bough.domain.role import Role
-from bough.engine.port import MAX_LISTED, BranchContents, ContentsQuery, Engine, ObservedDatabase, ObservedRole
+from bough.engine.port import (
+    MAX_LISTED,
+    BranchContents,
+    ContentsQuery,
+    EngineInspection,
+    ObservedDatabase,
+    ObservedRole,
+)
 from bough.engine.spec import ComputeSpec
 from bough.ids import BranchId
 from bough.store.store import Rows, Store
@@ -62,7 +69,7 @@ async def load_contents(rows: Rows, branch_id: BranchId) -> StoredContents:
 
 
 async def inspect_contents(
-    store: Store, engine: Engine, endpoint: Endpoint, plans: PlanLookup | None = None
+    store: Store, engine: EngineInspection, endpoint: Endpoint, plans: PlanLookup | None = None
 ) -> ContentsInspection | None:
     """None when its compute does not run, or only follows another one's. Without plans there is no limit by them."""
     if endpoint.type is not EndpointType.READ_WRITE:

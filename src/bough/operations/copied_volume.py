@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bough.domain.catalog_change import DisableSubscriptions, ReplacePasswords
-from bough.engine.port import BranchContents, Engine, Origin
+from bough.engine.port import BranchContents, BranchEngine, Origin
 from bough.engine.spec import BranchSpec
 
 Verifiers = Mapping[str, str | None]  # role → verifier; None: it has no password
 
 
-async def disable_subscriptions(engine: Engine, spec: BranchSpec, origin: Origin) -> None:
+async def disable_subscriptions(engine: BranchEngine, spec: BranchSpec, origin: Origin) -> None:
     """Nothing in the volume follows a publisher any more. May be repeated."""
     if origin.has_subscriptions:
         await engine.apply_change(spec, DisableSubscriptions())
 
 
 async def adopt_passwords(
-    engine: Engine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers, *, is_protected: bool
+    engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers, *, is_protected: bool
 ) -> BranchContents:
     """What is in the volume then. May be repeated."""
     if is_protected:
@@ -34,7 +34,7 @@ async def adopt_passwords(
 
 
 async def keep_passwords(
-    engine: Engine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers
+    engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers
 ) -> BranchContents:
     """Roles that are in both have these passwords."""
     others = {

@@ -15,7 +15,7 @@ from bough.domain.branch import Branch, BranchState, Lineage
 from bough.domain.history import LineageRange
 from bough.domain.operation import LockLevel, Operation, lock_of
 from bough.domain.project import Project
-from bough.engine.port import Engine, HistoryStatus
+from bough.engine.port import HistoryEngine, HistoryStatus
 from bough.ids import LineageId, ProjectId, VolumeId
 from bough.store.store import Rows
 
@@ -39,7 +39,7 @@ class StoreAccess:
 
 
 async def apply_retention(
-    store_access: StoreAccess, engine: Engine, volume_id: VolumeId, *, takes_base: bool = False
+    store_access: StoreAccess, engine: HistoryEngine, volume_id: VolumeId, *, takes_base: bool = False
 ) -> tuple[LineageRetention, HistoryStatus] | None:
     """Its history is as long as it shall be, and rows say how it stands; None: there was nothing to do now.
 

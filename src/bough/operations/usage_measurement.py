@@ -5,13 +5,13 @@ A figure never shrinks, whoever measures: of one run only what is new since the 
 
 from bough import log
 from bough.domain.endpoint import Endpoint
-from bough.engine.port import ComputeUsage, Engine, EngineError
+from bough.engine.port import ComputeUsage, EngineError, EngineInspection
 from bough.store.store import Rows
 
 logger = log.get_logger(component="operations")
 
 
-async def measure_usage(engine: Engine, endpoint: Endpoint) -> ComputeUsage | None:
+async def measure_usage(engine: EngineInspection, endpoint: Endpoint) -> ComputeUsage | None:
     """None when its compute does not run. One that cannot be asked keeps nobody from going on."""
     try:
         return await engine.measure_usage(endpoint.id)

@@ -8,7 +8,7 @@ from bough.control.audit import write_platform_record
 from bough.domain.archive_policy import ArchivePolicy, should_archive
 from bough.domain.branch import Branch
 from bough.domain.operation import OperationAction
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import BranchId
 from bough.operations.action import NewOperation
@@ -23,7 +23,7 @@ _RETRY_SECONDS = 3600.0  # seconds until one is tried again that was tried in va
 class ArchiveBranches:
     interval = 60.0
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine, queue: OperationQueue) -> None:
+    def __init__(self, settings: Settings, store: Store, engine: EngineInspection, queue: OperationQueue) -> None:
         self._policy = ArchivePolicy(
             min_age=timedelta(days=settings.archive_branch_days), min_idle=timedelta(hours=settings.archive_idle_hours)
         )

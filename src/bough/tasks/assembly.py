@@ -2,6 +2,7 @@
 
 from bough.control.platform.tls_files import TlsFiles
 from bough.control.services import Services
+from bough.engine.port import Engine
 from bough.tasks.archive_branches import ArchiveBranches
 from bough.tasks.cleanup import (
     DeleteEndpointLogs,
@@ -36,13 +37,13 @@ from bough.tasks.sync_hostnames import SyncHostnames
 from bough.tasks.take_snapshots import TakeSnapshots
 
 
-def create_loops(services: Services, tls_files: TlsFiles) -> tuple[Loop, ...]:
+def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tuple[Loop, ...]:
     """Tasks that share a loop run one after another.
 
     A task that waits for computes or for the disk has a loop of its own, so that it does not delay the others.
     The name of a loop is the name of its leader lock.
     """
-    settings, store, engine = services.settings, services.store, services.engine
+    settings, store = services.settings, services.store
     queue, activity, allowances = services.queue, services.activity, services.allowances
     alarm = HistoryAlarm(settings, services.history_measurements)
     own_loops: dict[str, Task] = {
@@ -60,14 +61,14 @@ def create_loops(services: Services, tls_files: TlsFiles) -> tuple[Loop, ...]:
         "instant databases": PrepareInstantDatabases(services),
     }
     return (
-        Loop(store, _create_tasks(services, tls_files)),
+        Loop(store, _create_tasks(services, engine, tls_files)),
         Loop(store, _create_quick_tasks(services), "quick tasks"),
         *(Loop(store, (task,), name) for name, task in own_loops.items()),
     )
 
 
-def _create_tasks(services: Services, tls_files: TlsFiles) -> tuple[Task, ...]:
-    settings, store, engine = services.settings, services.store, services.engine
+def _create_tasks(services: Services, engine: Engine, tls_files: TlsFiles) -> tuple[Task, ...]:
+    settings, store = services.settings, services.store
     queue, activity = services.queue, services.activity
     return (
         ReconcileComputes(store, engine, queue, activity),

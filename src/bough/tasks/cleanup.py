@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from bough import clock, log_rotation
 from bough.config import Settings
 from bough.control.idempotency import RETENTION_HOURS
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.ids import EndpointId
 from bough.store.store import Store
 
@@ -55,7 +55,7 @@ class DeleteOldAudit:
 class DeleteEndpointLogs:
     interval = 3600.0
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine) -> None:
+    def __init__(self, settings: Settings, store: Store, engine: EngineInspection) -> None:
         self._folder = settings.compute_logs
         self._store = store
         self._engine = engine

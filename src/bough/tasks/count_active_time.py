@@ -4,14 +4,14 @@ While control is away computes run on; what they ran meanwhile is counted when i
 """
 
 from bough import clock
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.store.store import Store
 
 
 class CountActiveTime:
     interval = 10.0
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: EngineInspection) -> None:
         self._store = store
         self._engine = engine
 

@@ -16,7 +16,7 @@ from bough.domain import allowance
 from bough.domain.allowance import Fullness, classify_fullness
 from bough.domain.endpoint import EndpointType
 from bough.domain.operation import LockLevel, LockScope, OperationAction
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId, ProjectId
 from bough.operations.action import NewOperation
@@ -54,7 +54,7 @@ class EnforceStorageLimits:
         settings: Settings,
         *,
         store: Store,
-        engine: Engine,
+        engine: EngineInspection,
         queue: OperationQueue,
         activity: EndpointActivity,
         allowances: AllowancePolicy,

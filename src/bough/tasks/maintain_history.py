@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bough import clock
-from bough.engine.port import Engine, EngineError, HistoryStatus
+from bough.engine.port import EngineError, HistoryEngine, HistoryStatus
 from bough.ids import VolumeId
 from bough.operations import retention
 from bough.operations.retention import StoreAccess
@@ -44,7 +44,7 @@ class _InspectionState:
 class MaintainHistory:
     interval = 5.0
 
-    def __init__(self, store: Store, engine: Engine, alarm: HistoryAlarm) -> None:
+    def __init__(self, store: Store, engine: HistoryEngine, alarm: HistoryAlarm) -> None:
         self._store = store
         self._ways = StoreAccess(read=store.read, transaction=partial(store.transaction, durable=False))
         self._engine = engine

@@ -11,7 +11,7 @@ from bough import clock
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.platform.measurements import ComputeMeasurements
 from bough.domain.endpoint import Endpoint
-from bough.engine.port import ComputeUsage, Engine
+from bough.engine.port import ComputeUsage, EngineInspection
 from bough.ids import EndpointId
 from bough.operations import usage_measurement
 from bough.store.store import Store
@@ -34,7 +34,7 @@ class MeasureBranches:
     interval = 30.0
 
     def __init__(
-        self, store: Store, engine: Engine, measurements: ComputeMeasurements, activity: EndpointActivity
+        self, store: Store, engine: EngineInspection, measurements: ComputeMeasurements, activity: EndpointActivity
     ) -> None:
         self._store = store
         self._engine = engine

@@ -9,7 +9,7 @@ from bough import clock, log
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint
 from bough.domain.operation import OperationAction
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId, ProjectId
 from bough.operations import contents_sync
@@ -39,7 +39,7 @@ class ReadContents:
     def __init__(
         self,
         store: Store,
-        engine: Engine,
+        engine: EngineInspection,
         queue: OperationQueue,
         activity: EndpointActivity,
         plans: PlanLookup | None = None,

@@ -4,10 +4,12 @@ A compute that no row wants is stopped. Both look at the machine first and at th
 so work that is under way is always seen.
 """
 
+from typing import Protocol
+
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import EndpointState
 from bough.domain.operation import OperationAction, lock_of
-from bough.engine.port import Engine
+from bough.engine.port import ComputeEngine, EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
@@ -15,10 +17,14 @@ from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
 
+class _Engine(ComputeEngine, EngineInspection, Protocol):
+    """The part of the engine that this module uses."""
+
+
 class ReconcileComputes:
     interval = 2.0
 
-    def __init__(self, store: Store, engine: Engine, queue: OperationQueue, activity: EndpointActivity) -> None:
+    def __init__(self, store: Store, engine: _Engine, queue: OperationQueue, activity: EndpointActivity) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue

@@ -3,9 +3,11 @@
 What open work was told to go back to stays until it is over, and so does what another volume's history stands on.
 """
 
+from typing import Protocol
+
 from bough import log
 from bough.domain.branch import Volume
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import BranchEngine, EngineError, HistoryEngine
 from bough.ids import VolumeId
 from bough.operations import retention
 from bough.store.store import Rows, Store
@@ -13,10 +15,14 @@ from bough.store.store import Rows, Store
 logger = log.get_logger(component="tasks")
 
 
+class _Engine(BranchEngine, HistoryEngine, Protocol):
+    """The part of the engine that this module uses."""
+
+
 class RetireVolumes:
     interval = 10.0
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: _Engine) -> None:
         self._store = store
         self._engine = engine
         self._retired: set[VolumeId] = set()

@@ -10,7 +10,7 @@ from bough import clock, log
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.autoscaling import Load, ScalingState, next_scaling_state
 from bough.domain.endpoint import Endpoint
-from bough.engine.port import Engine, EngineError, LoadSample
+from bough.engine.port import ComputeEngine, EngineError, LoadSample
 from bough.ids import EndpointId
 from bough.store.store import Store
 from bough.tasks.inspection_schedule import InspectionSchedule
@@ -34,7 +34,7 @@ class _LoadSample:
 class ScaleComputes:
     interval = 5.0
 
-    def __init__(self, store: Store, engine: Engine, activity: EndpointActivity) -> None:
+    def __init__(self, store: Store, engine: ComputeEngine, activity: EndpointActivity) -> None:
         self._store = store
         self._engine = engine
         self._samples: dict[EndpointId, _LoadSample] = {}

@@ -12,7 +12,7 @@ from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
 from bough.domain.operation import OperationAction
 from bough.domain.project import MIN_SUSPEND_SECONDS, SUSPEND_DEFAULT
-from bough.engine.port import Engine
+from bough.engine.port import ComputeEngine
 from bough.errors import Busy
 from bough.operations.action import NewOperation
 from bough.operations.actions.suspend_compute import ONLY_IF_IDLE_KEY
@@ -29,7 +29,7 @@ class SuspendIdle:
     interval = 1.0
 
     def __init__(
-        self, settings: Settings, store: Store, engine: Engine, queue: OperationQueue, activity: EndpointActivity
+        self, settings: Settings, store: Store, engine: ComputeEngine, queue: OperationQueue, activity: EndpointActivity
     ) -> None:
         self._default = settings.suspend_timeout_default
         self._store = store

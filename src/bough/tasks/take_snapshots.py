@@ -19,7 +19,7 @@ from bough.domain.branch import Branch, BranchState
 from bough.domain.history import HEAD, Point, RecoveryTarget
 from bough.domain.project import Project
 from bough.domain.snapshot_schedule import ScheduledSnapshot, SnapshotSchedule
-from bough.engine.port import Engine
+from bough.engine.port import EngineInspection
 from bough.errors import Busy, Invalid, RuleViolation
 from bough.ids import SnapshotId
 from bough.operations.queue import OperationQueue
@@ -35,7 +35,7 @@ logger = log.get_logger(component="tasks")
 class TakeSnapshots:
     interval = 5.0
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine, queue: OperationQueue) -> None:
+    def __init__(self, settings: Settings, store: Store, engine: EngineInspection, queue: OperationQueue) -> None:
         self._settings = settings
         self._store = store
         self._engine = engine

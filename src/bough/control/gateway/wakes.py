@@ -16,7 +16,7 @@ from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.platform.admission import Admission
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
 from bough.domain.operation import Operation, OperationAction, OperationStatus
-from bough.engine.port import ComputeAddress, Engine
+from bough.engine.port import ComputeAddress, ComputeEngine
 from bough.errors import Busy, NotFound, PlatformError, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations import archival
@@ -35,7 +35,7 @@ class Wakes:
         settings: Settings,
         *,
         store: Store,
-        engine: Engine,
+        engine: ComputeEngine,
         queue: OperationQueue,
         events: Events,
         activity: EndpointActivity,

@@ -5,11 +5,12 @@ those whose contents could not be read: the next start of the platform starts th
 """
 
 import asyncio
+from typing import Protocol
 
 from bough import clock, log
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, transition_endpoint
 from bough.domain.project import SUSPEND_NEVER
-from bough.engine.port import Engine, EngineError
+from bough.engine.port import ComputeEngine, EngineError, EngineInspection
 from bough.ids import EndpointId
 from bough.operations import contents_sync, usage_measurement
 from bough.operations.contents_sync import ContentsInspection, PlanLookup
@@ -20,7 +21,11 @@ CONCURRENCY = 8
 logger = log.get_logger(component="control")
 
 
-async def stop_all_computes(store: Store, engine: Engine, plans: PlanLookup | None = None) -> None:
+class _Engine(ComputeEngine, EngineInspection, Protocol):
+    """The part of the engine that this module uses."""
+
+
+async def stop_all_computes(store: Store, engine: _Engine, plans: PlanLookup | None = None) -> None:
     seen = await engine.observe()
     gate = asyncio.Semaphore(CONCURRENCY)
 
@@ -33,7 +38,7 @@ async def stop_all_computes(store: Store, engine: Engine, plans: PlanLookup | No
         raise error  # the others are stopped all the same
 
 
-async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId, plans: PlanLookup | None) -> None:
+async def _stop(store: Store, engine: _Engine, endpoint_id: EndpointId, plans: PlanLookup | None) -> None:
     async with store.read() as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
     found = await _inspect(store, engine, endpoint, plans) if endpoint else None
@@ -57,7 +62,7 @@ async def _stop(store: Store, engine: Engine, endpoint_id: EndpointId, plans: Pl
 
 
 async def _inspect(
-    store: Store, engine: Engine, endpoint: Endpoint, plans: PlanLookup | None
+    store: Store, engine: _Engine, endpoint: Endpoint, plans: PlanLookup | None
 ) -> ContentsInspection | None:
     try:
         return await contents_sync.inspect_contents(store, engine, endpoint, plans)

@@ -10,7 +10,7 @@ from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange, CreateRole, DeleteAllRows
 from bough.engine.local import free_space
 from bough.engine.local.branch_volumes import BranchVolumes
-from bough.engine.local.computes import changes, ident_map, truncation
+from bough.engine.local.computes import changes, truncation
 from bough.engine.local.computes.compute_log import InsufficientStandbySettings
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.computes import Computes
@@ -36,8 +36,8 @@ from bough.engine.local.threads import NamedLocks, run_shielded
 from bough.engine.local.volume_packer import VolumePacker
 from bough.engine.local.volumes.driver_choice import choose_driver
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.local.warm.pool import SpareConfig, WarmPool
-from bough.engine.local.warm.spares import SpareComputes
+from bough.engine.local.warm.pool import WarmPool
+from bough.engine.local.warm.spares import SpareComputes, SpareConfig
 from bough.engine.port import (
     DEFAULT_CONTENTS_QUERY,
     BranchContents,
@@ -185,7 +185,7 @@ class LocalEngine:
                 await changes.apply_change(sockets, change, install.major)
                 if isinstance(change, CreateRole) and install.major < ROLE_PATTERNS_SINCE:
                     folder = self._volumes.folder(spec.volume_id)
-                    await ident_map.add_role(change.name, folder, sockets, self._sandbox.socket_users)
+                    await changes.add_to_ident_map(change.name, folder, sockets, self._sandbox.socket_users)
                 return
             settings = truncation.TRUNCATION_SETTINGS if isinstance(change, DeleteAllRows) else None
             async with self._temporary.start_on(spec, install, settings) as own:

@@ -1,8 +1,8 @@
-"""The label of the backup that a volume was copied by: needed until a server has recovered by it.
+"""The backup_label of a volume that was copied from a running server.
 
-A server takes the label away when it begins to recover. If it is killed before it has read to the end
-of the backup, it would never start again, because only the label says how far it has to read. So the
-label is put back, and the recovery begins anew.
+Postgres renames the label when it begins recovery. If the server is killed before it reaches the end of the backup, it
+can never start again, because only the label says how far it must replay. Therefore the label is restored, and recovery
+starts from the beginning.
 """
 
 import struct
@@ -13,12 +13,12 @@ from bough.engine.local.durable_files import sync_folder
 from bough.engine.local.tenant_files import entry_exists, read_file, rename, unlink
 from bough.postgres.backup import LABEL_FILE, OLD_LABEL_FILE, parse_first_segment
 
-_LARGEST_LABEL = 8192  # bytes; Postgres writes some hundred
-_SIGNALS = ("recovery.signal", "standby.signal")  # with one of these a server knows by itself what it is to do
+_MAX_LABEL_BYTES = 8192  # Postgres writes a few hundred
+_SIGNAL_FILES = ("recovery.signal", "standby.signal")  # with one of these a server needs no label
 
 
 def read_pending_label(data: Path) -> str | None:
-    """The label by which the next server of the data folder will recover."""
+    """Return the label that the next server of the data folder recovers with."""
     try:
         return _read(LABEL_FILE, data)
     except FileNotFoundError:
@@ -26,19 +26,22 @@ def read_pending_label(data: Path) -> str | None:
 
 
 def restore_label(data: Path, wal: Path) -> None:
-    """After a recovery that was cut off, while the WAL it needs, in `wal`, is still there. No server may run."""
-    if _is_cut_off(data, wal):
+    """Restore the label after an interrupted recovery if its WAL still exists in `wal`. No server may be running."""
+    if _is_interrupted(data, wal):
         rename(OLD_LABEL_FILE, LABEL_FILE, data)
         sync_folder(data)
 
 
 def remove_used_label(data: Path) -> None:
-    """After a recovery that came to its end: from now on a standby that is killed looks as if it had not."""
+    """Remove the label of a finished recovery.
+
+    Otherwise a standby that is killed later looks like one whose recovery was interrupted.
+    """
     unlink(OLD_LABEL_FILE, data)
 
 
-def _is_cut_off(data: Path, wal: Path) -> bool:
-    if any(entry_exists(name, data) for name in (LABEL_FILE, *_SIGNALS)):
+def _is_interrupted(data: Path, wal: Path) -> bool:
+    if any(entry_exists(name, data) for name in (LABEL_FILE, *_SIGNAL_FILES)):
         return False
     try:
         first = parse_first_segment(_read(OLD_LABEL_FILE, data))
@@ -49,4 +52,4 @@ def _is_cut_off(data: Path, wal: Path) -> bool:
 
 
 def _read(name: str, data: Path) -> str:
-    return read_file(name, data, _LARGEST_LABEL).decode(errors="replace")
+    return read_file(name, data, _MAX_LABEL_BYTES).decode(errors="replace")

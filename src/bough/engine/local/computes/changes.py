@@ -1,5 +1,6 @@
-"""How a change is made in a compute that accepts connections. Each may be made twice and means the same."""
+"""Apply a change to roles or databases in a running compute. Every change is idempotent."""
 
+import asyncio
 from pathlib import Path
 
 from bough.domain.catalog_change import (
@@ -14,60 +15,79 @@ from bough.domain.catalog_change import (
     ReplacePasswords,
     SetPassword,
 )
-from bough.engine.local.computes import database_changes, role_deletion, session, truncation
-from bough.engine.local.computes.session import ComputeSession
+from bough.engine.local.computes import database_changes, role_deletion, truncation
+from bough.engine.local.computes.query_results import is_utf8
+from bough.engine.local.computes.session import ComputeSession, open_session
+from bough.engine.local.isolation.system_users import SocketUsers
+from bough.engine.local.threads import run_shielded
+from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError
-from bough.postgres import output_plugins, roles, subscriptions
+from bough.postgres import output_plugins, pg_hba, roles, subscriptions
 
 
 async def apply_change(sockets: Path, change: CatalogChange, major: int) -> None:
-    async with session.open_session(sockets) as ours:
+    async with open_session(sockets) as session:
         match change:
             case CreateRole():
-                await _make_role(ours, change, major)
+                await _create_role(session, change, major)
             case SetPassword():
-                await _set_password(ours, change)
+                await _set_password(session, change)
             case DropRole():
-                await role_deletion.drop_role(sockets, ours, change.name, major)
+                await role_deletion.drop_role(sockets, session, change.name, major)
             case CreateDatabase():
-                await database_changes.create_database(ours, change)
+                await database_changes.create_database(session, change)
             case AlterDatabase():
-                await database_changes.alter_database(ours, change)
+                await database_changes.alter_database(session, change)
             case DropDatabase():
-                await database_changes.drop_database(ours, change)
+                await database_changes.drop_database(session, change)
             case ReplacePasswords():
-                await _rekey(ours, change)
+                await _replace_passwords(session, change)
             case DisableSubscriptions():
-                await _unsubscribe(sockets, ours, major)
+                await _disable_subscriptions(sockets, session, major)
             case DeleteAllRows():
-                await truncation.truncate_branch(sockets, ours, major)
+                await truncation.truncate_branch(sockets, session, major)
 
 
-async def _make_role(ours: ComputeSession, change: CreateRole, major: int) -> None:
-    [(exists,)] = await ours.fetch(roles.EXISTS, change.name)
-    made = roles.create_or_alter(change.name, change.verifier, can_login=change.can_login, exists=exists, major=major)
-    [(replicates,)] = await ours.fetch(output_plugins.IS_LOGICAL_REPLICATION_ON)
-    await ours.execute(*made, *([output_plugins.GRANT_REPLICATION] if replicates else []))
+async def add_to_ident_map(role: str, folder: VolumeFolder, sockets: Path, socket_users: SocketUsers) -> None:
+    """Allow a new role to log in through the socket. Before Postgres 16 pg_ident.conf lists every role.
+
+    The appended lines are replaced when the next start writes the file from the whole spec.
+    """
+    lines = pg_hba.render_ident_lines(role, control_user=socket_users.control, gateway_user=socket_users.gateway)
+    text = await asyncio.to_thread((folder.conf / pg_hba.IDENT_FILE).read_text)
+    if lines not in text:
+        await run_shielded(lambda: folder.write_conf(pg_hba.IDENT_FILE, text + lines, folder.owner))
+    async with open_session(sockets) as session:
+        await session.reload()
 
 
-async def _set_password(ours: ComputeSession, change: SetPassword) -> None:
-    [(exists,)] = await ours.fetch(roles.EXISTS, change.name)
+async def _create_role(session: ComputeSession, change: CreateRole, major: int) -> None:
+    [(exists,)] = await session.fetch(roles.EXISTS, change.name)
+    statements = roles.create_or_alter(
+        change.name, change.verifier, can_login=change.can_login, exists=exists, major=major
+    )
+    [(has_replication,)] = await session.fetch(output_plugins.IS_LOGICAL_REPLICATION_ON)
+    await session.execute(*statements, *([output_plugins.GRANT_REPLICATION] if has_replication else []))
+
+
+async def _set_password(session: ComputeSession, change: SetPassword) -> None:
+    [(exists,)] = await session.fetch(roles.EXISTS, change.name)
     if not exists:
         raise EngineError(f"The branch has no role {change.name}: create it first.", transient=False)
-    await ours.execute(roles.set_password(change.name, change.verifier))
+    await session.execute(roles.set_password(change.name, change.verifier))
 
 
-async def _rekey(ours: ComputeSession, change: ReplacePasswords) -> None:
-    """A role that SQL has dropped meanwhile needs no password."""
-    present = {name for (name,) in await ours.fetch(roles.SELECT_NAMES, list(change.verifiers))}
-    named = {name: verifier for name, verifier in change.verifiers.items() if name.encode() in present}
-    before = () if change.keeps_others else (roles.CLEAR_PASSWORDS,)
-    await ours.execute(*before, *(roles.set_password(*each) for each in named.items()))
+async def _replace_passwords(session: ComputeSession, change: ReplacePasswords) -> None:
+    """Skip roles that a tenant dropped with SQL in the meantime."""
+    existing = {name for (name,) in await session.fetch(roles.SELECT_NAMES, list(change.verifiers))}
+    verifiers = {name: verifier for name, verifier in change.verifiers.items() if name.encode() in existing}
+    clear = () if change.keeps_others else (roles.CLEAR_PASSWORDS,)
+    await session.execute(*clear, *(roles.set_password(name, verifier) for name, verifier in verifiers.items()))
 
 
-async def _unsubscribe(sockets: Path, ours: ComputeSession, major: int) -> None:
-    await ours.execute(subscriptions.DISABLE_ALL)
-    for (name,) in await ours.fetch(subscriptions.SELECT_DATABASES):
-        if session.is_utf8(name):
-            async with session.open_session(sockets, name.decode(), major) as there:
-                await there.execute(subscriptions.DELETE_UNSYNCED_TABLES)
+async def _disable_subscriptions(sockets: Path, session: ComputeSession, major: int) -> None:
+    await session.execute(subscriptions.DISABLE_ALL)
+    for (name,) in await session.fetch(subscriptions.SELECT_DATABASES):
+        if is_utf8(name):
+            async with open_session(sockets, name.decode(), major) as database_session:
+                await database_session.execute(subscriptions.DELETE_UNSYNCED_TABLES)

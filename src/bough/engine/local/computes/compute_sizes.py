@@ -1,8 +1,7 @@
-"""How large a compute is: what it takes of the machine, and its size while it serves.
+"""Sizes and resource usage of computes.
 
-A size is a share of processors and memory, told to its control group, and a few settings in a file of their
-own, which a signal brings into force. Nobody is disconnected; what would need a restart follows from the
-largest size and stays.
+A size is a share of CPU and memory, applied through the control group, and a few settings in a file of their own, which
+a reload applies. A resize disconnects no client: settings that need a restart depend on the maximum size only.
 """
 
 import signal
@@ -11,7 +10,7 @@ from dataclasses import replace
 from bough.domain.autoscaling import clamp_size
 from bough.engine.local.computes import postmaster
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
-from bough.engine.local.computes.process_usage import measure_processes_cheaply
+from bough.engine.local.computes.process_usage import measure_processes
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
 from bough.engine.local.isolation.cgroups import Cgroups
 from bough.engine.local.isolation.resource_limits import ResourceLimits
@@ -24,7 +23,7 @@ from bough.postgres import postgresql_conf
 
 
 def choose_size(run: ComputeRun | None, spec: ComputeSpec) -> float:
-    """The size it has, within the limits of now; one that never ran begins small."""
+    """Return its last size, within the current limits. A compute without a run starts with its minimum size."""
     if run is None:
         return spec.effective_min_cu
     return clamp_size(run.cu or spec.max_cu, spec.effective_min_cu, spec.max_cu)
@@ -35,7 +34,7 @@ def build_limits(spec: ComputeSpec, cu: float) -> ResourceLimits:
 
 
 def write_size_settings(folder: VolumeFolder, cu: float) -> None:
-    """The settings of the size, where the next start or reload finds them."""
+    """Write the settings of a size for the next start or reload."""
     folder.write_conf(postgresql_conf.SIZE_FILE, postgresql_conf.render_lines(build_size_settings(cu)), folder.owner)
 
 
@@ -46,43 +45,43 @@ class ComputeSizes:
         self._cgroups = cgroups
 
     def resize(self, endpoint: EndpointId, cu: float) -> None:
-        """Nothing when it does not run, or has the size. The run is written last: what a crash cuts off is repeated."""
+        """Resize a running compute. The run is written last, so that an interrupted resize is repeated."""
         run = self._runs.get(endpoint)
         if run is None or run.cu == cu:
             return
-        live = self._find(run)
-        if live is None:
+        process = self._find_ready(run)
+        if process is None:
             return
-        with live:
+        with process:
             write_size_settings(self._volumes.folder(run.volume_id), cu)
-            live.signal(signal.SIGHUP)
-        # How many processes it may have stays as it is.
+            process.signal(signal.SIGHUP)
+        # A resize does not change the limit on processes, so the number of connections does not matter here.
         self._cgroups.resize(run.cgroup_name, ResourceLimits.for_max_size(run.max_cu or cu, connections=0).at_size(cu))
         self._runs.put(replace(run, cu=cu))
 
     def read_size(self, endpoint: EndpointId) -> float | None:
-        """Its size now; None: as large as it may be, or there is none."""
+        """Return its current size, or None when it has its maximum size or does not run."""
         run = self._runs.get(endpoint)
         return None if run is None else run.cu
 
     def read_load(self, endpoint: EndpointId) -> LoadSample | None:
         run = self._runs.get(endpoint)
-        live = self._find(run) if run else None
-        if run is None or live is None:
+        process = self._find_ready(run) if run else None
+        if run is None or process is None:
             return None
-        with live:
-            taken = measure_processes_cheaply(live.pid)
-        if taken is None:
+        with process:
+            usage = measure_processes(process.pid, exact=False)
+        if usage is None:
             return None
-        held = self._cgroups.read_unreclaimable_bytes(run.cgroup_name)
+        unreclaimable = self._cgroups.read_unreclaimable_bytes(run.cgroup_name)
         return LoadSample(
             cu=run.cu,
-            cpu_seconds=taken.cpu_seconds,
-            memory_bytes=taken.memory_bytes if held is None else held,
+            cpu_seconds=usage.cpu_seconds,
+            memory_bytes=usage.memory_bytes if unreclaimable is None else unreclaimable,
         )
 
-    def _find(self, run: ComputeRun) -> Postmaster | None:
-        """Only when it accepts connections: a server that has just been started would end by the signal."""
+    def _find_ready(self, run: ComputeRun) -> Postmaster | None:
+        """Return the process if it accepts connections. SIGHUP would kill a server that has only just started."""
         data = self._volumes.folder(run.volume_id).data
         file = PidFile.read(data)
         if file is None or file.status != READY:

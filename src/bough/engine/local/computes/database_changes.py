@@ -1,4 +1,4 @@
-"""Changes to a branch's databases."""
+"""Create, alter and drop databases of a branch."""
 
 from bough.domain.catalog_change import AlterDatabase, CreateDatabase, DropDatabase
 from bough.engine.local.computes.session import ComputeSession
@@ -6,18 +6,18 @@ from bough.engine.port import EngineError
 from bough.postgres import databases, subscriptions
 
 
-async def create_database(ours: ComputeSession, change: CreateDatabase) -> None:
-    if await _is_there(ours, change.name):
-        await ours.execute(databases.set_owner(change.name, change.owner))
+async def create_database(session: ComputeSession, change: CreateDatabase) -> None:
+    if await _database_exists(session, change.name):
+        await session.execute(databases.set_owner(change.name, change.owner))
     else:
-        await ours.execute(databases.create(change.name, change.owner))
+        await session.execute(databases.create(change.name, change.owner))
 
 
-async def alter_database(ours: ComputeSession, change: AlterDatabase) -> None:
-    if await _is_there(ours, change.name):
-        await _change_present(ours, change)
-    elif await _is_there(ours, change.new_name):  # renamed by a try that did not come to its end
-        await ours.execute(
+async def alter_database(session: ComputeSession, change: AlterDatabase) -> None:
+    if await _database_exists(session, change.name):
+        await _alter_existing(session, change)
+    elif await _database_exists(session, change.new_name):  # an earlier attempt renamed it and was interrupted
+        await session.execute(
             databases.allow_connections(change.new_name, allowed=True),
             databases.set_owner(change.new_name, change.owner),
         )
@@ -25,42 +25,43 @@ async def alter_database(ours: ComputeSession, change: AlterDatabase) -> None:
         raise EngineError(f"The branch has no database {change.name}: create it first.", transient=False)
 
 
-async def drop_database(ours: ComputeSession, change: DropDatabase) -> None:
-    followers = [
-        name.decode(errors="replace") for (name,) in await ours.fetch(subscriptions.SELECT_IN_DATABASE, change.name)
+async def drop_database(session: ComputeSession, change: DropDatabase) -> None:
+    names = [
+        name.decode(errors="replace") for (name,) in await session.fetch(subscriptions.SELECT_IN_DATABASE, change.name)
     ]
-    if followers:
+    if names:
         raise EngineError(
-            f"The database {change.name} has the subscription {followers[0]}: drop that first.", transient=False
+            f"The database {change.name} has the subscription {names[0]}: drop that first.", transient=False
         )
-    await ours.fetch(databases.TERMINATE_SESSIONS, change.name)  # who replicates from it, too; Postgres spares those
-    await ours.execute(databases.drop(change.name))
+    # DROP DATABASE … WITH (FORCE) does not terminate replication connections.
+    await session.fetch(databases.TERMINATE_SESSIONS, change.name)
+    await session.execute(databases.drop(change.name))
 
 
-async def _change_present(ours: ComputeSession, change: AlterDatabase) -> None:
+async def _alter_existing(session: ComputeSession, change: AlterDatabase) -> None:
     if change.new_name == change.name:
-        await ours.execute(databases.set_owner(change.name, change.owner))
+        await session.execute(databases.set_owner(change.name, change.owner))
         return
-    if await _is_there(ours, change.new_name):
-        raise EngineError(f"The branch has a database {change.new_name} already: choose another name.", transient=False)
-    await _rename(ours, change)
+    if await _database_exists(session, change.new_name):
+        raise EngineError(f"The branch already has a database {change.new_name}: choose another name.", transient=False)
+    await _rename(session, change)
 
 
-async def _rename(ours: ComputeSession, change: AlterDatabase) -> None:
-    """Postgres waits some seconds for those who were cut off to be gone; nobody else comes in meanwhile."""
-    await ours.execute(databases.allow_connections(change.name, allowed=False))
+async def _rename(session: ComputeSession, change: AlterDatabase) -> None:
+    """Block new connections while Postgres waits a few seconds for terminated sessions to end."""
+    await session.execute(databases.allow_connections(change.name, allowed=False))
     try:
-        await ours.fetch(databases.TERMINATE_SESSIONS, change.name)
-        await ours.execute(*databases.rename(change.name, change.new_name, change.owner))
+        await session.fetch(databases.TERMINATE_SESSIONS, change.name)
+        await session.execute(*databases.rename(change.name, change.new_name, change.owner))
     except BaseException:
-        await ours.execute(databases.allow_connections(change.name, allowed=True))
+        await session.execute(databases.allow_connections(change.name, allowed=True))
         raise
 
 
-async def _is_there(ours: ComputeSession, name: str) -> bool:
-    """One whose removal was cut off is removed to the end."""
-    found = await ours.fetch(databases.IS_BROKEN, name)
-    if found and found[0][0]:
-        await ours.execute(databases.drop(name))
+async def _database_exists(session: ComputeSession, name: str) -> bool:
+    """Finish an interrupted DROP DATABASE first."""
+    rows = await session.fetch(databases.IS_BROKEN, name)
+    if rows and rows[0][0]:
+        await session.execute(databases.drop(name))
         return False
-    return bool(found)
+    return bool(rows)

@@ -1,8 +1,8 @@
-"""A connection of the driver that takes no more than it was allowed to, and nothing that Postgres would not send us.
+"""A driver connection that limits how much the server may send and rejects messages that Postgres would not send.
 
-Behind the socket of a compute may be any program that the project's user started. The driver keeps all that comes
-until a message is whole, computes what an authentication request names, and makes lists as long as an array says that
-it is. So a protocol in front of it counts the bytes and reads the head of each message.
+Any program that the project's user started may listen on the socket of a compute. The driver buffers data until a
+message is complete, performs the computation that an authentication request asks for, and allocates arrays of the
+announced length. Therefore a protocol in front of it counts the bytes and checks the header of each message.
 """
 
 import asyncio
@@ -13,35 +13,35 @@ import asyncpg
 
 from bough.engine.local.computes.message_headers import MessageHeaderReader, ResponseLimits, UnexpectedMessage
 
-MAX_STARTUP_BYTES = 64 * 1024  # bytes; Postgres sends some hundred
+MAX_STARTUP_BYTES = 64 * 1024  # Postgres sends a few hundred
 
-# What the driver raises when something goes wrong with a server that is one.
+# Errors that the driver raises for a genuine Postgres server.
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
 async def await_driver(call: Coroutine[Any, Any, Any]) -> Any:
-    """What the driver found. It fails in many other ways at what no Postgres says: all of them are a ValueError."""
+    """Await a call of the driver. Errors other than DRIVER_ERRORS, which no Postgres causes, become a ValueError."""
     try:
         return await call
     except DRIVER_ERRORS:
         raise
     except Exception as error:
-        raise ValueError("the driver cannot read it") from error
+        raise ValueError("the driver cannot parse the response") from error
 
 
 class LimitedProtocol(asyncio.Protocol):
-    """Hands everything on to the driver's protocol, until something is wrong with it."""
+    """Passes everything on to the driver's protocol until the server violates a limit or the protocol."""
 
     def __init__(self, inner: Any, limits: ResponseLimits) -> None:
         self.inner = inner
-        self.received_bytes = 0  # bytes since the last statement began
+        self.received_bytes = 0  # since the current statement began
         self.violation: UnexpectedMessage | None = None
         self._limits = limits
         self._headers = MessageHeaderReader(limits)
         self._transport: asyncio.BaseTransport | None = None
 
     def reset_counters(self) -> None:
-        """The next statement may have as much again."""
+        """Start counting for the next statement."""
         self.received_bytes = 0
         self._headers.message_count = 0
 
@@ -56,10 +56,10 @@ class LimitedProtocol(asyncio.Protocol):
         try:
             self._check(data)
             self.inner.data_received(data)
-        except UnexpectedMessage as refusal:
-            self._abort(refusal)
-        except Exception as error:  # noqa: BLE001  the driver fails in many ways at what no Postgres sends
-            self._abort(UnexpectedMessage(f"it sent what cannot be read ({type(error).__name__})"))
+        except UnexpectedMessage as violation:
+            self._abort(violation)
+        except Exception as error:  # noqa: BLE001  invalid messages make the driver raise errors of many types
+            self._abort(UnexpectedMessage(f"it sent an unreadable message ({type(error).__name__})"))
 
     def eof_received(self) -> bool | None:
         return bool(self.inner.eof_received())
@@ -80,19 +80,22 @@ class LimitedProtocol(asyncio.Protocol):
             raise UnexpectedMessage(f"it sent more than {self._limits.bytes} bytes for one statement")
         self._headers.feed(data)
 
-    def _abort(self, refusal: UnexpectedMessage) -> None:
-        self.violation = refusal
+    def _abort(self, violation: UnexpectedMessage) -> None:
+        self.violation = violation
         if isinstance(self._transport, asyncio.WriteTransport):
             self._transport.abort()
 
 
 class LimitedEventLoop:
-    """The running event loop for the driver, but for how it connects. It equals that loop, which tasks are known by."""
+    """The running event loop, except for how the driver connects.
+
+    It compares equal to that loop, because asyncio checks which loop a task belongs to.
+    """
 
     def __init__(self, limits: ResponseLimits) -> None:
         self._loop = asyncio.get_running_loop()
         self._limits = limits
-        self.protocol: LimitedProtocol | None = None  # of the session; what follows are requests to cancel
+        self.protocol: LimitedProtocol | None = None  # of the session; later connections only send cancel requests
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
@@ -104,11 +107,11 @@ class LimitedEventLoop:
         return hash(self._loop)
 
     async def create_unix_connection(self, factory: Callable[[], Any], path: str) -> tuple[Any, Any]:
-        transport, protocol = await self._loop.create_unix_connection(lambda: self._limited(factory()), path)
+        transport, protocol = await self._loop.create_unix_connection(lambda: self._wrap(factory()), path)
         return transport, protocol.inner
 
-    def _limited(self, inner: Any) -> LimitedProtocol:
-        made = LimitedProtocol(inner, self._limits)
+    def _wrap(self, inner: Any) -> LimitedProtocol:
+        protocol = LimitedProtocol(inner, self._limits)
         if self.protocol is None:
-            self.protocol = made
-        return made
+            self.protocol = protocol
+        return protocol

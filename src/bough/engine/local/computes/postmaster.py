@@ -1,8 +1,7 @@
-"""Find the postmaster of a data folder, and hold it.
+"""Find the postmaster of a data folder.
 
-What is in a data folder may have been written by a tenant's code, so a pid found there is believed
-only when the process runs as the project's user on that very folder; and it is held by a pidfd, so
-that a recycled pid is never signalled.
+A tenant's code can write to the data folder. Therefore a pid found there is trusted only when its process runs as the
+project's user in that folder, and the process is held by a pidfd, so that a recycled pid is never signalled.
 """
 
 import asyncio
@@ -21,13 +20,13 @@ from bough.engine.local.tenant_files import read_file
 PID_FILE_NAME = "postmaster.pid"
 READY = "ready"
 STOPPING = "stopping"
-_LARGEST = 4096  # bytes
+_MAX_PID_FILE_BYTES = 4096
 _PID = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
 class PidFile:
-    """What a postmaster writes about itself: its pid, its socket folder, and how it is."""
+    """The contents of postmaster.pid: pid, socket folder and status."""
 
     pid: int
     socket_folder: str
@@ -36,8 +35,8 @@ class PidFile:
     @classmethod
     def read(cls, data: Path) -> Self | None:
         try:
-            lines = read_file(PID_FILE_NAME, data, _LARGEST).decode(errors="replace").splitlines()
-        except OSError:  # it is missing, or no file any more
+            lines = read_file(PID_FILE_NAME, data, _MAX_PID_FILE_BYTES).decode(errors="replace").splitlines()
+        except OSError:  # missing, or replaced by something that is not a file
             return None
         lines += [""] * (8 - len(lines))
         if not _PID.fullmatch(lines[0]):
@@ -47,7 +46,7 @@ class PidFile:
 
 @dataclass(slots=True)
 class Postmaster:
-    """A process that was a postmaster when it was found. Use it in a `with`."""
+    """A process that was a postmaster when it was found. A context manager."""
 
     pid: int
     _pidfd: int
@@ -68,7 +67,7 @@ class Postmaster:
 
     @property
     def pidfd(self) -> int:
-        """Readable when it has ended; ours until it is closed."""
+        """Becomes readable when the process ends. Valid until `close`."""
         return self._pidfd
 
     def close(self) -> None:
@@ -77,7 +76,7 @@ class Postmaster:
             os.close(self._pidfd)
 
     def __del__(self) -> None:
-        self.close()  # a cancelled caller may never have held it
+        self.close()  # a caller that was cancelled never entered the context
 
     def signal(self, number: signal.Signals) -> None:
         try:
@@ -86,21 +85,21 @@ class Postmaster:
             pass
 
     def has_ended(self) -> bool:
-        watch = select.poll()
-        watch.register(self._pidfd, select.POLLIN)
-        ended = bool(watch.poll(0))
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        ended = bool(poll.poll(0))
         if ended:
             reap(self.pid)
         return ended
 
     async def wait_for_exit(self, timeout: float) -> bool:
-        """Wait for its end, at most so long."""
+        """Wait at most `timeout` seconds for the process to end. Return whether it ended."""
         loop = asyncio.get_running_loop()
-        end = asyncio.Event()
-        loop.add_reader(self._pidfd, end.set)
+        ended = asyncio.Event()
+        loop.add_reader(self._pidfd, ended.set)
         try:
             async with asyncio.timeout(timeout):
-                await end.wait()
+                await ended.wait()
         except TimeoutError:
             return False
         finally:
@@ -110,15 +109,15 @@ class Postmaster:
 
 
 def find(data: Path, launched_pid: int | None = None) -> Postmaster | None:
-    """The live postmaster of a data folder.
+    """Return the live postmaster of a data folder.
 
-    `launched` is the process we started last, which may not have written its file yet.
+    `launched_pid` is the last process started on it, which may not have written its pid file yet.
     """
     for pid in _candidates(data, launched_pid):
         postmaster = Postmaster.open(pid)
         if postmaster is None:
             continue
-        # In this order: once the pidfd is open, the pid cannot come to mean another process.
+        # In this order: while the pidfd is open, the pid cannot be reused for another process.
         if is_postmaster(pid, data):
             return postmaster
         postmaster.close()
@@ -129,13 +128,13 @@ def is_alive(data: Path, launched_pid: int | None = None) -> bool:
     return any(is_postmaster(pid, data) for pid in _candidates(data, launched_pid))
 
 
-def _candidates(data: Path, launched: int | None) -> set[int]:
+def _candidates(data: Path, launched_pid: int | None) -> set[int]:
     file = PidFile.read(data)
-    return {pid for pid in (file.pid if file else None, launched) if pid is not None}
+    return {pid for pid in (file.pid if file else None, launched_pid) if pid is not None}
 
 
 def is_postmaster(pid: int, data: Path) -> bool:
-    """Lives, runs as the folder's owner, and works in it or was told to."""
+    """Return whether the process is alive, runs as the folder's owner, and uses the folder."""
     try:
         owner, is_zombie = _owner_and_zombie(pid)
         if owner != data.stat().st_uid:
@@ -149,13 +148,13 @@ def is_postmaster(pid: int, data: Path) -> bool:
 
 
 def find_starting(data: Path) -> int | None:
-    """The server that was told to serve the data folder, and may not have written its file yet."""
+    """Return the postmaster whose arguments name the data folder. It may not have written its pid file yet."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
     return next((pid for pid in pids if is_postmaster(pid, data) and _still_has_argument(pid, data)), None)
 
 
 def find_orphans(data: Path) -> Iterator[int]:
-    """Server processes in the data folder: without a postmaster they are left from one that was killed."""
+    """Return the server processes in the data folder. Without a postmaster, they are left from one that was killed."""
     uid = data.stat().st_uid
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -169,10 +168,10 @@ def find_orphans(data: Path) -> Iterator[int]:
 
 
 def is_stuck_in_shutdown(pid: int) -> bool:
-    """Whether all that is left of a server is a checkpointer without work.
+    """Return whether an idle checkpointer is the only remaining child of the server.
 
-    One that is told to stop while it recovers from the crash of a session may wait for its checkpointer
-    for ever, whom it never told to end (seen in 17). At its last checkpoint that one says so in its title.
+    A server that is stopped while it recovers from the crash of a session may wait for ever for its checkpointer,
+    which it never told to exit (seen in Postgres 17). During the shutdown checkpoint the process title differs.
     """
     try:
         titles = [processes.read_arguments(child) for child in processes.list_children(pid)]
@@ -182,7 +181,7 @@ def is_stuck_in_shutdown(pid: int) -> bool:
 
 
 def reap(pid: int) -> None:
-    """Let the kernel forget a child of ours that ended; no matter if it is not ours."""
+    """Reap an ended child process. Ignore a process that is not a child."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -195,7 +194,7 @@ def _owner_and_zombie(pid: int) -> tuple[int, bool]:
 
 
 def _works_in(pid: int, data: Path) -> bool:
-    """Not to be seen without the right to trace, which containers withhold from root."""
+    """Reading `cwd` requires permission to trace, which root lacks in many containers."""
     try:
         return os.path.samestat(Path(f"/proc/{pid}/cwd").stat(), data.stat())
     except PermissionError:
@@ -203,13 +202,13 @@ def _works_in(pid: int, data: Path) -> bool:
 
 
 def _has_argument(pid: int, data: Path) -> bool:
-    """Its arguments name the folder, before it has gone there and where we may not look."""
+    """Return whether its arguments name the folder: it may not have changed to it yet, or `cwd` may be unreadable."""
     arguments = processes.read_arguments(pid).split(b"\0")
     return arguments[1:2] == [b"-D"] and len(arguments) > 2 and _is_same_folder(os.fsdecode(arguments[2]), data)
 
 
 def _still_has_argument(pid: int, data: Path) -> bool:
-    """Other than its children, who say what they do instead of what they were told."""
+    """Exclude its children, which replace their arguments by a process title."""
     try:
         return _has_argument(pid, data)
     except (FileNotFoundError, ProcessLookupError):
@@ -217,23 +216,19 @@ def _still_has_argument(pid: int, data: Path) -> bool:
 
 
 def _is_same_folder(path: str, data: Path) -> bool:
-    """By what it leads to: a compute that was renamed knows its first name, which is a link.
+    """Compare inodes, because a compute from the warm pool knows its folder by its first name, which is now a link.
 
-    The path is what a process says of itself, so it is looked up only where volumes are: a tenant's path could lead
-    anywhere, to a file system that never answers, say.
+    The process chooses its arguments, so only paths below the folder of volumes are looked up: a tenant's path could
+    lead to a file system that never responds.
     """
-    volumes, told = data.parent.parent, Path(path)
-    if told.name != data.name or ".." in told.parts or told.parent.parent not in (volumes, _resolved(volumes)):
+    volumes, candidate = data.parent.parent, Path(path)
+    parents = (volumes, Path(os.path.realpath(volumes)))  # an earlier control process may have resolved links
+    if candidate.name != data.name or ".." in candidate.parts or candidate.parent.parent not in parents:
         return False
     try:
-        return told.samefile(data)
+        return candidate.samefile(data)
     except OSError:
         return False
-
-
-def _resolved(folder: Path) -> Path:
-    """By its name without links, which a control before this one may have been given."""
-    return Path(os.path.realpath(folder))
 
 
 def _is_postgres(entry: Path) -> bool:

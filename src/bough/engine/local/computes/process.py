@@ -1,7 +1,7 @@
-"""Start a compute, wait until it is ready, stop it.
+"""Start the process of a compute, wait until it is ready, and stop it.
 
-`postgres` is started directly, and says in its pid file when it accepts connections, so nothing
-here connects to find out. The process outlives us; another control adopts it by its pid file.
+`postgres` is started directly and writes to its pid file when it accepts connections, so that no probe needs to
+connect. The process outlives control; the next control process finds it by its pid file.
 """
 
 import asyncio
@@ -9,66 +9,31 @@ import os
 import signal
 import stat
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
 from bough.engine.local.computes import backup_label, postmaster, standby_files
 from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
+from bough.engine.local.computes.launch_options import LaunchOptions
 from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
 from bough.engine.local.folders import SOCKET_NAME
-from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
-from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_files import TenantFileError, unlink
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 
-_SHORTEST_PAUSE = 0.0015  # between looks at one that starts: most are ready in a few of them
-_LONGEST_PAUSE = 0.02
-_SHORT_PAUSES = 60  # then it takes long anyway
-_LOOK = 1.0  # seconds between two looks at one that is to end
+_MIN_READY_POLL = 0.0015  # seconds; most servers are ready within a few polls
+_MAX_READY_POLL = 0.02
+_FAST_POLLS = 60  # then the interval grows
+_STUCK_POLL = 1.0  # seconds between checks of a server that is shutting down
 
-# Fast shutdown writes a checkpoint, which may be long; after it come harsher ways, and recovery.
-_STOPS = ((signal.SIGINT, 120.0), (signal.SIGQUIT, 15.0), (signal.SIGKILL, 15.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchOptions:
-    """Everything a compute's process is started with."""
-
-    install: Install
-    from_template: bool  # nobody's roles and databases were in the volume before
-    data: Path
-    wal: Path
-    conf: Path
-    sockets: Path
-    log: Path
-    owner: Identity
-    namespace: MountNamespace
-    is_standby: bool = False  # it follows another server, or stands still
-
-    @property
-    def command(self) -> list[str]:
-        """What must hold whatever a file says is given here: arguments are over all files."""
-        settings = {
-            "config_file": self.conf / "postgresql.conf",
-            "hba_file": self.conf / "pg_hba.conf",
-            "ident_file": self.conf / "pg_ident.conf",
-            "unix_socket_directories": self.sockets,
-            "listen_addresses": "",
-            "port": 5432,
-        }
-        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return [self.install.program_path("postgres"), "-D", str(self.data), *options]
+# A fast shutdown writes a checkpoint, which may take long. The others require crash recovery.
+_STOP_SIGNALS = ((signal.SIGINT, 120.0), (signal.SIGQUIT, 15.0), (signal.SIGKILL, 15.0))
 
 
 def start(launch: LaunchOptions, start_context: AbstractContextManager[None]) -> int:
-    """Start the process, `within` whatever it shall be born into, and return its pid.
-
-    No postmaster may live on the data folder.
-    """
+    """Start the process inside `start_context` and return its pid. No postmaster may run on the data folder."""
     try:
         clean_up_after_crash(launch.data, launch.wal)
         if launch.is_standby:
@@ -83,21 +48,21 @@ def start(launch: LaunchOptions, start_context: AbstractContextManager[None]) ->
         raise EngineError(f"The compute cannot be started: {error.strerror} ({launch.install.id}).") from error
 
 
-def _spawn(launch: LaunchOptions, within: AbstractContextManager[None]) -> int:
+def _spawn(launch: LaunchOptions, start_context: AbstractContextManager[None]) -> int:
     log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(log, f"{clock.now().isoformat()} {START_MARKER}\n".encode())
-        process = launcher.spawn(launch.command, launch.owner, within, launch.namespace, stdout=log, stderr=log)
+        process = launcher.spawn(launch.command, launch.owner, start_context, launch.namespace, stdout=log, stderr=log)
     finally:
         os.close(log)
-    # It outlives this object and is reaped by its pid; an open return code would warn about a lost child.
+    # The process outlives this object and is reaped by its pid. Without a return code Popen would warn about it.
     process.returncode = 0
     return process.pid
 
 
 async def wait_until_ready(process: Postmaster, launch: LaunchOptions, deadline: float) -> bool:
-    """Whether it accepts connections before the time is up; an error when it ended instead."""
-    pause, looks = _SHORTEST_PAUSE, 0
+    """Return whether it accepts connections before the deadline. Raise an EngineError when it has ended."""
+    interval, polls = _MIN_READY_POLL, 0
     while True:
         file = PidFile.read(launch.data)
         if file is not None and file.pid == process.pid and file.status == READY:
@@ -106,27 +71,27 @@ async def wait_until_ready(process: Postmaster, launch: LaunchOptions, deadline:
             raise read_start_error(launch.log, launch.data)
         if clock.monotonic() >= deadline:
             return False
-        await asyncio.sleep(pause)
-        looks += 1
-        if looks > _SHORT_PAUSES:
-            pause = min(pause * 1.3, _LONGEST_PAUSE)
+        await asyncio.sleep(interval)
+        polls += 1
+        if polls > _FAST_POLLS:
+            interval = min(interval * 1.3, _MAX_READY_POLL)
 
 
 async def stop(process: Postmaster, *, immediate: bool = False) -> None:
-    """At once: without a checkpoint, because its data is thrown away."""
-    for number, seconds in _STOPS[1:] if immediate else _STOPS:
+    """Stop the server. `immediate` skips the checkpoint, for a server whose data is discarded."""
+    for number, timeout in _STOP_SIGNALS[1:] if immediate else _STOP_SIGNALS:
         process.signal(number)
-        if await _wait_for_exit(process, seconds):
+        if await _wait_for_exit(process, timeout):
             return
-    raise EngineError(f"The compute's process {process.pid} does not end, not even when killed.")
+    raise EngineError(f"The compute's process {process.pid} did not end after SIGKILL.")
 
 
-async def _wait_for_exit(process: Postmaster, seconds: float) -> bool:
-    """Whether it ended in that time; not waited for any longer once it is seen stuck twice."""
-    until = clock.monotonic() + seconds
+async def _wait_for_exit(process: Postmaster, timeout: float) -> bool:
+    """Return whether it ended in time. Stop waiting when two checks in a row find it stuck."""
+    deadline = clock.monotonic() + timeout
     was_stuck = False
-    while (left := until - clock.monotonic()) > 0:
-        if await process.wait_for_exit(min(left, _LOOK)):
+    while (remaining := deadline - clock.monotonic()) > 0:
+        if await process.wait_for_exit(min(remaining, _STUCK_POLL)):
             return True
         is_stuck = postmaster.is_stuck_in_shutdown(process.pid)
         if was_stuck and is_stuck:
@@ -136,30 +101,30 @@ async def _wait_for_exit(process: Postmaster, seconds: float) -> bool:
 
 
 def clean_up_after_crash(data: Path, wal: Path) -> None:
-    """What a killed postmaster left, before another is started or its data is copied."""
+    """Clean up after a killed postmaster, before another is started or the data is copied."""
     file = PidFile.read(data)
     if file is not None:
-        _forget_postmaster(data, file)
+        _clean_up_postmaster(data, file)
     backup_label.restore_label(data, wal)
 
 
-def _forget_postmaster(data: Path, file: PidFile) -> None:
-    """Its children, and its pid file, which may name a stranger by now."""
+def _clean_up_postmaster(data: Path, file: PidFile) -> None:
+    """Kill its remaining children, and remove its pid file if the pid now belongs to another process."""
     for pid in postmaster.find_orphans(data):
         orphan = Postmaster.open(pid)
         if orphan is not None:
             with orphan:
                 orphan.signal(signal.SIGKILL)
     if Path(f"/proc/{file.pid}").exists():
-        # Postgres takes the stranger for a postmaster and would never start. Its lock on shared
-        # memory, which does not depend on this file, still keeps two servers apart.
+        # Postgres would take that process for a postmaster and refuse to start. The lock on shared memory, which does
+        # not depend on this file, still prevents two servers on one data folder.
         unlink(postmaster.PID_FILE_NAME, data)
 
 
 def _ensure_sockets(folder: Path, owner: Identity) -> None:
-    """A fresh folder: locks of sockets that a crash left could name a stranger too.
+    """Recreate the folder, because socket lock files that a crash left may name the pid of another process.
 
-    It is ours, and until it is sealed only the compute may pass it and write into it.
+    The platform owns the folder. Until it is sealed, only the compute may traverse it and write to it.
     """
     remove_tree(folder)
     folder.mkdir(mode=0o700)
@@ -169,14 +134,14 @@ def _ensure_sockets(folder: Path, owner: Identity) -> None:
 
 
 def seal_socket_folder(folder: Path, gid: int) -> bool:
-    """Nothing in the socket folder can be replaced any more, and the group may pass; may be repeated.
+    """Make the contents of the folder immutable and allow the group to traverse it. Idempotent.
 
-    A tenant's code could otherwise put a link to its neighbour's socket in the place of its own, and
-    whoever is trusted by both would follow it. False when something else than a socket is there.
+    Otherwise a tenant's code could replace its socket by a link to the socket of another project, and a client that
+    both trust would follow it. Return False when the entry is not a socket.
     """
     try:
-        seen = folder.lstat()
-        if (seen.st_gid, stat.S_IMODE(seen.st_mode)) != (gid, 0o710):
+        status = folder.lstat()
+        if (status.st_gid, stat.S_IMODE(status.st_mode)) != (gid, 0o710):
             os.chown(folder, -1, gid)
             folder.chmod(0o710)
         return stat.S_ISSOCK((folder / SOCKET_NAME).lstat().st_mode)

@@ -1,6 +1,6 @@
-"""What a server answered, checked: behind a compute's socket may be a program that says anything.
+"""Parse and check query results. The program behind a compute's socket may return anything.
 
-Whatever does not have the type and the size that Postgres gives it is a ValueError.
+A value that does not have the type and size that Postgres gives it raises ValueError.
 """
 
 import math
@@ -17,17 +17,17 @@ from bough.postgres.backup import BackupEnd
 from bough.postgres.position import Position
 from bough.postgres.replication import ReplicaStatus
 
-MAX_NAME_BYTES = 63  # bytes: Postgres cuts what is longer
-MAX_LABEL_LENGTH = 8192  # characters; Postgres writes about two hundred
-MAX_BIGINT = 2**63 - 1  # of a number
+MAX_NAME_BYTES = 63  # Postgres truncates longer names
+MAX_LABEL_LENGTH = 8192  # characters; Postgres writes about 200
+MAX_BIGINT = 2**63 - 1
 
 _MD5 = re.compile(r"md5[0-9a-f]{32}")
 
 
 def parse_number(value: object) -> int:
-    """A size, a count or a position."""
+    """Parse a size, a count or a position."""
     if type(value) is not int or not 0 <= value <= MAX_BIGINT:
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return value
 
 
@@ -37,13 +37,13 @@ def parse_optional_number(value: object) -> int | None:
 
 def parse_bool(value: object) -> bool:
     if type(value) is not bool:
-        raise ValueError("neither true nor false")
+        raise ValueError("not a boolean")
     return value
 
 
 def parse_timestamp(value: object) -> datetime:
     if not isinstance(value, datetime) or value.tzinfo is None:
-        raise ValueError("no moment")
+        raise ValueError("not a timestamp")
     return value.astimezone(UTC)
 
 
@@ -53,67 +53,66 @@ def parse_optional_timestamp(value: object) -> datetime | None:
 
 def parse_name(value: object) -> bytes:
     if not isinstance(value, bytes) or not 0 < len(value) <= MAX_NAME_BYTES or b"\0" in value:
-        raise ValueError("no name")
+        raise ValueError("not a name")
     return value
 
 
 def parse_text(value: object, max_length: int) -> str:
     if not isinstance(value, str) or len(value) > max_length:
-        raise ValueError("no text")
+        raise ValueError("not a text")
     return value
 
 
 def parse_lsn(value: object) -> str:
     if not isinstance(value, str) or not is_lsn(value):
-        raise ValueError("no position")
+        raise ValueError("not an LSN")
     return value
 
 
 def parse_segment(value: object) -> str:
     if not isinstance(value, str) or not wal.is_segment(value):
-        raise ValueError("no segment")
+        raise ValueError("not a WAL segment")
     return value
 
 
 def parse_verifier(value: object) -> str | None:
-    """None: the role has no password. One that no login can be checked with is kept, so that a client is told why."""
+    """Return None for a role without a password. Keep an MD5 hash, so that the gateway can explain the failed login."""
     if value is None:
         return None
-    told = parse_text(value, scram.MAX_VERIFIER_LENGTH)
-    is_scram = told.startswith(f"{scram.SCHEME}$") and told.isascii() and told.isprintable()
-    return told if is_scram or _MD5.fullmatch(told) else None
+    text = parse_text(value, scram.MAX_VERIFIER_LENGTH)
+    is_scram = text.startswith(f"{scram.SCHEME}$") and text.isascii() and text.isprintable()
+    return text if is_scram or _MD5.fullmatch(text) else None
 
 
 def is_utf8(*names: bytes | None) -> bool:
-    """A name that is not UTF-8, as a database of another encoding may make one, cannot be asked for by us."""
+    """Return whether all names are UTF-8. In a database with another encoding, clients can create others."""
     try:
-        for each in names:
-            (each or b"").decode()
+        for name in names:
+            (name or b"").decode()
     except UnicodeDecodeError:
         return False
     return True
 
 
-async def parse_contents(found: Sequence[Any], max_rows: Mapping[str, int]) -> BranchContents:
-    """No more of each kind than was asked for, and no name twice."""
-    named: dict[str, dict[str, Any]] = {kind: {} for kind in max_rows}
+async def parse_contents(rows: Sequence[Any], max_rows: Mapping[str, int]) -> BranchContents:
+    """Reject more rows of a kind than were requested. A name that occurs twice is listed once."""
+    by_name: dict[str, dict[str, Any]] = {kind: {} for kind in max_rows}
     totals = dict.fromkeys(max_rows, 0)
-    told = dict.fromkeys(max_rows, 0)
-    async for rows in iterate_chunks(found):
-        for row in rows:
+    counts = dict.fromkeys(max_rows, 0)
+    async for chunk in iterate_chunks(rows):
+        for row in chunk:
             kind = row["kind"]
-            totals[kind], told[kind] = parse_number(row["total"]), told[kind] + 1
+            totals[kind], counts[kind] = parse_number(row["total"]), counts[kind] + 1
             if is_utf8(row["name"], row["owner"]):
-                named[kind][parse_name(row["name"]).decode()] = (
-                    parse_role(row) if kind == "role" else parse_database(row)
-                )
-    if any(told[kind] > max_rows[kind] or totals[kind] < told[kind] for kind in max_rows):
-        raise ValueError("other rows than were asked for")
+                name = parse_name(row["name"]).decode()
+                by_name[kind][name] = parse_role(row) if kind == "role" else parse_database(row)
+    if any(counts[kind] > max_rows[kind] or totals[kind] < counts[kind] for kind in max_rows):
+        raise ValueError("other rows than requested")
     return BranchContents(
-        roles=tuple(named["role"].values()),
-        databases=tuple(named["database"].values()),
-        unlisted_roles=totals["role"] - told["role"],
-        unlisted_databases=totals["database"] - told["database"],
+        roles=tuple(by_name["role"].values()),
+        databases=tuple(by_name["database"].values()),
+        unlisted_roles=totals["role"] - counts["role"],
+        unlisted_databases=totals["database"] - counts["database"],
     )
 
 
@@ -134,7 +133,7 @@ def parse_storage(row: Any) -> StorageUsage:
     limit = row["temp_file_bytes"]
     return StorageUsage(
         used_bytes=parse_number(row["bytes"]),
-        temp_file_limit_bytes=-1 if limit == -1 else parse_number(limit),  # -1 is Postgres's word for no limit
+        temp_file_limit_bytes=-1 if limit == -1 else parse_number(limit),  # -1 means no limit
         is_busy=parse_bool(row["is_busy"]),
     )
 
@@ -154,7 +153,7 @@ def parse_position(row: Any) -> Position:
 def parse_standby_status(row: Any) -> ReplicaStatus:
     age = row["age"]
     if age is not None and (type(age) is not float or not math.isfinite(age)):
-        raise ValueError("no age")
+        raise ValueError("not an age")
     return ReplicaStatus(
         is_in_recovery=parse_bool(row["follows"]),
         is_paused=parse_bool(row["is_paused"]),

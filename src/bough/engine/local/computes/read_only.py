@@ -1,8 +1,8 @@
-"""Computes in which nothing can be written: standbys that follow nobody.
+"""Read-only computes: standbys without a primary.
 
-One begins where a server ended well, so that all of its WAL is replayed when it accepts connections, and its files
-stay as they are. What Postgres has to be told before is told by a private compute, because a standby cannot be. A
-server that may write again reads the end of the WAL once more, on the same timeline, and goes on.
+A read-only compute starts from a clean shutdown, so that all WAL is replayed when it accepts connections, and its files
+do not change. A standby cannot create roles and databases, so a temporary compute creates them first. When the branch
+becomes writable again, the server replays the end of the WAL on the same timeline and continues.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ class ReadOnlyComputes:
         self._volumes = volumes
 
     async def prepare(self, spec: ComputeSpec, install: Install) -> ComputeSpec:
-        """Its volume is one that it can begin with; the spec with what it needs. The caller holds the volume's lock."""
+        """Prepare the volume and return the spec with the settings it requires. The caller holds the volume's lock."""
         folder = self._volumes.folder(spec.volume_id)
-        is_told = await self._computes.is_provisioned(spec, install)
-        stands = await asyncio.to_thread(standby_files.has_signal, folder.data)
-        if not (stands and is_told):
+        is_provisioned = await self._computes.is_provisioned(spec, install)
+        is_read_only = await asyncio.to_thread(standby_files.has_signal, folder.data)
+        if not (is_read_only and is_provisioned):
             await self._running.stop(spec.endpoint_id)
-            if not is_told or not await asyncio.to_thread(_is_shut_down_cleanly, folder):
-                async with self._temporary.start_on(_branch(spec), install) as sockets:
+            if not is_provisioned or not await asyncio.to_thread(_is_shut_down_cleanly, folder):
+                async with self._temporary.start_on(_build_branch_spec(spec), install) as sockets:
                     await self._computes.provision(spec, install, sockets)
             await run_shielded(lambda: backup_label.remove_used_label(folder.data))
-        return replace(spec, settings=await asyncio.to_thread(_settings, spec, folder))
+        return replace(spec, settings=await asyncio.to_thread(_build_settings, spec, folder))
 
 
 def _is_shut_down_cleanly(folder: VolumeFolder) -> bool:
-    """Whether the server that wrote last made its last checkpoint, and no recovery waits."""
+    """Return whether the last writable server made its shutdown checkpoint and no recovery is pending."""
     try:
         return (
             backup_label.read_pending_label(folder.data) is None
@@ -56,13 +56,13 @@ def _is_shut_down_cleanly(folder: VolumeFolder) -> bool:
         return False
 
 
-def _settings(spec: ComputeSpec, folder: VolumeFolder) -> dict[str, str]:
-    """With less than the server had that wrote last it would not start."""
+def _build_settings(spec: ComputeSpec, folder: VolumeFolder) -> dict[str, str]:
+    """A standby does not start with lower limits than those of the server that wrote the WAL."""
     try:
         return replication.raise_to_minimums(spec.settings, wal_segments.read_control_file(folder.data).limits)
     except (OSError, struct.error) as error:
         raise EngineError("The branch's control file cannot be read.", transient=False) from error
 
 
-def _branch(spec: ComputeSpec) -> BranchSpec:
+def _build_branch_spec(spec: ComputeSpec) -> BranchSpec:
     return BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=spec.install)

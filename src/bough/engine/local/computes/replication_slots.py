@@ -1,19 +1,26 @@
-"""What a server does for the read replicas that follow it: their role, a slot for each, and the side door.
+"""What a primary provides for its read replicas: a role, a slot for each, and access to its socket.
 
-The role's password is ours alone, in the volume's folder; a replica gets it in a file of its own. Whoever calls
+The platform keeps the password of the role in the volume's folder; a replica gets it in a password file. The caller
 holds the volume's lock.
+
+Only the gateway may traverse the folder of a socket. A second folder, which the project's user can traverse and only
+the platform can change, contains a hard link to the same socket. A restarted server has a new socket: until that is
+linked, replicas cannot connect, and retry.
 """
 
 import asyncio
 import json
+import os
 import secrets
-from dataclasses import asdict, dataclass, replace
+import stat
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bough.engine.local.computes import query_results, replica_socket, session
-from bough.engine.local.computes.session import ComputeSession
+from bough.engine.local.computes import query_results
+from bough.engine.local.computes.session import INSPECTION_LIMITS, ComputeSession, open_session
 from bough.engine.local.durable_files import write_atomically
-from bough.engine.local.folders import Folders
+from bough.engine.local.folders import SOCKET_NAME, Folders, check_socket_path
+from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_files import list_names, open_folder
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.folder import VolumeFolder
@@ -23,15 +30,15 @@ from bough.ids import EndpointId, VolumeId
 from bough.postgres import pg_hba, replication
 from bough.postgres.scram import scram_verifier
 
-_MOST_SLOTS = 10_000  # files in the folder of slots; a tenant may have a hundred slots
-_LOOKS = 20  # at a slot whose reader has just left
-_LOOK = 0.1  # seconds between them
+_MAX_SLOTS = 10_000  # entries in the folder of slots; a tenant may have a hundred slots
+_POLL_ATTEMPTS = 20  # for a slot whose reader has just disconnected
+_POLL_INTERVAL = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPassword:
     password: str
-    is_told: bool = False  # whether the server knows it
+    is_applied: bool = False  # whether the server knows it
 
 
 class ReplicationSlots:
@@ -40,110 +47,110 @@ class ReplicationSlots:
         self._volumes = volumes
 
     async def ensure_password(self, volume: VolumeId) -> str:
-        """Of the role that replicas of the volume log in as; made at the first call."""
+        """Return the password of the role that the volume's replicas log in as. The first call creates it."""
         return (await run_shielded(lambda: _ensure_secret(self._volumes.folder(volume)))).password
 
     async def sync_slots(self, volume: VolumeId, sockets: Path, slots: frozenset[str]) -> None:
-        """Exactly these find what they need. When nothing changed since the last start, no statement is made."""
+        """Make exactly these slots exist. Execute no statement if nothing changed since the last start."""
         if slots:
             await run_shielded(lambda: self._link_socket(volume, sockets))
-        if slots == await asyncio.to_thread(self._slots, volume) and (
+        if slots == await asyncio.to_thread(self._read_slot_names, volume) and (
             not slots or await self._is_password_applied(volume)
         ):
             return
-        async with session.open_session(sockets) as ours:
+        async with open_session(sockets) as session:
             if slots:
-                await self._apply_password(ours, volume)
-            present = await _slots_now(ours)
-            for name in present.keys() - slots:
-                if not present[name]:
-                    await ours.fetch(replication.DROP_SLOT, name)
-            for name in sorted(slots - present.keys()):
-                await _make_slot(ours, name)
+                await self._apply_password(session, volume)
+            existing = await _fetch_slots(session)
+            for name in existing.keys() - slots:
+                if not existing[name]:
+                    await session.fetch(replication.DROP_SLOT, name)
+            for name in sorted(slots - existing.keys()):
+                await _create_slot(session, name)
 
     async def ensure_slot(self, volume: VolumeId, sockets: Path, slot: str, *, recreate: bool) -> None:
-        """One more finds what it needs; `afresh` when it begins anew, and wants nothing that was kept for it."""
+        """Make one more slot exist. `recreate` discards the WAL that an existing slot retains."""
         folder = self._volumes.folder(volume)
         await run_shielded(lambda: self._link_socket(volume, sockets))
-        has_slot = slot in await asyncio.to_thread(self._slots, volume)
-        if has_slot and not recreate and await self._is_password_applied(volume) and _knows_replicas(folder):
+        has_slot = slot in await asyncio.to_thread(self._read_slot_names, volume)
+        if has_slot and not recreate and await self._is_password_applied(volume) and _has_current_hba(folder):
             return
-        async with session.open_session(sockets) as ours:
-            if not _knows_replicas(folder):  # it was started by a version that had none
+        async with open_session(sockets) as session:
+            if not _has_current_hba(folder):  # a version without read replicas started the server
                 await run_shielded(lambda: folder.write_conf(pg_hba.HBA_FILE, pg_hba.render_hba(), folder.owner))
-                await ours.reload()
-            await self._apply_password(ours, volume)
-            present = await _slots_now(ours)
-            if slot in present and recreate:
-                await ours.fetch(replication.DROP_SLOT, slot)
-            if slot not in present or recreate:
-                await _make_slot(ours, slot)
+                await session.reload()
+            await self._apply_password(session, volume)
+            existing = await _fetch_slots(session)
+            if slot in existing and recreate:
+                await session.fetch(replication.DROP_SLOT, slot)
+            if slot not in existing or recreate:
+                await _create_slot(session, slot)
 
     async def drop_slot(self, sockets: Path, slot: str) -> None:
-        """The slot is gone. Its reader has left, which the server may not have noticed yet."""
-        async with session.open_session(sockets) as ours:
-            for _ in range(_LOOKS):
-                is_active = (await _slots_now(ours)).get(slot)
+        """Drop the slot. Its reader has disconnected, but the server may not have noticed yet."""
+        async with open_session(sockets) as session:
+            for _ in range(_POLL_ATTEMPTS):
+                is_active = (await _fetch_slots(session)).get(slot)
                 if is_active is False:
-                    await ours.fetch(replication.DROP_SLOT, slot)
+                    await session.fetch(replication.DROP_SLOT, slot)
                 if not is_active:
                     return
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_INTERVAL)
 
     async def read_flush_position(self, sockets: Path) -> int:
-        """Up to where its WAL is on disk, in bytes."""
-        async with session.open_session(sockets, limits=session.INSPECTION_LIMITS) as ours:
-            [(position,)] = await ours.fetch(replication.SELECT_PRIMARY_LSN)
+        """Return the position, in bytes, up to which the WAL is on disk."""
+        async with open_session(sockets, limits=INSPECTION_LIMITS) as session:
+            [(position,)] = await session.fetch(replication.SELECT_PRIMARY_LSN)
             return query_results.parse_number(position)
 
-    async def _apply_password(self, ours: ComputeSession, volume: VolumeId) -> None:
-        """The role, with its password. One that is there may be a parent's, with another."""
+    async def _apply_password(self, session: ComputeSession, volume: VolumeId) -> None:
+        """Create the role, or set its password: an existing one may be inherited from the parent branch."""
         folder = self._volumes.folder(volume)
         secret = await run_shielded(lambda: _ensure_secret(folder))
-        if secret.is_told:
+        if secret.is_applied:
             return
-        [(exists,)] = await ours.fetch(replication.ROLE_EXISTS)
-        await ours.execute(replication.role_statement(scram_verifier(secret.password), exists=exists))
-        await run_shielded(lambda: _write_secret(folder, replace(secret, is_told=True)))
+        [(exists,)] = await session.fetch(replication.ROLE_EXISTS)
+        await session.execute(replication.role_statement(scram_verifier(secret.password), exists=exists))
+        await run_shielded(lambda: _write_secret(folder, replace(secret, is_applied=True)))
 
     async def _is_password_applied(self, volume: VolumeId) -> bool:
         secret = await asyncio.to_thread(_read_secret, self._volumes.folder(volume))
-        return secret is not None and secret.is_told
+        return secret is not None and secret.is_applied
 
     def _link_socket(self, volume: VolumeId, sockets: Path) -> None:
-        door = self._folders.replica_socket_folder(EndpointId(sockets.name))
-        replica_socket.ensure_link(sockets, door, self._volumes.folder(volume).owner)
+        folder = self._folders.replica_socket_folder(EndpointId(sockets.name))
+        _ensure_linked(sockets, folder, self._volumes.folder(volume).owner)
 
-    def _slots(self, volume: VolumeId) -> frozenset[str]:
-        """Told by the files, so that a start needs no statement for them."""
+    def _read_slot_names(self, volume: VolumeId) -> frozenset[str]:
+        """Read the files instead of the catalog, so that a start needs no statement."""
         try:
             with (
                 open_folder(self._volumes.folder(volume).data) as data,
                 open_folder(replication.SLOTS_FOLDER, data) as slots,
             ):
-                found = list_names(slots, _MOST_SLOTS)
-                return frozenset(name for name in found if name.startswith(replication.SLOT_PREFIX))
+                names = list_names(slots, _MAX_SLOTS)
+                return frozenset(name for name in names if name.startswith(replication.SLOT_PREFIX))
         except OSError:
             return frozenset()
 
 
-async def _slots_now(ours: ComputeSession) -> dict[str, bool]:
-    """Those of replicas, and whether somebody reads by them."""
-    return dict(await ours.fetch(replication.SELECT_REPLICA_SLOTS))
+async def _fetch_slots(session: ComputeSession) -> dict[str, bool]:
+    """Return the slots of replicas, and whether each is active."""
+    return dict(await session.fetch(replication.SELECT_REPLICA_SLOTS))
 
 
-async def _make_slot(ours: ComputeSession, name: str) -> None:
-    [(is_free,)] = await ours.fetch(replication.HAS_FREE_SLOT)
+async def _create_slot(session: ComputeSession, name: str) -> None:
+    [(is_free,)] = await session.fetch(replication.HAS_FREE_SLOT)
     if not is_free:
         raise EngineError(
-            "The branch has no replication slot left for its read replica: drop one that nobody uses "
+            "The branch has no replication slot left for its read replica: drop an unused slot "
             "(pg_replication_slots lists them), or raise max_replication_slots.",
             transient=False,
         )
-    await ours.fetch(replication.CREATE_SLOT, name)
+    await session.fetch(replication.CREATE_SLOT, name)
 
 
-def _knows_replicas(folder: VolumeFolder) -> bool:
+def _has_current_hba(folder: VolumeFolder) -> bool:
     path = folder.conf / pg_hba.HBA_FILE
     return path.exists() and path.read_text() == pg_hba.render_hba()
 
@@ -158,14 +165,45 @@ def _ensure_secret(folder: VolumeFolder) -> ReplicationPassword:
 
 def _read_secret(folder: VolumeFolder) -> ReplicationPassword | None:
     try:
-        return ReplicationPassword(**json.loads(_path(folder).read_text()))
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # a power cut may leave it empty
+        fields = json.loads(_secret_path(folder).read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a power failure may leave it empty
         return None
+    return ReplicationPassword(fields["password"], fields.get("is_told", False))
 
 
 def _write_secret(folder: VolumeFolder, secret: ReplicationPassword) -> None:
-    write_atomically(_path(folder), json.dumps(asdict(secret)), durable=True)
+    fields = {"password": secret.password, "is_told": secret.is_applied}
+    write_atomically(_secret_path(folder), json.dumps(fields), durable=True)
 
 
-def _path(folder: VolumeFolder) -> Path:
+def _secret_path(folder: VolumeFolder) -> Path:
     return folder.path / "replication.json"
+
+
+def _ensure_linked(sockets: Path, folder: Path, owner: Identity) -> None:
+    """Link the socket in `sockets`, which must be sealed, into the folder for replicas. Idempotent."""
+    check_socket_path(folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _is_linked(sockets, folder):
+        _link(sockets / SOCKET_NAME, folder / SOCKET_NAME)
+    status = folder.stat()
+    if not owner.is_current_user and (status.st_gid, stat.S_IMODE(status.st_mode)) != (owner.gid, 0o710):
+        os.chown(folder, -1, owner.gid)
+        folder.chmod(0o710)
+
+
+def _is_linked(sockets: Path, folder: Path) -> bool:
+    try:
+        return os.path.samestat((folder / SOCKET_NAME).lstat(), (sockets / SOCKET_NAME).lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _link(socket: Path, name: Path) -> None:
+    temporary = name.with_name(".new")
+    temporary.unlink(missing_ok=True)
+    os.link(socket, temporary, follow_symlinks=False)
+    if not stat.S_ISSOCK(temporary.lstat().st_mode):
+        temporary.unlink()
+        raise EngineError("The compute replaced its socket by something else: suspend it.", transient=False)
+    temporary.rename(name)

@@ -1,7 +1,7 @@
-"""The computes that live: which they are, where they listen, and how they end.
+"""The running computes: which exist, where they listen, and how they are stopped.
 
-What was started stands in the files of `runs`, what lives is asked of the system. What is kept in memory of both is
-rebuilt from them, so a new control process finds every compute as the one before it left them.
+The files of `runs` record what was started; the system is asked what is still alive. Everything in memory is derived
+from these two, so that a new control process finds every compute that the previous one left.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from bough.engine.port import EngineError
 from bough.ids import EndpointId, VolumeId
 
 SETTLE_TIMEOUT = 10.0
-_LOOK = 0.02  # seconds between looks at a compute that is starting or stopping
+_POLL_INTERVAL = 0.02  # seconds, while a compute starts or stops
 
 
 class RunningComputes:
@@ -37,99 +37,99 @@ class RunningComputes:
         self._watcher = PostmasterWatcher(self._find)
 
     async def adopt(self) -> None:
-        """Forget computes that are gone; those that live need nothing more than their file.
+        """Clean up after computes that have ended. Running ones need nothing but their run file.
 
-        Private ones are stopped before anybody could meet them: whoever they were started for is gone.
+        Temporary computes are stopped, because the process that started them has ended.
         """
         await self.stop_temporary()
         await run_shielded(self._clean_up_dead)
 
     async def list_endpoints(self) -> frozenset[EndpointId]:
-        """Endpoints whose compute lives, and spares."""
+        """Return the endpoints with a live compute, including spares."""
         return frozenset(run.endpoint_id for run in await self.list_runs())
 
     async def list_runs(self) -> list[ComputeRun]:
-        """Their runs."""
-        return [run for run, _ in (await asyncio.to_thread(self._alive_now)).values()]
+        """Return the runs of live computes, including spares."""
+        return [run for run, _ in (await asyncio.to_thread(self._find_alive)).values()]
 
     async def read_cpu_seconds(self) -> dict[EndpointId, float]:
-        """What each that lives took of the processors since it was started."""
-        return await asyncio.to_thread(self._cpu_seconds_now)
+        """Return the CPU time of each live compute since it started."""
+        return await asyncio.to_thread(self._read_cpu_seconds)
 
     async def has_compute(self, volume: VolumeId) -> bool:
-        """Whether any compute lives on the volume, whoever started it."""
+        """Return whether any compute runs on the volume, including temporary and spare ones."""
         return await asyncio.to_thread(self._is_served, volume)
 
     async def find_sockets(self, endpoint: EndpointId) -> Path | None:
-        """Where the endpoint's compute accepts connections; None when it does not."""
-        return await asyncio.to_thread(self._sockets_when_ready, endpoint)
+        """Return the socket folder of the endpoint's compute, or None when it does not accept connections."""
+        return await asyncio.to_thread(self._find_ready_sockets, endpoint)
 
     async def find_volume_sockets(self, volume: VolumeId) -> Path | None:
-        """The same, for the compute that serves a volume."""
-        return await asyncio.to_thread(self._sockets_of_now, volume)
+        """Return the socket folder of the compute that serves a volume."""
+        return await asyncio.to_thread(self._find_volume_sockets, volume)
 
     async def await_volume_sockets(self, volume: VolumeId) -> Path | None:
-        """Where the compute that serves the volume accepts connections; None when none lives on it.
+        """Return the socket folder of the compute that serves the volume, or None when none runs on it.
 
-        One that is just starting or stopping is waited for. Whoever asks holds the volume's lock, so that a
-        private compute on it was left by somebody who failed.
+        Wait for a compute that is starting or stopping. The caller holds the volume's lock, so a temporary compute on
+        the volume is a leftover of a failed operation.
         """
         await self.stop(temporary_name(volume))
-        until = clock.monotonic() + SETTLE_TIMEOUT
+        deadline = clock.monotonic() + SETTLE_TIMEOUT
         while await asyncio.to_thread(self._is_served, volume):
             if (sockets := await self.find_volume_sockets(volume)) is not None:
                 return sockets
-            if clock.monotonic() >= until:
-                raise EngineError("The branch's compute is starting or stopping.")
-            await asyncio.sleep(_LOOK)
+            if clock.monotonic() >= deadline:
+                raise EngineError("The branch's compute is starting or stopping: try again.")
+            await asyncio.sleep(_POLL_INTERVAL)
         return None
 
     async def measure_processes(self, endpoint: EndpointId) -> ProcessUsage | None:
-        """How its processes are; None when it does not run."""
-        return await asyncio.to_thread(self._vitals_now, endpoint)
+        """Measure its processes. Return None when it does not run."""
+        return await asyncio.to_thread(self._measure_processes, endpoint)
 
     async def stop(self, endpoint: EndpointId, *, immediate: bool = False) -> None:
         run = await asyncio.to_thread(self.runs.get, endpoint)
         if run is None:
             return
-        live = await asyncio.to_thread(self._find, run)
-        if live is not None:
-            with live:
-                await process.stop(live, immediate=immediate)
+        server = await asyncio.to_thread(self._find, run)
+        if server is not None:
+            with server:
+                await process.stop(server, immediate=immediate)
         await run_shielded(lambda: self.clean_up(run))
 
     async def stop_temporary(self) -> None:
-        """Every private compute, as a control that was killed may leave them."""
+        """Stop every temporary compute. A control process that is killed leaves them."""
         for run in await asyncio.to_thread(self.runs.list_all):
             if is_temporary(run.endpoint_id):
                 await self.stop(run.endpoint_id)
                 await self.delete_log(run.endpoint_id)
 
     async def stop_unassigned(self, volume: VolumeId) -> None:
-        """A compute on the volume that is no endpoint's; known by a run or not, or dead.
+        """Stop or clean up a compute on the volume that belongs to no endpoint, with or without a run.
 
-        It is private, or from the warm pool and its endpoint never came.
+        It is a temporary compute, or a spare whose branch never got its endpoint.
         """
         await self.stop(temporary_name(volume))
         data = self._volumes.folder(volume).data
-        live = await asyncio.to_thread(postmaster.find, data)
+        server = await asyncio.to_thread(postmaster.find, data)
         file = PidFile.read(data)
-        if live is not None and file is not None:
-            with live:
+        if server is not None and file is not None:
+            with server:
                 name = Path(file.socket_folder).name
-                is_handed_over = (self._folders.sockets / name).is_symlink()  # it is an endpoint's
-                if is_temporary(name) or (is_spare(name) and not is_handed_over):
-                    await process.stop(live)
+                is_assigned = (self._folders.sockets / name).is_symlink()
+                if is_temporary(name) or (is_spare(name) and not is_assigned):
+                    await process.stop(server)
                     await self.clean_up_if_dead(EndpointId(name))
         await run_shielded(lambda: self._clean_up_dead_spares(volume))
         await run_shielded(lambda: self._clean_up_temporary(temporary_name(volume)))
 
     async def stop_unrecorded(self, volume: VolumeId) -> None:
-        """Whatever lives on the volume without a run, as a crash between two files may leave it."""
-        live = await asyncio.to_thread(postmaster.find, self._volumes.folder(volume).data)
-        if live is not None:
-            with live:
-                await process.stop(live)
+        """Stop a compute on the volume that has no run, which a crash may leave behind."""
+        server = await asyncio.to_thread(postmaster.find, self._volumes.folder(volume).data)
+        if server is not None:
+            with server:
+                await process.stop(server)
 
     async def clean_up_if_dead(self, endpoint: EndpointId) -> None:
         await run_shielded(lambda: self._clean_up_when_dead(endpoint))
@@ -138,7 +138,7 @@ class RunningComputes:
         await asyncio.to_thread(self._folders.log_file(endpoint).unlink, missing_ok=True)
 
     def clean_up(self, run: ComputeRun) -> None:
-        """What a compute that ended left: its group, its sockets, its run."""
+        """Remove the control group, the sockets and the run of a compute that has ended."""
         self._cgroups.remove(run.cgroup_name)
         self.spare_assignment.remove_runtime_files(run)
         self.runs.remove(run.endpoint_id)
@@ -151,7 +151,7 @@ class RunningComputes:
         self._cgroups.remove_empty({run.cgroup_name for run in self.runs.list_all()})
 
     def _clean_up_temporary(self, name: EndpointId) -> None:
-        """What one left whose run was lost, too."""
+        """Clean up even if the run was lost."""
         if self.runs.get(name) is None:
             self._cgroups.remove(name)
             self.spare_assignment.remove_sockets(name)
@@ -166,7 +166,7 @@ class RunningComputes:
         if run is not None and not self._is_alive(run):
             self.clean_up(run)
 
-    def _sockets_when_ready(self, endpoint: EndpointId) -> Path | None:
+    def _find_ready_sockets(self, endpoint: EndpointId) -> Path | None:
         run = self.runs.get(endpoint)
         if run is None:
             return None
@@ -176,40 +176,40 @@ class RunningComputes:
         folder = self._folders.socket_folder(endpoint)
         return folder if process.seal_socket_folder(folder, self._socket_users.gateway_gid) else None
 
-    def _sockets_of_now(self, volume: VolumeId) -> Path | None:
+    def _find_volume_sockets(self, volume: VolumeId) -> Path | None:
         runs = self.runs.list_on_volume(volume)
         endpoints = [run.endpoint_id for run in runs if not is_temporary(run.endpoint_id)]
-        return next(filter(None, map(self._sockets_when_ready, endpoints)), None)
+        return next(filter(None, map(self._find_ready_sockets, endpoints)), None)
 
     def _is_served(self, volume: VolumeId) -> bool:
-        """Whether any compute lives on the volume; one that was launched may not have said so yet."""
-        alive = postmaster.is_alive(self._volumes.folder(volume).data)
-        return alive or any(map(self._is_alive, self.runs.list_on_volume(volume)))
+        """Include a compute that was launched and has not written its pid file yet."""
+        is_alive = postmaster.is_alive(self._volumes.folder(volume).data)
+        return is_alive or any(map(self._is_alive, self.runs.list_on_volume(volume)))
 
-    def _alive_now(self) -> dict[EndpointId, tuple[ComputeRun, int]]:
+    def _find_alive(self) -> dict[EndpointId, tuple[ComputeRun, int]]:
         return self._watcher.find_alive(run for run in self.runs.list_all() if not is_temporary(run.endpoint_id))
 
-    def _cpu_seconds_now(self) -> dict[EndpointId, float]:
-        pids = {endpoint: pid for endpoint, (_, pid) in self._alive_now().items()}
-        taken = read_cpu_seconds(set(pids.values()))
-        return {endpoint: taken[pid] for endpoint, pid in pids.items() if pid in taken}
+    def _read_cpu_seconds(self) -> dict[EndpointId, float]:
+        pids = {endpoint: pid for endpoint, (_, pid) in self._find_alive().items()}
+        seconds = read_cpu_seconds(set(pids.values()))
+        return {endpoint: seconds[pid] for endpoint, pid in pids.items() if pid in seconds}
 
-    def _vitals_now(self, endpoint: EndpointId) -> ProcessUsage | None:
+    def _measure_processes(self, endpoint: EndpointId) -> ProcessUsage | None:
         run = self.runs.get(endpoint)
-        live = self._find(run) if run else None
-        if live is None:
+        server = self._find(run) if run else None
+        if server is None:
             return None
-        with live:
-            return measure_processes(live.pid)
+        with server:
+            return measure_processes(server.pid)
 
     def _find(self, run: ComputeRun) -> Postmaster | None:
-        return postmaster.find(self._data(run), self._launched(run))
+        return postmaster.find(self._data(run), self._find_launched_pid(run))
 
     def _is_alive(self, run: ComputeRun) -> bool:
-        return postmaster.is_alive(self._data(run), self._launched(run))
+        return postmaster.is_alive(self._data(run), self._find_launched_pid(run))
 
-    def _launched(self, run: ComputeRun) -> int | None:
-        """Control may have been killed before it could note the pid."""
+    def _find_launched_pid(self, run: ComputeRun) -> int | None:
+        """Search for the process if control was killed before it recorded the pid."""
         return run.pid or postmaster.find_starting(self._data(run))
 
     def _data(self, run: ComputeRun) -> Path:

@@ -1,4 +1,4 @@
-"""Which computes were started and not stopped: a small file each, so that any later control finds them."""
+"""Records of computes that were started and not stopped: one small file each, which a later control process reads."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bough.engine.local.durable_files import write_atomically
 from bough.engine.local.folder_index import FolderIndex
 from bough.ids import EndpointId, ProjectId, VolumeId
 
-_PRIVATE = "own-"  # computes that serve nobody but us, for a moment
+_TEMPORARY_PREFIX = "own-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,41 +19,41 @@ class ComputeRun:
     project_id: ProjectId
     volume_id: VolumeId
     install: str
-    settings: str  # digest of the settings in force
-    pid: int | None  # as launched; the pid file in the volume is the truth
-    born: str | None = None  # its name in the warm pool, if it came from there
-    cu: float | None = None  # its size now; None: as large as it may be
-    max_cu: float | None = None  # how large it may be; None: whoever started it did not note it
-    limits: str | None = None  # the settings by its plan; None: whoever started it knew none
+    settings: str  # digest of the active settings
+    pid: int | None  # as launched; the pid file in the volume is authoritative
+    spare_name: str | None = None  # its name in the warm pool, if it came from there
+    cu: float | None = None  # its current size; None: max_cu
+    max_cu: float | None = None  # None: an earlier version started it
+    limits_text: str | None = None  # the settings that follow from its plan; None: an earlier version started it
 
     @property
     def cgroup_name(self) -> str:
-        """Its control group. One from the warm pool stays in the group it was born in: moving takes time."""
-        return self.born or self.endpoint_id
+        """A compute from the warm pool stays in its first control group, because moving its processes takes time."""
+        return self.spare_name or self.endpoint_id
 
 
 def temporary_name(volume: VolumeId) -> EndpointId:
-    """What a compute of our own on the volume is called; no endpoint's name begins so."""
-    return EndpointId(_PRIVATE + volume)
+    """Return the name of a temporary compute on the volume. No endpoint id has this prefix."""
+    return EndpointId(_TEMPORARY_PREFIX + volume)
 
 
 def is_temporary(name: str) -> bool:
-    return name.startswith(_PRIVATE)
+    return name.startswith(_TEMPORARY_PREFIX)
 
 
 class ComputeRuns:
-    """The files are the truth. What is in them is also kept in memory, so that a look at all computes reads no file.
+    """The files are authoritative. A copy in memory avoids reading them for each listing.
 
-    The modification time of the folder shows changes by other processes: every file is renamed into its place. What
-    another process changes in the same few milliseconds as we do may be missed; while control runs it is the only one
-    that writes here.
+    The modification time of the folder shows changes by other processes, because every write renames a file into it. A
+    change by another process within the same few milliseconds as one by this process may be missed; but while control
+    runs, no other process writes here.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = Lock()  # computes are started, stopped and looked at by several threads
+        self._lock = Lock()  # several threads use this object
         self._files = FolderIndex(folder, _read)
-        self._by_volume: dict[VolumeId, dict[EndpointId, ComputeRun]] | None = None  # None: to be made again
+        self._by_volume: dict[VolumeId, dict[EndpointId, ComputeRun]] | None = None  # None: to be rebuilt
 
     def get(self, endpoint: EndpointId) -> ComputeRun | None:
         with self._lock:
@@ -63,9 +63,9 @@ class ComputeRuns:
         name = _file_name(run.endpoint_id)
         with self._lock:
             before = self._known().get(name)
-            write_atomically(self._folder / name, json.dumps(asdict(run)))
+            write_atomically(self._folder / name, _render(run))
             self._files.put(name, run)
-            self._move(before, run)
+            self._update_volumes(before, run)
 
     def remove(self, endpoint: EndpointId) -> None:
         name = _file_name(endpoint)
@@ -73,10 +73,10 @@ class ComputeRuns:
             before = self._known().get(name)
             (self._folder / name).unlink(missing_ok=True)
             self._files.put(name, None)
-            self._move(before, None)
+            self._update_volumes(before, None)
 
     def remove_corrupt(self) -> None:
-        """What a crash left half written, or a power cut without its text, is gone. Only for a start."""
+        """Remove files that a crash or a power failure left incomplete. Call it only when control starts."""
         for path in self._folder.iterdir():
             if path.suffix != ".json" or self.get(EndpointId(path.stem)) is None:
                 path.unlink()
@@ -86,7 +86,7 @@ class ComputeRuns:
             return list(self._known().values())
 
     def list_on_volume(self, volume: VolumeId) -> list[ComputeRun]:
-        """The runs of computes on a volume."""
+        """Return the runs of computes on a volume."""
         with self._lock:
             known = self._known()
             if self._by_volume is None:
@@ -95,7 +95,7 @@ class ComputeRuns:
                     self._by_volume.setdefault(run.volume_id, {})[run.endpoint_id] = run
             return list(self._by_volume.get(volume, {}).values())
 
-    def _move(self, before: ComputeRun | None, now: ComputeRun | None) -> None:
+    def _update_volumes(self, before: ComputeRun | None, after: ComputeRun | None) -> None:
         if self._by_volume is None:
             return
         if before is not None:
@@ -103,8 +103,8 @@ class ComputeRuns:
             others.pop(before.endpoint_id, None)
             if not others:
                 self._by_volume.pop(before.volume_id, None)
-        if now is not None:
-            self._by_volume.setdefault(now.volume_id, {})[now.endpoint_id] = now
+        if after is not None:
+            self._by_volume.setdefault(after.volume_id, {})[after.endpoint_id] = after
 
     def _known(self) -> Mapping[str, ComputeRun]:
         if self._files.refresh():
@@ -116,6 +116,13 @@ def _file_name(endpoint: EndpointId) -> str:
     return f"{endpoint}.json"
 
 
+def _render(run: ComputeRun) -> str:
+    fields = asdict(run)
+    fields["born"] = fields.pop("spare_name")
+    fields["limits"] = fields.pop("limits_text")
+    return json.dumps(fields)
+
+
 def _read(path: Path) -> ComputeRun | None:
     if path.suffix != ".json":
         return None
@@ -123,7 +130,7 @@ def _read(path: Path) -> ComputeRun | None:
         fields = json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except ValueError:  # a power cut left it empty; the compute is gone with the power
+    except ValueError:  # a power failure left it empty, and ended the compute
         return None
     return ComputeRun(
         endpoint_id=EndpointId(fields["endpoint_id"]),
@@ -132,8 +139,8 @@ def _read(path: Path) -> ComputeRun | None:
         install=fields["install"],
         settings=fields["settings"],
         pid=fields["pid"],
-        born=fields.get("born"),
+        spare_name=fields.get("born"),
         cu=fields.get("cu"),
         max_cu=fields.get("max_cu"),
-        limits=fields.get("limits"),
+        limits_text=fields.get("limits"),
     )

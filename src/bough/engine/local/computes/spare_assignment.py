@@ -1,8 +1,7 @@
-"""How a spare compute, which runs under a name of its own, becomes a branch's and an endpoint's.
+"""Assign a spare compute, which runs under a name of its own, to a branch and an endpoint.
 
-Its folders move to their new names and leave links under the old ones, which the running server
-knows: for a reload, and for its own restart after the crash of a session. The links go when the
-compute is forgotten.
+Its folders are renamed and leave symbolic links under the old names. The running server still uses those names, for a
+reload and for its own restart after the crash of a session. The links are removed when the compute has ended.
 """
 
 import os
@@ -38,17 +37,18 @@ class SpareAssignment:
         self._folders = folders
         self._volumes = volumes
         self._runs = runs
-        self.last_storage_limit_bytes: int | None = (
-            None  # by the plan of whoever took a spare last; the next are made for it
-        )
+        # Of the project that was assigned the last spare; new spares are configured for the same plan.
+        self.last_storage_limit_bytes: int | None = None
 
     def assign_volume(self, name: str, spec: BranchSpec, record: VolumeRecord) -> None:
-        """The spare's volume becomes the branch's: the rename is the moment it does."""
+        """Give the spare's volume to the branch. The rename is the commit point."""
         run = self._runs.get(EndpointId(name))
         old, new = self._volumes.folder(VolumeId(name)), self._volumes.folder(spec.volume_id)
         old.clear_applied_digest()
         old.write_record(replace(record, project_id=spec.project_id, born=name, made_at=clock.now().isoformat()))
-        archive_link.ensure_archive(old, self._volumes.archive_path(spec.volume_id), old.owner)  # a spare has none
+        archive_link.ensure_archive(
+            old, self._volumes.archive_path(spec.volume_id), old.owner
+        )  # spares have no archive
         if record.wal_apart:
             self._volumes.move_wal(VolumeId(name), spec.volume_id)
         old.path.rename(new.path)
@@ -58,7 +58,7 @@ class SpareAssignment:
         sync_folder(new.path.parent)
 
     def assign_compute(self, name: str, spec: ComputeSpec) -> bool:
-        """The compute of the spare that the volume was born as becomes the endpoint's. May be repeated."""
+        """Give the compute of an assigned spare to the endpoint. Idempotent. Return False when it does not run."""
         spare = EndpointId(name)
         run = self._runs.get(spare)
         if run is None:
@@ -75,23 +75,23 @@ class SpareAssignment:
                     endpoint_id=spec.endpoint_id,
                     project_id=spec.project_id,
                     volume_id=spec.volume_id,
-                    born=name,
+                    spare_name=name,
                 )
             )
         self._runs.remove(spare)
         return True
 
     def remove_stale_links(self) -> None:
-        """No link of a spare is left whose compute nobody knows: a power cut takes runs. Only for a start."""
-        known = {name for run in self._runs.list_all() for name in (run.endpoint_id, run.born)}
+        """Remove links of spares without a run, which a power failure may leave. Call it only when control starts."""
+        known = {name for run in self._runs.list_all() for name in (run.endpoint_id, run.spare_name)}
         for folder in (self._folders.volumes, self._folders.sockets):
             for link in folder.iterdir():
                 if link.is_symlink() and is_spare(link.name) and link.name not in known:
                     link.unlink()
 
     def remove_runtime_files(self, run: ComputeRun) -> None:
-        """What is left in memory of a compute that ended: its sockets, and the links of its first name."""
-        for name in {run.endpoint_id, run.born or run.endpoint_id}:
+        """Remove the sockets of a compute that has ended, and the links under its first name."""
+        for name in {run.endpoint_id, run.spare_name or run.endpoint_id}:
             self.remove_sockets(EndpointId(name))
             link = self._volumes.folder(VolumeId(name)).path
             if link.is_symlink():
@@ -114,6 +114,6 @@ def _link(old: Path, new: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """What a compute could fill until it was sealed; what is left of it is removed before the next start."""
+    """Ignore errors: a tenant's code can fill the folder until it is sealed. The next start removes the rest."""
     with suppress(OSError):
         remove_tree(path)

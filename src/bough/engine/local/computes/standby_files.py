@@ -1,5 +1,6 @@
-"""What makes a server a standby: a file in its data folder. To follow another it has a password, in a file that only
-it can read; without anybody to follow it stands still, and nothing can be written in it.
+"""The files that make a server a standby: standby.signal in its data folder, and the password file for its primary.
+
+A standby without a primary is read-only and does not change.
 """
 
 import os
@@ -13,17 +14,17 @@ from bough.postgres import replication
 
 
 def create_signal(data: Path, owner: Identity) -> None:
-    """The next server of the data folder is a standby."""
+    """Make the next server of the data folder a standby."""
     create_file(replication.SIGNAL_FILE, data, None if owner.is_current_user else (owner.uid, owner.gid))
 
 
 def remove_signal(data: Path) -> None:
-    """The next server of the data folder writes. One that stood still reads on where it ended, as after a crash."""
+    """Make the next server of the data folder writable. It recovers as after a crash."""
     unlink(replication.SIGNAL_FILE, data)
 
 
 def has_signal(data: Path) -> bool:
-    """Whether its server is a standby, if it has one: the mark is made and taken away before a server starts."""
+    """Return whether the server of the data folder is a standby. The file changes only before a server starts."""
     return entry_exists(replication.SIGNAL_FILE, data)
 
 
@@ -32,7 +33,7 @@ def passfile_path(folder: VolumeFolder) -> Path:
 
 
 def write_passfile(folder: VolumeFolder, password: str) -> None:
-    """Postgres reads it only when it is the server's own and closed to all others. The folder around it is ours."""
+    """Postgres reads it only if the server's user owns it and no other user has access."""
     path, text, owner = passfile_path(folder), replication.render_passfile(password), folder.owner
     if path.exists() and path.read_text(errors="replace") == text and path.stat().st_uid == owner.uid:
         return

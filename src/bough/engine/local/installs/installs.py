@@ -1,7 +1,7 @@
-"""Builds of Postgres on this machine.
+"""Postgres installs on this machine.
 
-An install has an id that projects pin: a data folder is never opened by another build. Ours live
-in the cache (`embedded-…`); those of the system are used where they are (`system-15`).
+Each project is pinned to the id of an install: no other install opens its data folders. Embedded installs are in the
+cache (`embedded-…`); installs of the operating system are used in place (`system-15`).
 """
 
 import re
@@ -19,14 +19,14 @@ class Install:
     id: str
     major: int
     bin: Path
-    is_embedded: bool  # our extensions policy is applied to it
+    is_embedded: bool  # downloaded by the platform, with its extension policy applied
 
     def program_path(self, name: str) -> str:
         return str(self.bin / name)
 
     @property
     def sort_key(self) -> tuple[bool, tuple[int, ...]]:
-        """Sorts installs of one major: ours over the system's, newer over older."""
+        """Sorts the installs of a major version: embedded after system, newer after older."""
         return self.is_embedded, tuple(int(number) for number in re.findall(r"\d+", self.id))
 
 
@@ -35,17 +35,17 @@ def embedded_folder(cache: Path, version: str) -> Path:
 
 
 def find_installs(cache: Path) -> dict[str, Install]:
-    """Every install on this machine, by id."""
+    """Return every install on this machine, by id."""
     return {install.id: install for install in (*_find_embedded(cache), *_find_system())}
 
 
 def select_preferred(installs: Iterable[Install]) -> dict[int, Install]:
-    """The install a new project of each major version gets."""
+    """Return the install that a new project of each major version gets."""
     return {install.major: install for install in sorted(installs, key=lambda each: each.sort_key)}
 
 
 def read_embedded(folder: Path) -> Install | None:
-    """The install in a folder of the cache; None when the folder is something else."""
+    """Return the install in a folder of the cache, or None if it contains none."""
     name = _EMBEDDED.fullmatch(folder.name)
     if name is None or not (folder / "bin" / "postgres").is_file():
         return None

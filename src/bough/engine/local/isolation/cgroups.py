@@ -1,7 +1,7 @@
-"""Limits of computes by control groups: one group a compute, below one group a home.
+"""Limit computes by control groups: one group per compute, below one group per home.
 
-What a machine has is found out once: version 2, version 1 or nothing. A limit that cannot be set
-never keeps a compute from starting: it is logged once, and the sentence for reports says so.
+The machine's support is detected once: version 2, version 1 or none. A limit that cannot be set does not prevent a
+compute from starting: it is logged once and appears in `summary`.
 """
 
 import os
@@ -18,26 +18,26 @@ from bough.engine.local.isolation import cgroup_files, cgroup_hierarchies
 from bough.engine.local.isolation.cgroup_hierarchies import CONTROLLERS, CgroupHierarchy
 from bough.engine.local.isolation.resource_limits import ResourceLimits, build_cgroup_settings, build_cpu_weight
 
-OWN_GROUP = "bough-control"  # where our own processes go when they stand in the way
-_NO_SWAP_ACCOUNTING = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # files that some kernels lack
-_PROCESSES_OF_A_USER = 8192  # of all computes of a project, where groups cannot count
-_HEADROOM = 256 * 1024**2  # bytes above what a compute holds when its limit comes down
+OWN_GROUP = "bough-control"  # for the platform's own processes, when they must leave the root group
+_SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # missing without swap accounting
+_MAX_USER_PROCESSES = 8192  # per project, where control groups cannot limit processes
+_HEADROOM = 256 * 1024**2  # bytes above the memory in use, when a limit is lowered
 
 logger = log.get_logger(component="engine")
 
 
 def detect_cgroups(settings: Settings) -> "Cgroups":
-    """What this machine offers to the home. Nothing is changed yet."""
+    """Detect the control groups that this home can use, without changing anything."""
     home = settings.sockets.name[-8:]
-    seen = [each for each in cgroup_hierarchies.read_hierarchies() if each.controllers]
-    usable = [each for each in seen if os.access(each.parent_group, os.W_OK)]
+    found = [each for each in cgroup_hierarchies.read_hierarchies() if each.controllers]
+    usable = [each for each in found if os.access(each.parent_group, os.W_OK)]
     chosen = [each for each in usable if each.version == 2] or [each for each in usable if each.version == 1]
     if chosen:
         return Cgroups(home, chosen)
-    if not seen:
+    if not found:
         return Cgroups(home, (), "this machine has no control groups for memory, cpu or pids")
-    why = "they are mounted read-only" if os.geteuid() == 0 else "that needs root or a delegated group"
-    return Cgroups(home, (), f"control groups cannot be made, {why}")
+    reason = "they are mounted read-only" if os.geteuid() == 0 else "this needs root or a delegated group"
+    return Cgroups(home, (), f"control groups cannot be created: {reason}")
 
 
 class Cgroups:
@@ -48,19 +48,19 @@ class Cgroups:
         self.unavailable_reason = unavailable_reason
         self._errors: dict[str, str] = {}
         self._placed: dict[str, tuple[int, ResourceLimits]] = {}
-        self._lock = threading.Lock()  # the home's group goes with its last child and comes with the next
+        self._lock = threading.Lock()  # the home's group is removed with its last child and created with the next
 
     @property
     def summary(self) -> str:
-        active = {name for each in self._hierarchies.values() for name in each}
-        names = [name for name in CONTROLLERS if name in active]
+        enabled = {name for each in self._hierarchies.values() for name in each}
+        names = [name for name in CONTROLLERS if name in enabled]
         if not names:
             return f"none: {self.unavailable_reason or '; '.join(self._errors.values())}"
-        refusals = "".join(f"; {refusal}" for refusal in self._errors.values())
-        return f"cgroup {self.kind}: {', '.join(names)}{refusals}"
+        errors = "".join(f"; {error}" for error in self._errors.values())
+        return f"cgroup {self.kind}: {', '.join(names)}{errors}"
 
     def ensure_ready(self) -> None:
-        """Find out which controllers are to be had: version 2 hands them on only where it was told to."""
+        """Enable controllers for child groups, which version 2 requires."""
         for each in self._hierarchies:
             if each.version == 2:
                 with self._log_errors("control groups"):
@@ -68,10 +68,10 @@ class Cgroups:
                         cgroup_hierarchies.move_processes_to_child(each.mount_point, OWN_GROUP)
                     self._hierarchies[each] = cgroup_hierarchies.enable_controllers(each.parent_group, each.controllers)
         if self._hierarchies and not any(self._hierarchies.values()):
-            self.unavailable_reason = "the control groups here hand no controller on"
+            self.unavailable_reason = "no controller can be enabled for child groups"
 
     def add_process(self, name: str, pid: int, limits: ResourceLimits) -> None:
-        """The process and all it forked are in the group of that name, under these limits; may be repeated."""
+        """Move the process and its descendants to the group and apply the limits. Idempotent."""
         if self._placed.get(name) == (pid, limits):
             return
         with self._lock:
@@ -87,12 +87,12 @@ class Cgroups:
 
     @contextmanager
     def enter_group(self, name: str, limits: ResourceLimits) -> Iterator[None]:
-        """What this thread starts meanwhile is in the group from its first moment.
+        """Move this thread to the group, so that the processes it starts begin there.
 
-        Only version 1 lets a thread go alone, in a fiftieth of the time that moving a process takes.
-        Elsewhere, or when it fails, `place` moves the process when it is there.
+        Only version 1 can move a single thread, which takes a fiftieth of the time that moving a process takes. With
+        version 2, or after an error, `add_process` moves the process after its start.
         """
-        left: list[CgroupHierarchy] = []
+        entered: list[CgroupHierarchy] = []
         with self._lock, self._log_errors("control groups"):
             for each, controllers in self._hierarchies.items():
                 if each.version == 1:
@@ -100,15 +100,15 @@ class Cgroups:
                     for controller in controllers:
                         self._write(each.version, group, controller, limits)
                     (group / "tasks").write_text("0")
-                    left.append(each)
+                    entered.append(each)
         try:
             yield
         finally:
-            for each in left:
+            for each in entered:
                 (each.own_group / "tasks").write_text("0")
 
     def resize(self, name: str, limits: ResourceLimits) -> None:
-        """What is in the group has this share of memory and processors from now on; nothing without a group."""
+        """Change the memory and CPU limits of the group, if it exists."""
         if name in self._placed and self._placed[name][1] == limits:
             return
         with self._lock:
@@ -122,17 +122,17 @@ class Cgroups:
                 self._placed[name] = (pid, replace(limits, pids=before.pids))
 
     def remove(self, name: str) -> None:
-        """The group is gone, and with it whatever a compute that ended left running."""
+        """Remove the group and kill the processes that an ended compute left in it."""
         self._placed.pop(name, None)
-        places = [self._parent(each) / name for each in self._hierarchies]
+        groups = [self._parent(each) / name for each in self._hierarchies]
         for step in (cgroup_files.stop_forking, cgroup_files.kill_and_remove):
-            for group in places:
+            for group in groups:
                 with self._log_errors("control groups"):
                     step(group)
         self._remove_parents()
 
     def remove_empty(self, alive: set[str]) -> None:
-        """Groups without processes that belong to nobody alive are gone."""
+        """Remove groups without processes, except those named in `alive`."""
         for name in self.list_names() - alive:
             for each in self._hierarchies:
                 with suppress(OSError):
@@ -144,7 +144,7 @@ class Cgroups:
         return {group.name for parent in parents if parent.exists() for group in parent.iterdir() if group.is_dir()}
 
     def read_memory_bytes(self, name: str) -> int | None:
-        """What the compute holds, with the files the kernel keeps for it."""
+        """Return the memory of the compute, including its page cache."""
         for each, controllers in self._hierarchies.items():
             if "memory" in controllers:
                 with suppress(OSError):
@@ -152,7 +152,7 @@ class Cgroups:
         return None
 
     def read_unreclaimable_bytes(self, name: str) -> int | None:
-        """What it cannot give back."""
+        """Return the memory that the kernel cannot reclaim."""
         for each, controllers in self._hierarchies.items():
             if "memory" in controllers:
                 group = self._parent(each) / name
@@ -168,7 +168,7 @@ class Cgroups:
         return hierarchy.parent_group / self._home
 
     def _remove_parents(self) -> None:
-        """When they are empty: a home without computes leaves nothing on the machine."""
+        """Remove the home's groups if they are empty: a home without computes leaves no group."""
         with self._lock:
             for each in self._hierarchies:
                 with suppress(OSError):
@@ -182,7 +182,7 @@ class Cgroups:
             if hierarchy.version == 2:
                 cgroup_hierarchies.enable_controllers(parent, controllers)
             if "cpu" in controllers:
-                # Together they weigh what a busy process on every core does, however many they are.
+                # All computes together have the weight of one busy process per core, regardless of their number.
                 file, weight = build_cpu_weight(hierarchy.version, os.cpu_count() or 1)
                 (parent / file).write_text(weight)
         group = parent / name
@@ -192,27 +192,27 @@ class Cgroups:
     def _write(self, version: int, group: Path, controller: str, limits: ResourceLimits) -> None:
         with self._log_errors(controller):
             if controller == "memory":
-                # A limit below what is held would kill; it comes down with what is.
+                # A limit below the memory in use would kill processes.
                 limits = replace(
                     limits,
                     memory_bytes=max(limits.memory_bytes, cgroup_files.read_memory_bytes(version, group) + _HEADROOM),
                 )
             for file, value in build_cgroup_settings(version, controller, limits):
-                if file not in _NO_SWAP_ACCOUNTING or (group / file).exists():
+                if file not in _SWAP_FILES or (group / file).exists():
                     (group / file).write_text(value)
 
     @contextmanager
-    def _log_errors(self, what: str) -> Iterator[None]:
+    def _log_errors(self, subject: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if what not in self._errors:
-                self._errors[what] = f"{what} refused: {error.strerror}"
-                logger.warning("compute_not_limited", limit=what, error=str(error))
+            if subject not in self._errors:
+                self._errors[subject] = f"{subject} failed: {error.strerror}"
+                logger.warning("compute_not_limited", limit=subject, error=str(error))
 
 
 def _limit_user(pid: int) -> None:
-    """The kernel counts a user's processes, so only a user that is a project's can be limited."""
+    """The kernel counts processes per user, so this works only for a project's own user."""
     with suppress(OSError):
         if Path(f"/proc/{pid}").stat().st_uid != os.geteuid():
-            resource.prlimit(pid, resource.RLIMIT_NPROC, (_PROCESSES_OF_A_USER, _PROCESSES_OF_A_USER))
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (_MAX_USER_PROCESSES, _MAX_USER_PROCESSES))

@@ -1,8 +1,8 @@
-"""Start processes that can never gain a privilege, whatever they execute.
+"""Start processes that can never gain privileges.
 
-`no_new_privs`, a filter of system calls and a mount namespace belong to a thread and go to what the thread forks.
-`subprocess` has no option for them, and code of ours between fork and exec may deadlock under threads; so each
-process is started by a thread of its own, which takes them on for good and ends, while the others keep theirs.
+`no_new_privs`, a seccomp filter and a mount namespace belong to a thread, and its child processes inherit them.
+`subprocess` has no option for them, and running Python between fork and exec may deadlock in a process with threads.
+Therefore each process is started by a new thread, which applies the restrictions to itself and then ends.
 """
 
 import ctypes
@@ -26,52 +26,52 @@ from bough.engine.local.isolation.sandbox import Identity, build_popen_options, 
 from bough.engine.local.threads import submit_work
 
 _SET_NO_NEW_PRIVS = 38  # linux/prctl.h
-_SETPRIV = shutil.which("setpriv", path="/usr/bin:/bin")  # of util-linux; without it we do it ourselves
+_SETPRIV = shutil.which("setpriv", path="/usr/bin:/bin")  # from util-linux; without it, Popen changes the user
 
 logger = log.get_logger(component="engine")
 _libc = ctypes.CDLL(None, use_errno=True)
-_unavailable: dict[str, str] = {}  # what this machine does not let us do; tried once
-_FOR_GOOD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-MOUNT_NAMESPACE, SYSCALL_FILTER = "mount namespace", "filter of system calls"
+_unavailable: dict[str, str] = {}  # what this machine does not support, with the reason
+_PERMANENT_ERRORS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+MOUNT_NAMESPACE, SYSCALL_FILTER = "mount namespace", "system call filter"
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
     command: list[str]
     identity: Identity
-    within: AbstractContextManager[None]
+    start_context: AbstractContextManager[None]
     streams: dict[str, Any]
 
 
 class _NamespaceUnavailable(Exception):
-    """The thread may have entered half of it, and cannot go back."""
+    """The thread may have partly entered the namespace and cannot leave it."""
 
 
 class _Threads:
-    """Each is used once. The next one is there already: on a busy machine a new one comes late.
+    """Single-use threads. The next one is created in advance, because creation is slow on a busy machine.
 
-    It is made by a thread that has given up nothing, because it begins with what its maker has.
+    An unrestricted thread creates it, because a thread inherits the restrictions of its creator.
     """
 
     def __init__(self) -> None:
-        self._waiting: SimpleQueue[ThreadPoolExecutor] = SimpleQueue()
-        self._maker = ThreadPoolExecutor(1, "launcher")
+        self._ready: SimpleQueue[ThreadPoolExecutor] = SimpleQueue()
+        self._creator = ThreadPoolExecutor(1, "launcher")
 
     def take(self) -> ThreadPoolExecutor:
         try:
-            return self._waiting.get_nowait()
+            return self._ready.get_nowait()
         except Empty:
             return ThreadPoolExecutor(1, "launcher")
 
-    def make_next(self) -> None:
-        with suppress(RuntimeError):  # the machine has no more
-            self._maker.submit(self._make)
+    def create_next(self) -> None:
+        with suppress(RuntimeError):  # the machine cannot create another thread
+            self._creator.submit(self._create)
 
-    def _make(self) -> None:
-        if self._waiting.empty():
+    def _create(self) -> None:
+        if self._ready.empty():
             thread = ThreadPoolExecutor(1, "launcher")
             thread.submit(int)
-            self._waiting.put(thread)
+            self._ready.put(thread)
 
 
 _threads = _Threads()
@@ -84,22 +84,21 @@ def spawn(
     namespace: MountNamespace | None = None,
     **streams: Any,
 ) -> subprocess.Popen[bytes]:
-    """A process under the identity, that inherits nothing but the given streams.
+    """Start a process under the identity, which inherits only the given streams.
 
-    `within` is entered by the thread that starts it, for what a process has from its parent. So is `namespace`, where
-    this machine lets us.
+    The thread that starts it enters `start_context`, and `namespace` where this machine supports it.
     """
     start = _Start(command, identity, start_context or nullcontext(), streams)
     try:
-        return _in_a_thread(start, namespace)
+        return _run_in_thread(start, namespace)
     except _NamespaceUnavailable:
-        return _in_a_thread(start, None)
+        return _run_in_thread(start, None)
 
 
-def _in_a_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.Popen[bytes]:
+def _run_in_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.Popen[bytes]:
     def work() -> subprocess.Popen[bytes]:
         _confine(namespace)
-        with start.within:
+        with start.start_context:
             return _spawn_as(start)
 
     thread = _threads.take()
@@ -107,11 +106,11 @@ def _in_a_thread(start: _Start, namespace: MountNamespace | None) -> subprocess.
         return submit_work(work, thread.submit).result()
     finally:
         thread.shutdown(wait=False)
-        _threads.make_next()
+        _threads.create_next()
 
 
 def _confine(namespace: MountNamespace | None) -> None:
-    """The namespace first: a filtered thread makes none."""
+    """Enter the namespace first, because the filter forbids creating one."""
     is_wanted = namespace is not None and is_root() and MOUNT_NAMESPACE not in _unavailable
     if namespace is not None and is_wanted and not _attempt(MOUNT_NAMESPACE, namespace.enter):
         raise _NamespaceUnavailable
@@ -120,29 +119,29 @@ def _confine(namespace: MountNamespace | None) -> None:
 
 
 def probe_unavailable(namespace: MountNamespace) -> dict[str, str]:
-    """What this machine does not let us do, and why; tried by a thread that is gone afterwards."""
-    found: dict[str, str] = {}
+    """Return what this machine does not support, with the reason. A thread that ends afterwards tries it."""
+    unavailable: dict[str, str] = {}
 
     def attempt() -> None:
-        for what, work in ((MOUNT_NAMESPACE, namespace.enter), (SYSCALL_FILTER, seccomp.install_filter)):
+        for feature, enable in ((MOUNT_NAMESPACE, namespace.enter), (SYSCALL_FILTER, seccomp.install_filter)):
             try:
-                work()
+                enable()
             except OSError as error:
-                found[what] = error.strerror or str(error)
+                unavailable[feature] = error.strerror or str(error)
 
     with ThreadPoolExecutor(1, "probe") as thread:
         thread.submit(attempt).result()
-    return found
+    return unavailable
 
 
-def _attempt(what: str, work: Callable[[], None]) -> bool:
-    """Without it computes run too. What the machine does not let us do is not tried again; `bough doctor` says so."""
+def _attempt(feature: str, enable: Callable[[], None]) -> bool:
+    """Computes run without it, too. Do not retry what the machine does not support; `bough doctor` reports it."""
     try:
-        work()
+        enable()
     except OSError as error:
-        logger.warning("compute_not_confined", lacks=what, error=str(error))
-        if error.errno in _FOR_GOOD:
-            _unavailable[what] = error.strerror or str(error)
+        logger.warning("compute_not_confined", lacks=feature, error=str(error))
+        if error.errno in _PERMANENT_ERRORS:
+            _unavailable[feature] = error.strerror or str(error)
         return False
     return True
 
@@ -150,20 +149,19 @@ def _attempt(what: str, work: Callable[[], None]) -> bool:
 def _spawn_as(start: _Start) -> subprocess.Popen[bytes]:
     if start.identity.is_current_user or _SETPRIV is None:
         return _spawn(start.command, build_popen_options(start.identity) | start.streams)
-    # To become another user in the child makes Python copy all its memory for the fork; a small program does
-    # it in a fraction of the time.
+    # To change the user, Popen forks the whole process; a small program takes a fraction of that time.
     ids = ["--reuid", str(start.identity.uid), "--regid", str(start.identity.gid), "--clear-groups"]
     return _spawn([_SETPRIV, *ids, "--", *start.command], build_popen_options(current_identity()) | start.streams)
 
 
 def _spawn(command: list[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
-    # No core dumps: one is as large as the shared memory, and holds rows. A limit is inherited from the
-    # whole process, so ours goes too: a core of ours would hold keys.
+    # No core dumps: they are as large as the shared memory and contain rows. The limit applies to this process, too,
+    # whose core dump would contain keys.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    # The limit of our own memory is not that of a compute, which has one by its control group.
+    # The memory limit of this process does not apply to a compute, which its control group limits.
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
     try:

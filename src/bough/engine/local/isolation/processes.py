@@ -1,4 +1,4 @@
-"""Processes of others: whose they are, what they forked, and how to end one without mistaking another for it."""
+"""Inspect processes through /proc, and kill them without hitting a process that reuses the pid."""
 
 import os
 import resource
@@ -11,29 +11,29 @@ from pathlib import Path
 from bough import clock
 from bough.engine.port import EngineError
 
-_ENDING_SECONDS = 10.0
-_LONGEST_ARGUMENTS = 8192  # bytes: the program, -D and a path come first
-_LOOKS = 3  # in a row that find nobody
+_KILL_TIMEOUT = 10.0
+_MAX_ARGUMENTS_BYTES = 8192  # the program, -D and a path come first
+_EMPTY_SCANS = 3  # scans in a row that must find no process
 
 
 def list_children(pid: int) -> list[int]:
-    """What the process forked and has not lost yet; some kernels do not tell."""
-    found: list[int] = []
+    """Return its child processes. Some kernels do not provide them."""
+    pids: list[int] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
-                found += map(int, (thread / "children").read_text().split())
-    return found
+                pids += map(int, (thread / "children").read_text().split())
+    return pids
 
 
 def read_arguments(pid: int) -> bytes:
-    """The beginning of what it was started with, or says of itself; a tenant's process may say megabytes."""
+    """Return the beginning of its command line, which a tenant's process may set to megabytes of text."""
     with Path(f"/proc/{pid}/cmdline").open("rb", buffering=0) as file:
-        return file.read(_LONGEST_ARGUMENTS) or b""
+        return file.read(_MAX_ARGUMENTS_BYTES) or b""
 
 
 def kill(pid: int, is_target: Callable[[int], bool]) -> None:
-    """`is_meant` is asked once the process is held, when its pid cannot come to mean another any more."""
+    """Kill the process if `is_target` confirms it after the pidfd is open, when the pid can no longer be reused."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -48,13 +48,13 @@ def kill(pid: int, is_target: Callable[[int], bool]) -> None:
 
 
 def list_pids_of_user(uid: int) -> Iterator[int]:
-    """Those that live and may act as the user; the youngest first, who have the most time left to be seen."""
-    numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-    yield from (pid for pid in sorted(numbers, reverse=True) if runs_as_user(pid, uid))
+    """Return the live processes that can act as the user, newest first: those are the most likely to exist still."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    yield from (pid for pid in sorted(pids, reverse=True) if runs_as_user(pid, uid))
 
 
 def runs_as_user(pid: int, uid: int) -> bool:
-    """By any of its ids: real, effective, saved or for files."""
+    """Check its real, effective, saved and file system uid."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -64,20 +64,20 @@ def runs_as_user(pid: int, uid: int) -> bool:
 
 
 def kill_all_of_user(uid: int) -> None:
-    """Nothing runs as the user any more. For root only.
+    """Kill all processes of the user. Requires root.
 
-    One that forks and ends faster than we look could escape: so we look more than once, and where there
-    are control groups such a one could not fork any more when its compute was forgotten.
+    A process that forks and exits faster than a scan could escape. Therefore several scans must find nothing; and with
+    control groups, such a process could no longer fork once its compute was cleaned up.
     """
-    until = clock.monotonic() + _ENDING_SECONDS
-    quiet = 0
-    while quiet < _LOOKS:
-        quiet += 1
+    deadline = clock.monotonic() + _KILL_TIMEOUT
+    empty_scans = 0
+    while empty_scans < _EMPTY_SCANS:
+        empty_scans += 1
         for pid in list_pids_of_user(uid):
-            quiet = 0
-            with suppress(OSError):  # so that it cannot leave a child
+            empty_scans = 0
+            with suppress(OSError):  # prevent it from forking
                 resource.prlimit(pid, resource.RLIMIT_NPROC, (0, 0))
             kill(pid, lambda pid: runs_as_user(pid, uid))
-        if clock.monotonic() > until:
-            raise EngineError(f"Processes of the user id {uid} do not end.")
-        time.sleep(0 if quiet else 0.005)
+        if clock.monotonic() > deadline:
+            raise EngineError(f"The processes of the user id {uid} do not end.")
+        time.sleep(0 if empty_scans else 0.005)

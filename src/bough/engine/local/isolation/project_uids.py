@@ -1,7 +1,7 @@
-"""User ids lent to projects.
+"""Allocate user ids to projects.
 
-A home keeps them as links, `uids/200003 -> quiet-sea-12345678`: a link is made with its content in
-one step. The host keeps who lends which id, so that two homes never lend the same one.
+A home records them as symbolic links, `uids/200003 -> quiet-sea-12345678`, which are created atomically with their
+content. A folder of the host records which home uses which id, so that two homes never allocate the same one.
 """
 
 import grp
@@ -29,8 +29,8 @@ class ProjectUids:
         if project in self._known:
             return self._known[project]
         with self._locked():
-            lent = self._read_allocated()
-            uid = lent[project] if project in lent else self._allocate(project, set(lent.values()))
+            allocated = self._read_allocated()
+            uid = allocated[project] if project in allocated else self._allocate(project, set(allocated.values()))
         self._known[project] = uid
         return uid
 
@@ -38,55 +38,55 @@ class ProjectUids:
         return self._known.get(project)
 
     def reassign(self, project: ProjectId, other: ProjectId) -> None:
-        """The id of one project becomes another's, in one step."""
+        """Atomically give the id of one project to another."""
         if other in self._known:
-            raise EngineError("The project has a user id of its own already.")
+            raise EngineError("The project already has a user id.")
         uid = self._known[project]
-        fresh = self._home / f".{uid}.new"
-        fresh.unlink(missing_ok=True)
-        fresh.symlink_to(other)
-        fresh.rename(self._home / str(uid))
+        temporary = self._home / f".{uid}.new"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(other)
+        temporary.rename(self._home / str(uid))
         sync_folder(self._home)
         del self._known[project]
         self._known[other] = uid
 
     def release(self, project: ProjectId) -> None:
-        """The id may be lent again, and nothing of the project is left for whoever gets it."""
+        """Make the id available again, after removing everything that belongs to it."""
         with self._locked():
             uid = self._read_allocated().get(project)
             self._known.pop(project, None)
         if uid is None:
             return
-        uid_cleanup.remove_all_of_user(uid)  # while the id is still lent, and others need not wait
+        uid_cleanup.remove_all_of_user(uid)  # before the id is available again, and without holding the lock
         with self._locked():
             self._unclaim(uid)
 
     def ensure_claimed(self) -> None:
-        """The host forgets at boot which ids this home lends: tell it again, and what a crash left undone."""
+        """Claim the ids of this home again, because a boot clears the host's folder. Clean up after a crash."""
         with self._locked():
             self._known = self._read_allocated()
-            self._tidy()
+            self._remove_leftovers()
             for project, uid in self._known.items():
                 if not self._claim(uid):
                     raise EngineError(
                         f"User id {uid} of project {project} is also used by {self._claimant(uid).parent.parent}: "
-                        "stop that installation, or give one of the two its own range with project_uids.",
+                        "stop that installation, or set a separate range for one of them with project_uids.",
                         transient=False,
                     )
 
     def list_projects(self) -> frozenset[ProjectId]:
         return frozenset(self._known)
 
-    def _tidy(self) -> None:
+    def _remove_leftovers(self) -> None:
         for link in self._home.glob(".*"):
             link.unlink()
         for claim in self._host.glob("[0-9]*"):
             if self._claimant(int(claim.name)) == self._home / claim.name and not os.path.lexists(claim.readlink()):
                 claim.unlink(missing_ok=True)
 
-    def _allocate(self, project: ProjectId, taken: set[int]) -> int:
+    def _allocate(self, project: ProjectId, used: set[int]) -> int:
         for uid in range(self._first, self._last):
-            if uid in taken or _is_system_id(uid) or not self._claim(uid):
+            if uid in used or _is_system_id(uid) or not self._claim(uid):
                 continue
             try:
                 (self._home / str(uid)).symlink_to(project)
@@ -96,7 +96,8 @@ class ProjectUids:
                 raise
             return uid
         raise EngineError(
-            "Every user id for projects is in use: widen the setting project_uids and restart.", transient=False
+            "All user ids for projects are in use: widen the setting project_uids and restart.",
+            transient=False,
         )
 
     def _read_allocated(self) -> dict[ProjectId, int]:
@@ -104,18 +105,18 @@ class ProjectUids:
         return {ProjectId(str(link.readlink())): int(link.name) for link in links}
 
     def _claim(self, uid: int) -> bool:
-        """Take the id for this home; one whose home is gone may be taken over, unless its computes still run."""
-        ours = self._home / str(uid)
+        """Claim the id for this home. The id of a deleted home can be claimed if none of its computes runs."""
+        own_link = self._home / str(uid)
         claim = self._host / str(uid)
         if os.path.lexists(claim):
-            if self._claimant(uid) == ours:
+            if self._claimant(uid) == own_link:
                 return True
             if os.path.lexists(self._claimant(uid)):
                 return False
-            if not os.path.lexists(ours) and any(processes.list_pids_of_user(uid)):
+            if not os.path.lexists(own_link) and any(processes.list_pids_of_user(uid)):
                 return False
             claim.unlink(missing_ok=True)
-        claim.symlink_to(ours)
+        claim.symlink_to(own_link)
         return True
 
     def _unclaim(self, uid: int) -> None:
@@ -132,7 +133,7 @@ class ProjectUids:
 
 
 def _is_system_id(uid: int) -> bool:
-    """A user of the machine, or a group: computes take both numbers."""
+    """Return whether a user or a group of the machine has the id: computes use both."""
     for look_up in (pwd.getpwuid, grp.getgrgid):
         with suppress(KeyError):
             look_up(uid)

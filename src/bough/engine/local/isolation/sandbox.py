@@ -1,7 +1,7 @@
-"""Who a compute runs as, and what it is given when it starts.
+"""The user and the environment of a compute.
 
-As root each project has a user id of its own, so one tenant's code cannot touch another's files or
-processes. As an ordinary user everything runs as that user and there is no such wall.
+When the platform runs as root, each project has its own user id, so that one tenant's code cannot access the files and
+processes of another. Otherwise all computes run as the platform's user, without this isolation.
 """
 
 import os
@@ -16,7 +16,7 @@ from bough.engine.local.isolation.project_uids import ProjectUids
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
 
-# Nothing of ours leaks into a compute: no secret, no library path, no locale.
+# Computes inherit nothing else: no secret, no library path, no locale.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -45,30 +45,30 @@ class Sandbox:
             self._uids.ensure_claimed()
 
     def ensure_identity(self, project: ProjectId) -> Identity:
-        """The project's user; a new project gets one."""
+        """Return the project's user. A new project gets one."""
         if not self.has_isolation:
             return current_identity()
         uid = self._uids.ensure(project)
         return Identity(uid, uid)
 
     def find_identity(self, project: ProjectId) -> Identity | None:
-        """The user of a project that has one already."""
+        """Return the project's user, or None if it has none."""
         if not self.has_isolation:
             return current_identity()
         uid = self._uids.find(project)
         return None if uid is None else Identity(uid, uid)
 
     def list_projects(self) -> frozenset[ProjectId]:
-        """The projects that have a user of their own."""
+        """Return the projects that have a user."""
         return self._uids.list_projects() if self.has_isolation else frozenset()
 
     def reassign(self, project: ProjectId, other: ProjectId) -> None:
-        """The user of one project is another's from now on."""
+        """Give the user of one project to another."""
         if self.has_isolation:
             self._uids.reassign(project, other)
 
     def release(self, project: ProjectId) -> None:
-        """The project has no file left, so its user may serve another."""
+        """Make the user of a project without files available again."""
         if self.has_isolation:
             self._uids.release(project)
 
@@ -78,7 +78,7 @@ def current_identity() -> Identity:
 
 
 def find_initdb_identity() -> Identity:
-    """initdb wants a user with a name, and refuses root."""
+    """initdb requires a user with a name and refuses to run as root."""
     if not is_root():
         return current_identity()
     try:
@@ -89,9 +89,9 @@ def find_initdb_identity() -> Identity:
 
 
 def build_popen_options(identity: Identity) -> dict[str, Any]:
-    """Arguments of `subprocess.Popen` for a process that outlives us and inherits nothing.
+    """Return Popen arguments for a process that outlives this one and inherits nothing.
 
-    No `preexec_fn`: it runs Python between fork and exec, which may deadlock under threads.
+    They use no `preexec_fn`, which runs Python between fork and exec and may deadlock in a process with threads.
     """
     options: dict[str, Any] = {
         "env": ENVIRONMENT,

@@ -1,6 +1,6 @@
-"""Users with a name: ours, and the gateway's, which may pass the socket folders of computes.
+"""The named users that connect to computes: that of control and that of the gateway.
 
-The gateway's is a user of the machine, shared by all installations on it, and added by the first.
+All installations on a machine share the user of the gateway. The first one adds it.
 """
 
 import os
@@ -14,41 +14,41 @@ from bough.config import Settings, is_root
 from bough.engine.local.durable_files import hold_file_lock
 from bough.engine.port import EngineError
 
-_SEARCHED = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 _NO_SHELL = "/usr/sbin/nologin"
 
 
 @dataclass(frozen=True, slots=True)
 class SocketUsers:
-    """Who gets in by a compute's socket, by the names the kernel tells Postgres."""
+    """Names of the users that may connect to the socket of a compute, for peer authentication."""
 
     control: str
     gateway: str
 
     @property
     def gateway_gid(self) -> int:
-        """The group that may pass the socket folders."""
+        """The group that may traverse the socket folders."""
         if self.gateway == self.control:
             return os.getegid()
         try:
             return pwd.getpwnam(self.gateway).pw_gid
         except KeyError:
-            raise _missing(self.gateway, "it is gone") from None
+            raise _cannot_add(self.gateway, "it was deleted") from None
 
 
 def resolve_socket_users(settings: Settings) -> SocketUsers:
-    """Without root the gateway runs as we do."""
-    ours = current_user_name()
-    return SocketUsers(ours, settings.gateway_user if is_root() else ours)
+    """Without root the gateway runs as the same user as control."""
+    control = current_user_name()
+    return SocketUsers(control, settings.gateway_user if is_root() else control)
 
 
 def current_user_name() -> str:
-    """The name under which Postgres knows us when we come by its socket."""
+    """Return the name of the current user, as Postgres sees it in peer authentication."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         raise EngineError(
-            f"The user id {os.geteuid()} has no name on this machine, so Postgres would not let us in: "
+            f"The user id {os.geteuid()} has no name on this machine, so Postgres would reject its connections: "
             "run as a user that is listed in /etc/passwd.",
             transient=False,
         ) from None
@@ -63,7 +63,7 @@ def user_exists(name: str) -> bool:
 
 
 def can_add_users() -> bool:
-    return shutil.which("useradd", path=_SEARCHED) is not None
+    return shutil.which("useradd", path=_PATH) is not None
 
 
 def useradd_command_line(name: str) -> str:
@@ -71,7 +71,7 @@ def useradd_command_line(name: str) -> str:
 
 
 def ensure_user(name: str, lock: Path) -> None:
-    """The user is there; as root. Installations that start at once share it, and one of them adds it."""
+    """Add the user if it is missing. Requires root. A lock serializes installations that start at the same time."""
     if not user_exists(name):
         with hold_file_lock(lock):
             if not user_exists(name):
@@ -80,13 +80,15 @@ def ensure_user(name: str, lock: Path) -> None:
 
 def _add(name: str) -> None:
     try:
-        done = subprocess.run(
-            _command(name), env={"PATH": _SEARCHED, "LC_ALL": "C"}, capture_output=True, text=True, check=False
+        result = subprocess.run(
+            _command(name), env={"PATH": _PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise _missing(name, "useradd is missing") from None
+        raise _cannot_add(name, "useradd is missing") from None
     if not user_exists(name):
-        raise _missing(name, done.stderr.strip().removeprefix("useradd: ") or f"useradd exits with {done.returncode}")
+        raise _cannot_add(
+            name, result.stderr.strip().removeprefix("useradd: ") or f"useradd exits with {result.returncode}"
+        )
 
 
 def _command(name: str) -> list[str]:
@@ -94,9 +96,9 @@ def _command(name: str) -> list[str]:
     return ["useradd", *options, name]
 
 
-def _missing(name: str, why: str) -> EngineError:
+def _cannot_add(name: str, reason: str) -> EngineError:
     return EngineError(
-        f"The gateway needs a user {name}, which cannot be added ({why}): run `{useradd_command_line(name)}`, "
-        "or name another user with the setting gateway_user.",
+        f"The gateway needs a user {name}, which cannot be added ({reason}): run `{useradd_command_line(name)}`, "
+        "or set gateway_user to another user.",
         transient=False,
     )

@@ -1,4 +1,4 @@
-"""What a user id leaves on the machine besides a project's own folders; the next who gets it must find nothing."""
+"""Remove what a user id owns outside of the project's folders, before another project gets the id."""
 
 import ctypes
 import sys
@@ -10,8 +10,8 @@ from bough.engine.local.isolation import processes
 from bough.engine.local.tenant_files import open_folder, scan_entries, stat_file
 from bough.engine.local.tenant_trees import remove_entry
 
-# Where everybody may leave files: POSIX shared memory is the first, and code of a tenant knows the others.
-_OPEN_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "/run/lock", "/dev/mqueue")  # noqa: S108
+# Folders in which every user can create files. The first contains POSIX shared memory.
+_WORLD_WRITABLE = ("/dev/shm", "/tmp", "/var/tmp", "/run/lock", "/dev/mqueue")  # noqa: S108
 _REMOVE = 0  # linux/ipc.h
 
 _libc = ctypes.CDLL(None)
@@ -23,27 +23,27 @@ _IPC: dict[str, tuple[str, Callable[[int], object]]] = {
 
 
 def remove_all_of_user(uid: int) -> None:
-    """Processes first: they could leave more."""
+    """Kill processes first, because they could create more files."""
     processes.kill_all_of_user(uid)
     remove_files(uid)
     _remove_ipc(uid)
 
 
 def remove_files(uid: int) -> None:
-    """Only what lies in these folders themselves: a folder of another user is that user's."""
-    for folder in map(Path, _OPEN_FOLDERS):
-        with suppress(FileNotFoundError), open_folder(folder) as here:
-            for entry in scan_entries(here, sys.maxsize):
-                with suppress(FileNotFoundError):  # others tidy beside us
-                    if stat_file(entry.name, here).st_uid == uid:
+    """Remove direct entries only: in a folder of another user, that user decides."""
+    for folder in map(Path, _WORLD_WRITABLE):
+        with suppress(FileNotFoundError), open_folder(folder) as folder_fd:
+            for entry in scan_entries(folder_fd, sys.maxsize):
+                with suppress(FileNotFoundError):  # another process may have removed it
+                    if stat_file(entry.name, folder_fd).st_uid == uid:
                         with suppress(OSError):
-                            remove_entry(entry.name, here)
+                            remove_entry(entry.name, folder_fd)
 
 
 def _remove_ipc(uid: int) -> None:
-    """Segments, semaphores and queues of System V; a killed Postgres leaves a segment."""
+    """Remove System V shared memory, semaphores and queues. A killed Postgres leaves shared memory."""
     for kind, (name, remove_one) in _IPC.items():
-        with suppress(FileNotFoundError):  # a kernel without them
+        with suppress(FileNotFoundError):  # the kernel may not support them
             header, *lines = Path("/proc/sysvipc", kind).read_text().splitlines()
             for line in lines:
                 row = dict(zip(header.split(), line.split(), strict=False))

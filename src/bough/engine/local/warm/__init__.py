@@ -1,1 +1,1 @@
-"""Computes that run already and wait for a project."""
+"""The warm pool: running computes that wait for a project."""

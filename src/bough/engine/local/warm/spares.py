@@ -1,16 +1,16 @@
-"""Spare computes: made from the template, started, and owned by nobody until a project takes one.
+"""Spare computes: created from the template and started before a project needs one.
 
-While it waits, a spare is a project, a branch and an endpoint of one name, which no row knows.
+Until it is assigned, a spare uses one name as project, branch and endpoint id. No row in the store has these ids.
 """
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bough.engine.local.branch_volumes import BranchVolumes
-from bough.engine.local.computes import session
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.running import RunningComputes
+from bough.engine.local.computes.session import open_session
 from bough.engine.local.computes.spare_assignment import is_spare, new_spare_name
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.project_users import ProjectUsers
@@ -20,6 +20,15 @@ from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.template import SPARE_DATABASE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpareConfig:
+    """The configuration of every spare."""
+
+    install: Install
+    settings: Mapping[str, str]
+    cu: float
 
 
 class SpareComputes:
@@ -37,11 +46,11 @@ class SpareComputes:
         self._volumes = volumes
         self._project_users = project_users
 
-    async def create(self, install: Install, settings: Mapping[str, str], cu: float) -> str:
-        """The name of a new one that accepts connections."""
-        name = new_spare_name()
+    async def create(self, config: SpareConfig) -> str:
+        """Create a spare that accepts connections. Return its name."""
+        name, install = new_spare_name(), config.install
         spec = replace(
-            _spec(name, install, settings, cu),
+            _build_spec(name, config),
             storage_limit_bytes=self._running.spare_assignment.last_storage_limit_bytes,
         )
         try:
@@ -49,7 +58,7 @@ class SpareComputes:
                 BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=install.id), install
             )
             if await self._computes.ensure_running(spec, install) is not Readiness.READY:
-                raise EngineError("The spare compute takes too long to start.")
+                raise EngineError("The spare compute did not start in time.")
             await self._warm_caches(name)
         except BaseException:
             await self.remove(name)
@@ -57,29 +66,29 @@ class SpareComputes:
         return name
 
     async def list_existing(self) -> list[str]:
-        """Spares that the control before this one left, in whatever state."""
-        noted = {str(endpoint) for endpoint in await self._running.list_endpoints() if is_spare(endpoint)}
-        made = {str(volume) for volume in await self._volumes.list_volumes() if is_spare(volume)}
-        return sorted(noted | made)
+        """Return the spares that an earlier control process left, in any state."""
+        running = {str(endpoint) for endpoint in await self._running.list_endpoints() if is_spare(endpoint)}
+        volumes = {str(volume) for volume in await self._volumes.list_volumes() if is_spare(volume)}
+        return sorted(running | volumes)
 
-    async def is_usable(self, name: str, install: Install, settings: Mapping[str, str], cu: float) -> bool:
-        """Whether it runs as a new one would, and still belongs to nobody."""
+    async def is_usable(self, name: str, config: SpareConfig) -> bool:
+        """Return whether it runs with this configuration and is unassigned."""
         folder = self._volumes.folder(VolumeId(name))
         record = await asyncio.to_thread(folder.read_record)
         if record is None or folder.path.is_symlink() or record.project_id != name:
             return False
-        owned = await self._project_users.is_owner(ProjectId(name), folder)
-        return owned and await self._computes.is_running_with(_spec(name, install, settings, cu), install)
+        is_owner = await self._project_users.is_owner(ProjectId(name), folder)
+        return is_owner and await self._computes.is_running_with(_build_spec(name, config), config.install)
 
     async def is_assigned(self, name: str) -> bool:
-        """Whether its volume is a branch's by now; its compute waits for the endpoint."""
+        """Return whether its volume already belongs to a branch; its compute then waits for the endpoint."""
         return await asyncio.to_thread(self._volumes.folder(VolumeId(name)).path.is_symlink)
 
     async def assign(self, name: str, spec: BranchSpec) -> None:
-        """Its volume becomes the branch's, and its user the project's."""
+        """Give its volume to the branch and its user to the project."""
         record = await asyncio.to_thread(self._volumes.folder(VolumeId(name)).read_record)
         if record is None:
-            raise EngineError("The spare compute is gone.")
+            raise EngineError("The volume of the spare compute no longer exists.")
         await self._project_users.reassign(ProjectId(name), spec.project_id)
         await run_shielded(lambda: self._running.spare_assignment.assign_volume(name, spec, record))
 
@@ -87,7 +96,7 @@ class SpareComputes:
         return await self._running.find_sockets(EndpointId(name)) is not None
 
     async def remove(self, name: str) -> None:
-        """Nothing of it is left."""
+        """Stop it and remove everything that belongs to it."""
         await self._running.stop(EndpointId(name), immediate=True)
         await self._running.stop_unrecorded(VolumeId(name))
         await self._volumes.ensure_absent(VolumeId(name), ProjectId(name))
@@ -95,22 +104,22 @@ class SpareComputes:
         await self._running.delete_log(EndpointId(name))
 
     async def _warm_caches(self, name: str) -> None:
-        """A first session builds what later ones find in its caches."""
+        """Open a first session, which fills caches that later sessions use."""
         sockets = await self._running.find_sockets(EndpointId(name))
         if sockets is not None:
-            async with session.open_session(sockets, SPARE_DATABASE) as ours:
-                await ours.read_logical_bytes()
+            async with open_session(sockets, SPARE_DATABASE) as session:
+                await session.read_logical_bytes()
 
 
-def _spec(name: str, install: Install, settings: Mapping[str, str], cu: float) -> ComputeSpec:
+def _build_spec(name: str, config: SpareConfig) -> ComputeSpec:
     return ComputeSpec(
         project_id=ProjectId(name),
         branch_id=BranchId(name),
         endpoint_id=EndpointId(name),
         volume_id=VolumeId(name),
-        install=install.id,
-        max_cu=cu,
-        settings=settings,
+        install=config.install.id,
+        max_cu=config.cu,
+        settings=config.settings,
         roles=(),
         databases=(),
     )

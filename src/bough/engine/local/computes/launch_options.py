@@ -1,0 +1,71 @@
+"""The command line and the folders that the process of a compute is started with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough.engine.local.folders import Folders
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.isolation.mount_namespace import MountNamespace
+from bough.engine.local.isolation.sandbox import Identity
+from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
+from bough.engine.port import EngineError
+from bough.engine.spec import ComputeSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOptions:
+    """Everything that the process of a compute is started with."""
+
+    install: Install
+    from_template: bool  # the volume is no copy of a branch
+    data: Path
+    wal: Path
+    conf: Path
+    sockets: Path
+    log: Path
+    owner: Identity
+    namespace: MountNamespace
+    is_standby: bool = False  # a read replica, or read-only
+
+    @property
+    def command(self) -> list[str]:
+        """Settings that no configuration file may override are arguments."""
+        settings = {
+            "config_file": self.conf / "postgresql.conf",
+            "hba_file": self.conf / "pg_hba.conf",
+            "ident_file": self.conf / "pg_ident.conf",
+            "unix_socket_directories": self.sockets,
+            "listen_addresses": "",
+            "port": 5432,
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return [self.install.program_path("postgres"), "-D", str(self.data), *options]
+
+
+def read_checked_record(folder: VolumeFolder, install: Install) -> VolumeRecord:
+    record = folder.read_record()
+    if record is None:
+        raise EngineError("The branch's volume does not exist.", transient=False)
+    folder.check_not_archived()
+    if record.install != install.id:
+        raise EngineError(
+            f"The branch was created with {record.install} and cannot be opened with {install.id}.", transient=False
+        )
+    return record
+
+
+def build_launch_options(
+    spec: ComputeSpec, install: Install, folders: Folders, folder: VolumeFolder, record: VolumeRecord
+) -> LaunchOptions:
+    return LaunchOptions(
+        install=install,
+        from_template=record.parent is None,
+        data=folder.data,
+        wal=folder.pg_wal_of(record),
+        conf=folder.conf,
+        sockets=folders.socket_folder(spec.endpoint_id),
+        log=folders.log_file(spec.endpoint_id),
+        owner=folder.owner,
+        namespace=folders.mount_namespace,
+        is_standby=spec.primary is not None or spec.is_read_only,
+    )
