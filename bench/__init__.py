@@ -1,4 +1,4 @@
-"""Measurements of what Bough promises: one file a promise, each beside its baseline.
+"""Measurements of what Bough promises: one module per promise, each with its baseline.
 
-`python -m bench` runs them all, `python -m bench restart` one of them.
+`python -m bench` runs all of them, `python -m bench restart` one of them.
 """

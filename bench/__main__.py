@@ -1,7 +1,8 @@
-"""`python -m bench [--small] [NAME …]`: measure the promises, show a table each, write them as JSON.
+"""`python -m bench [--small] [NAME …]`: measures promises, prints a table for each and records the results.
 
-Ends with 1 when a promise was broken, with 2 when one could not be measured. Ctrl-C and SIGTERM end it
-at any time, and nothing is left of what it made.
+A full-size run writes `bench/results/*.json` and updates the sections of its promises in `bench/RESULTS.md`.
+The exit status is 1 if a promise was broken and 2 if one could not be measured. Ctrl-C and SIGTERM stop the run and
+remove everything that it created.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -30,6 +32,7 @@ from bench import (
     report,
     restart,
     restoring,
+    results_page,
     secret_checks,
     throughput,
     wake,
@@ -61,70 +64,70 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
 
 def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    asked = _asked()
+    options = _parse_options()
     console, notes = _console(), Console(stderr=True)
     about = machine.describe_machine()
     promises: list[Promise] = []
-    sizes = SMALL if asked.small else FULL
-    sizes = replace(sizes, running=asked.running) if asked.running else sizes
-    whole = [_measured(name, sizes, promises, (console, notes)) for name in asked.names]
+    sizes = SMALL if options.small else FULL
+    sizes = replace(sizes, running=options.running) if options.running else sizes
+    complete = [_measure(name, sizes, promises, (console, notes)) for name in options.names]
     if sizes == FULL:
-        console.print(f"\nWritten to {report.write(promises, about)}")
-    if not all(whole):
+        now = datetime.now(UTC)
+        json_file = report.write_json(promises, about, now)
+        console.print(f"\nWrote {json_file} and {results_page.update(promises, about, now)}")
+    if not all(complete):
         return 2
     return 1 if any(promise.verdict is Verdict.BROKEN for promise in promises) else 0
 
 
-def _measured(name: str, sizes: Sizes, promises: list[Promise], to: tuple[Console, Console]) -> bool:
-    """False when something went wrong; the others are measured all the same."""
-    console, notes = to
-    began = time.monotonic()
+def _measure(name: str, sizes: Sizes, promises: list[Promise], consoles: tuple[Console, Console]) -> bool:
+    """Appends the promises of one bench. Returns False after a failure; the caller continues with the next bench."""
+    console, notes = consoles
+    started = time.monotonic()
     notes.print(f"Measuring {name} …", style="dim")
     try:
         for promise in PROMISES[name](sizes):
             report.show(promise, console)
             promises.append(promise)
-    except RequirementMissing as lack:
-        notes.print(f"{name} cannot be measured: {lack}", style="bold red", highlight=False)
+    except RequirementMissing as error:
+        notes.print(f"{name} cannot be measured: {error}", style="bold red", highlight=False)
         return False
     except Exception:
         notes.print_exception()
         return False
-    notes.print(f"{name} took {time.monotonic() - began:.0f} s.", style="dim")
+    notes.print(f"{name} took {time.monotonic() - started:.0f} s.", style="dim")
     return True
 
 
 def _console() -> Console:
-    """As wide as the terminal; wide enough for whole lines where there is none."""
+    """As wide as the terminal; 140 columns if the output is not a terminal."""
     return Console(soft_wrap=True) if sys.stdout.isatty() else Console(soft_wrap=True, width=140)
 
 
-def _asked() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what Bough promises.")
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(PROMISES)}; all when none is given"
-    )
+def _parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the promises of Bough.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(PROMISES)}; default: all")
     parser.add_argument(
         "--small",
         action="store_true",
-        help="small databases and few computes, to see that it works; nothing is written",
+        help="use small databases and few computes to check that the bench works; writes no results",
     )
     parser.add_argument(
         "--running",
         type=int,
         metavar="N",
-        help=f"so many running computes in crowd, instead of {FULL.running}; nothing is written",
+        help=f"number of running computes in crowd (default: {FULL.running}); writes no results",
     )
-    asked = parser.parse_args()
-    for name in asked.names:
+    options = parser.parse_args()
+    for name in options.names:
         if name not in PROMISES:
-            parser.error(f"there is no promise {name!r}; there are {', '.join(PROMISES)}")
-    asked.names = asked.names or list(PROMISES)
-    return asked
+            parser.error(f"unknown promise {name!r}; choose from {', '.join(PROMISES)}")
+    options.names = options.names or list(PROMISES)
+    return options
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("Interrupted; nothing was written.")
+        sys.exit("Interrupted; no results were written.")

@@ -1,8 +1,8 @@
-"""Reading a page of projects costs the same whether the store holds 1,000 or 20,000 of them.
+"""Reading a page of projects costs the same with 1,000 and with 20,000 projects in the store.
 
-Two platforms run at the same time, one with a small and one with a large store, each control
-process on one and the same core; the load comes from the other core and turns from one to the next
-within every round. A bare route of FastAPI, loaded in the same way, says what any answer costs.
+Two platforms run at the same time, one with a small and one with a large store. Both control processes run on the same
+core; the load comes from the other core and alternates between them within every round. A bare FastAPI route under the
+same load shows the cost of any response.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,39 +20,39 @@ from bench.promise import Measurement, Promise, make_ratio, percentile
 SMALL, LARGE = 1_000, 20_000
 ROUNDS = 7
 CONNECTIONS = 16
-SLICES, SLICE_SECONDS = 4, 0.25  # the servers take turns within a round, so that noise falls on all of them
+SLICES, SLICE_SECONDS = 4, 0.25  # the servers alternate within a round, so that noise affects all of them
 QUIET_SECONDS, WARM_SECONDS = 1.0, 0.5
-MOST_GROWTH = 1.15  # how far apart two equal costs may lie on a noisy machine
+MOST_GROWTH = 1.15  # accepted ratio of two equal costs on a noisy machine
 
 FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE = "first of 1,000", "first of 20,000", "middle of 20,000", "bare route"
 
 
 @dataclass(slots=True)
 class MeasuredServer:
-    """A target with the process behind it and what was measured of it, round by round."""
+    """A target, its process, and its measurements round by round."""
 
     target: Target
     pid: int
     per_second: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)  # microseconds of CPU an answer
+    cpu: list[float] = field(default_factory=list)  # microseconds of CPU per response
     p50: list[float] = field(default_factory=list)  # milliseconds
     p99: list[float] = field(default_factory=list)
-    load_share: list[float] = field(default_factory=list)  # how busy the load kept its own core, of 1
-    _busy: LoadResult = field(default_factory=lambda: LoadResult(0.0))  # of the round under way
-    _used: float = 0.0  # seconds of CPU in it
+    load_share: list[float] = field(default_factory=list)  # share of its core that the load generator used
+    _busy: LoadResult = field(default_factory=lambda: LoadResult(0.0))  # of the current round
+    _used: float = 0.0  # CPU seconds of the current round
 
     def begin_round(self) -> None:
         self._busy = LoadResult(0.0)
         self._used = 0.0
 
     def run_slice(self) -> None:
-        """Many connections, for what the server can do."""
+        """Measures throughput with many connections."""
         before = machine.cpu_seconds(self.pid)
         self._busy += load.run_load(self.target, connections=CONNECTIONS, seconds=SLICE_SECONDS)
         self._used += machine.cpu_seconds(self.pid) - before
 
     def end_round(self) -> None:
-        """One connection, for how long an answer takes."""
+        """Measures latency with one connection."""
         quiet = load.run_load(self.target, connections=1, seconds=QUIET_SECONDS).latencies
         self.p50.append(percentile(quiet, 0.50) * 1e3)
         self.p99.append(percentile(quiet, 0.99) * 1e3)
@@ -65,11 +65,11 @@ class MeasuredServer:
 
     @property
     def throughput(self) -> Measurement:
-        return self.make_measurement("answers a second", "/s", self.per_second)
+        return self.make_measurement("responses per second", "/s", self.per_second)
 
     @property
     def cpu_cost(self) -> Measurement:
-        return self.make_measurement("CPU an answer", "µs", self.cpu)
+        return self.make_measurement("CPU per response", "µs", self.cpu)
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -131,7 +131,7 @@ def _target(name: str, platform: Program, path: str) -> Target:
 
 
 def _middle(platform: Program) -> str:
-    """The cursor at half of the large store, reached by following cursors as a client does."""
+    """The cursor in the middle of the large store, found by following cursors as a client does."""
     cursor, page = "", 400
     with platform.client() as client:
         for _ in range(LARGE // 2 // page):
@@ -140,8 +140,8 @@ def _middle(platform: Program) -> str:
 
 
 def _next(client: httpx2.Client, parameters: dict[str, str]) -> str:
-    answer = client.get("/projects", params=parameters).raise_for_status()
-    return str(answer.json()["pagination"]["cursor"])
+    response = client.get("/projects", params=parameters).raise_for_status()
+    return str(response.json()["pagination"]["cursor"])
 
 
 def _promise(servers: dict[str, MeasuredServer], cores: Cores) -> Promise:
@@ -153,21 +153,21 @@ def _promise(servers: dict[str, MeasuredServer], cores: Cores) -> Promise:
         measurements=tuple(figure for server in servers.values() for figure in server.measurements),
         ratios=(
             make_ratio(
-                "answers a second, 1,000 to 20,000 projects", small.throughput, large.throughput, below=MOST_GROWTH
+                "responses per second, 1,000 to 20,000 projects", small.throughput, large.throughput, below=MOST_GROWTH
             ),
-            make_ratio("CPU an answer, 20,000 to 1,000 projects", large.cpu_cost, small.cpu_cost, below=MOST_GROWTH),
+            make_ratio("CPU per response, 20,000 to 1,000 projects", large.cpu_cost, small.cpu_cost, below=MOST_GROWTH),
             make_ratio(
-                "answers a second, first to middle page", large.throughput, middle.throughput, below=MOST_GROWTH
+                "responses per second, first to middle page", large.throughput, middle.throughput, below=MOST_GROWTH
             ),
-            make_ratio("answers a second, bare route to a page", plain.throughput, large.throughput),
+            make_ratio("responses per second, bare route to a page", plain.throughput, large.throughput),
         ),
         how=(
             f"`bough up` twice, SQLite stores, rate limits raised; every server pinned to core {cores.server}, "
             f"the load to core {cores.load}",
-            f"GET /api/v2/projects, the default page of 10, keep-alive; {ROUNDS} rounds, the servers in turn",
-            f"answers and CPU: {CONNECTIONS} connections, {SLICES} turns of {SLICE_SECONDS} s; "
+            f"GET /api/v2/projects, the default page of 10, keep-alive; {ROUNDS} rounds, the servers alternating",
+            f"responses and CPU: {CONNECTIONS} connections, {SLICES} slices of {SLICE_SECONDS} s; "
             f"p50, p99: 1 connection for {QUIET_SECONDS} s",
-            f"the load kept its core at most {busiest:.0%} busy",
+            f"the load generator used at most {busiest:.0%} of its core",
         ),
         baseline=bare_fastapi.CONFIGURATION,
     )

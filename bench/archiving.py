@@ -1,8 +1,8 @@
-"""What it costs a busy database that its WAL is archived, and what an hour of its history takes on disk.
+"""What WAL archiving costs a busy database, and how much disk space an hour of its history takes.
 
-The same compute twice on each driver, one with archiving as every compute has it and one without; one at a time is
-loaded by pgbench, the others rest. Each run begins after a vacuum and a checkpoint, and archives as it goes. What an
-hour takes is reckoned from a steady load: the WAL that was archived meanwhile.
+Each driver has the same compute twice, with and without archiving. pgbench loads one at a time; the others are idle.
+Each run starts after a vacuum and a checkpoint. The size of an hour is extrapolated from the WAL that was archived
+during a steady load.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
 from bough.postgres import postgresql_conf
 
-LIMIT = 0.9  # of what it does without
+LIMIT = 0.9  # of the throughput without archiving
 DRIVERS = ("plain", "reflink")
 ON, OFF = "with archiving", "without"
-RATE = 50  # transactions a second of the steady load
+RATE = 50  # transactions per second of the steady load
 _HOUR = 3600
-_BLOCK = 512  # what st_blocks counts
+_BLOCK = 512  # the unit of st_blocks
 
 
 @dataclass(slots=True)
 class LoadedCompute:
-    """A compute with archiving or without, and its transactions a second."""
+    """A compute with or without archiving, and its transactions per second."""
 
     home: Home
     compute: Compute
@@ -48,7 +48,7 @@ class LoadedCompute:
         self.samples[TPC_B].append(pgbench.measure_tps(self.compute.target, TPC_B, seconds))
 
     async def measure_history(self, seconds: int) -> None:
-        """Megabytes that an hour of it takes."""
+        """Megabytes of archived WAL per hour."""
         await self.compute.quiesce()
         before = await self._archived()
         pgbench.run_at_rate(self.compute.target, TPC_B, seconds, RATE)
@@ -56,7 +56,7 @@ class LoadedCompute:
         self.samples["history"].append(grown * _HOUR / seconds / 1024**2)
 
     async def _archived(self) -> int:
-        """Bytes, when all that was written is in the archive."""
+        """The size of the archive in bytes, after everything written was archived."""
         await self.compute.execute_as_admin("select pg_switch_wal()", "checkpoint")
         self._until_archived()
         return sum(file.stat().st_blocks * _BLOCK for file in self.archive.iterdir())
@@ -81,8 +81,8 @@ async def _measure(driver: str, sizes: Sizes) -> Promise:
     async with AsyncExitStack() as stack:
         home = await stack.enter_async_context(engine_home.open_home(driver, _image_gb(sizes), thin=False))
         made = [await _filled(home, mode, sizes) for mode in (ON, OFF)]
-        for turn in rotate_rounds(made):
-            for loaded in turn:
+        for ordered in rotate_rounds(made):
+            for loaded in ordered:
                 await loaded.run_round(sizes.pgbench_seconds)
         for _ in range(ROUNDS):
             await made[0].measure_history(sizes.history_seconds)
@@ -105,7 +105,7 @@ def _promise(driver: str, made: list[LoadedCompute], sizes: Sizes) -> Promise:
     on, off = (loaded.make_measurement(TPC_B, "tps") for loaded in made)
     return Promise(
         name=f"archiving {driver}",
-        sentence=f"On {driver} a busy database whose WAL is archived does more than {LIMIT:g} of what it does without.",
+        sentence=f"On {driver}, a busy database with WAL archiving has more than {LIMIT:g} of its throughput without.",
         measurements=(on, off, made[0].make_measurement("history", "MB an hour")),
         ratios=(make_ratio("with archiving to without", on, off, above=LIMIT),),
         how=(
@@ -113,7 +113,7 @@ def _promise(driver: str, made: list[LoadedCompute], sizes: Sizes) -> Promise:
             f"{sizes.pgbench_scale}; "
             f"{ROUNDS} rounds; vacuum, checkpoint and sync before each run",
             f"history: the same with --rate {RATE} for {sizes.history_seconds} s, {ROUNDS} times, as blocks of the "
-            "archive; an hour is reckoned from that",
+            "archive; extrapolated to an hour",
             made[0].home.storage_home.description,
         ),
         baseline=(

@@ -1,6 +1,6 @@
-"""The baseline of the API: one route of FastAPI that answers a constant, served as Bough is served.
+"""The baseline of the API: one FastAPI route that returns a constant, served in the same way as Bough.
 
-`python -m bench.bare_fastapi --port N` runs it; the settings of uvicorn are those of `bough/app.py`.
+`python -m bench.bare_fastapi --port N` runs it with the uvicorn settings of Bough.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def create_app() -> fastapi.FastAPI:
 
 @contextmanager
 def run_server(port: int) -> Iterator[int]:
-    """The pid of a baseline server that answers."""
+    """Runs a baseline server and yields its pid when it answers."""
     process = subprocess.Popen([sys.executable, "-m", "bench.bare_fastapi", "--port", str(port)], cwd=ROOT)
     try:
         _wait_until_it_answers(port)

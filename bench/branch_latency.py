@@ -1,13 +1,12 @@
-"""While branches are made of a database, its clients hardly notice.
+"""Creating branches of a database hardly delays its clients.
 
-A reader and a writer ask the parent by its socket, each a process of its own, a statement every
-millisecond or so, each statement a transaction. First nothing else happens; then branches are made by
-the API, one after another, each until its first row. What 99 in a hundred transactions took is set
-beside the same before, and the longest wait is that of a usual branch: the median over the branches.
+A reader and a writer, each in its own process, send the parent a statement about every millisecond through its socket;
+each statement is a transaction. They run first without branches, then while the API creates one branch after another.
+The 99th percentile is compared with the time before; the longest wait is the median over the branches.
 
-A file system may keep its clients waiting by itself, as btrfs does with every commit when WAL is on it.
-So those of a much written parent are left alone for some minutes, too, and what they wait then is shown
-beside; the limit stays.
+A file system may delay its clients by itself, as btrfs does with every commit if WAL is on it. Therefore the waits of
+a heavily written parent are also measured for some minutes without branches and shown for comparison; the limit is
+the same.
 """
 
 import os
@@ -25,15 +24,15 @@ from bench.rounds import ROUNDS
 from bench.stopwatch import Times
 
 STALL_LIMIT = 100.0  # milliseconds
-P99, P99_BEFORE = "p99 of {}s while branches are made", "p99 of {}s before"
-LONGEST = "longest {} while one is made"
+P99, P99_BEFORE = "p99 of {}s while branches are created", "p99 of {}s before"
+LONGEST = "longest {} while a branch is created"
 UNDISTURBED = "longest {} of {:g} s without branches"
 _ASKED = ("read", "write")
 
 
 @dataclass(slots=True)
 class BranchClients:
-    """Those of one parent, and how long they waited."""
+    """The clients of one parent and their latencies."""
 
     project: BenchProject
     kind: ParentKind
@@ -43,22 +42,22 @@ class BranchClients:
     made: int = 0
 
     def run_round(self) -> None:
-        os.sync()  # what the clients of others have left unwritten is not measured here
+        os.sync()  # unwritten data of other clients must not be measured here
         probes = Probes.start(self.project.target, self.kind.rows)
         try:
             before = time.perf_counter()
             time.sleep(self.seconds)
             branches = self._create_branches()
         finally:
-            told = probes.stop()
-        for what, waits in zip(_ASKED, told, strict=True):
+            latencies = probes.stop()
+        for what, waits in zip(_ASKED, latencies, strict=True):
             self._note(what, waits, before, [span for _, span in branches])
         self.made += len(branches)
         for branch, _ in branches:
             branch.delete()
 
     def measure_undisturbed(self) -> None:
-        """As many stretches as there are rounds; only where writes are scattered it takes long enough to matter."""
+        """One period per round; only for parents with scattered writes, where it matters."""
         if self.kind.age is None:
             return
         os.sync()
@@ -67,15 +66,15 @@ class BranchClients:
             begin = time.perf_counter()
             time.sleep(ROUNDS * self.undisturbed_seconds)
         finally:
-            told = probes.stop()
-        for what, waits in zip(_ASKED, told, strict=True):
+            latencies = probes.stop()
+        for what, waits in zip(_ASKED, latencies, strict=True):
             for number in range(ROUNDS):
                 since = begin + number * self.undisturbed_seconds
                 longest = waits.longest(since, since + self.undisturbed_seconds)
                 self.latencies[self._alone(what)].append(longest)
 
     def _create_branches(self) -> list[tuple[CreatedResource, tuple[float, float]]]:
-        """One at least, with when it began and was ready. They are deleted later: that is not what is measured."""
+        """Creates at least one branch; returns when each was started and ready. They are deleted afterwards."""
         until = time.perf_counter() + self.seconds
         made: list[tuple[CreatedResource, tuple[float, float]]] = []
         while not made or time.perf_counter() < until:
@@ -108,12 +107,12 @@ class BranchClients:
         )
 
 
-def make_promise(driver: str, made: list[BranchClients], place: str) -> Promise:
+def make_promise(driver: str, made: list[BranchClients], storage_description: str) -> Promise:
     return Promise(
         name=f"branch_waits {driver}",
         sentence=(
-            f"On {driver}, while branches of a running database are made, "
-            f"its clients wait for less than {STALL_LIMIT:g} ms at the longest."
+            f"On {driver}, while branches of a running database are created, "
+            f"the longest wait of its clients is less than {STALL_LIMIT:g} ms."
         ),
         measurements=tuple(figure for clients in made for figure in clients.make_measurements()),
         ratios=tuple(
@@ -126,16 +125,16 @@ def make_promise(driver: str, made: list[BranchClients], place: str) -> Promise:
             for what in _ASKED
         ),
         how=(
-            "one process reads and one writes rows at random by the parent's socket, "
+            "one process reads and one writes random rows through the parent's socket, "
             f"{PAUSE_SECONDS * 1e3:g} ms between two; "
-            "each round begins with a sync",
+            "each round starts with a sync",
             f"{made[0].seconds:g} s with branches one after another, over {ROUNDS} rounds: "
             + ", ".join(f"{clients.made} of {clients.kind.name}" for clients in made),
             *dict.fromkeys(f"{rows.read}; {rows.write}" for rows in (clients.kind.rows for clients in made)),
-            place,
+            storage_description,
         ),
         baseline=(
-            f"the same clients for {made[0].seconds:g} s before, while no branch is made",
-            f"those of an aged parent for {ROUNDS} times {made[0].undisturbed_seconds:g} s after all branches",
+            f"the same clients for {made[0].seconds:g} s before, without branches",
+            f"clients of an aged parent for {ROUNDS} times {made[0].undisturbed_seconds:g} s after all branches",
         ),
     )

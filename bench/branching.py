@@ -1,9 +1,9 @@
-"""A branch of a running database gives its first row at once, whatever the database's size.
+"""A branch of a running database returns its first row at once, whatever the size of the database.
 
-The time is its owner's: `POST /projects/{id}/branches` with an endpoint, then a connection through the
-gateway with the answer's connection string, made at once, and a row of the parent's. Parents of every
-kind are projects of one platform, so each round has all of them. The waits of the parents' own clients
-come after, with what they write: see `branch_waits`.
+The time is that of a user: `POST /projects/{id}/branches` with an endpoint, then an immediate connection through the
+gateway with the returned connection string, and a row of the parent. Parents of every kind are projects of one
+platform, so each round measures all of them. The latencies of the parents' clients are measured afterwards:
+see `branch_waits`.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from bench.sizes import Sizes
 from bench.stopwatch import TOTAL, Stopwatch, Times, make_measurements
 from bench.storage import COPY_ON_WRITE, DRIVERS
 
-GROWTH_LIMIT = 1.5  # how many times as long as the small parent's the largest parent's branch may take
-COPY_LIMIT_MB = 1024  # from here on a branch answers sooner than a copy of a database at rest
+GROWTH_LIMIT = 1.5  # limit for a branch of the largest parent, to one of the smallest
+COPY_LIMIT_MB = 1024  # from this size on, a branch must be faster than a copy of a stopped server
 ANSWERED, FIRST_ROW = "POST is answered", "connect and read a row"
 
 
 @dataclass(slots=True)
 class MeasuredParent:
-    """One of a kind, on the platform and by hand, and how long its branches and copies took."""
+    """A parent on the platform and by hand, and the durations of its branches and copies."""
 
     kind: ParentKind
     project: BenchProject
@@ -44,7 +44,7 @@ class MeasuredParent:
     copy_times: Times = field(default_factory=lambda: defaultdict(list))
 
     def measure_branch(self) -> None:
-        """While it rests: what others have left unwritten is not ours to pay for."""
+        """Syncs the disk first, so that unwritten data of others is not measured."""
         self.project.execute_as_admin("checkpoint")
         os.sync()
         watch = Stopwatch(self.times)
@@ -62,22 +62,22 @@ class MeasuredParent:
         cold_copy.copy_and_query(self.plain_postgres, self.kind, self.copy_times)
 
     def _note(self, made: CreatedResource) -> None:
-        """What the operations themselves say."""
+        """Records the durations that the operations report."""
         paths = [f"{self.project.path}/operations/{each['id']}" for each in made.response["operations"]]
         clone, start = (self.project.request("GET", path)["operation"] for path in paths)
-        self.times["… from POST until the volume is there"].append(_between(clone["created_at"], clone["updated_at"]))
+        self.times["… from POST until the volume exists"].append(_between(clone["created_at"], clone["updated_at"]))
         self.times["… until its compute runs"].append(_between(clone["updated_at"], start["updated_at"]))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    """Two promises for each driver, as soon as they are measured."""
+    """Yields two promises for each driver as soon as they are measured."""
     kinds = parent_databases.list_parent_kinds(sizes)
     storage.check_requirements(DRIVERS, _needed_gb(kinds))
-    with create_work_folder() as place, ExitStack() as stack:
+    with create_work_folder() as work_folder, ExitStack() as stack:
         servers = {}
         for kind in kinds:
-            print_note(f"{kind.name}: filling the one that is copied by hand")
-            servers[kind.name] = stack.enter_context(cold_copy.create_filled_server(place, kind))
+            print_note(f"{kind.name}: filling the server that is copied by hand")
+            servers[kind.name] = stack.enter_context(cold_copy.create_filled_server(work_folder, kind))
         for driver in DRIVERS:
             yield from _measure(driver, [kind for kind in kinds if _is_for(driver, kind)], servers, sizes)
 
@@ -88,11 +88,11 @@ def _measure(
     image_gb = sum(4 + (2 + kind.clones) * kind.megabytes // 1024 for kind in kinds)
     with program.run_platform(driver, project_client.VARIABLES, image_gb) as platform, platform.client() as client:
         made = [_parent(platform, client, kind, servers[kind.name]) for kind in kinds]
-        for parent in made:  # once each without counting: files come into the page cache
+        for parent in made:  # one run each is not counted: it loads files into the page cache
             parent.measure_branch()
             parent.times.clear()
-        for turn in rotate_rounds(made):
-            for parent in turn:
+        for ordered in rotate_rounds(made):
+            for parent in ordered:
                 parent.measure_branch()
                 parent.measure_copy()
         yield _promise(driver, made, platform.storage_home.description)
@@ -113,18 +113,18 @@ def _parent(platform: Program, client: httpx2.Client, kind: ParentKind, server: 
     project = BenchProject(platform, client, kind.name)
     asyncio.run(kind.fill(project.target))
     if kind.age:
-        print_note(f"{kind.name}: ageing the parent on {platform.storage_home.driver}")
+        print_note(f"{kind.name}: aging the parent on {platform.storage_home.driver}")
         kind.age(lambda: project.create_branch(endpoint=False).wait_until_finished(), project.target)
     return MeasuredParent(kind, project, server)
 
 
 def _is_for(driver: str, kind: ParentKind) -> bool:
-    """Whoever copies whole files does not mind how they lie on the disk."""
+    """Aging matters only for drivers that share blocks."""
     return driver in COPY_ON_WRITE or not kind.age
 
 
 def _needed_gb(kinds: list[ParentKind]) -> float:
-    """By hand and on one driver, with the WAL that each keeps, the clones that stay, and copies of both kinds."""
+    """Disk space for the parents by hand and on one driver, their WAL, remaining clones and copies."""
     gigabytes = [kind.megabytes / 1024 for kind in kinds]
     clones = sum(kind.clones * kind.megabytes / 1024 for kind in kinds)
     return sum(2 * (1.1 * each + 1) for each in gigabytes) + 2 * max(gigabytes) + clones
@@ -134,14 +134,14 @@ def _between(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(driver: str, made: list[MeasuredParent], place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredParent], storage_description: str) -> Promise:
     small, largest = made[0], max((each for each in made if each.kind.is_fresh), key=lambda each: each.kind.megabytes)
     is_limited = driver in COPY_ON_WRITE
-    times = f"in less than {GROWTH_LIMIT:g} times what one of {small.kind.name} takes"
+    times = f"in less than {GROWTH_LIMIT:g} times the time of {small.kind.name}"
     return Promise(
         name=f"branching {driver}",
-        sentence=f"On {driver} a branch of {largest.kind.name}, asked for by the API, gives its first row through the "
-        f"gateway {times if is_limited else 'when the whole parent is copied'}.",
+        sentence=f"On {driver}, a branch of {largest.kind.name} created with the API returns its first row through the "
+        f"gateway {times if is_limited else 'after a full copy of the parent'}.",
         measurements=tuple(figure for parent in made for figure in _figures(parent)),
         ratios=(
             *(
@@ -157,12 +157,12 @@ def _promise(driver: str, made: list[MeasuredParent], place: str) -> Promise:
         ),
         how=(
             project_client.CONFIGURATION,
-            'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, its parent running; then at once '
-            f"psycopg: connect with the answer's connection_uri, read a row; {ROUNDS} rounds of all parents",
+            'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, with a running parent; then '
+            f"immediately psycopg: connect with the returned connection_uri, read a row; {ROUNDS} rounds",
             "after a checkpoint and a sync; both operations end before the branch is deleted",
-            place,
+            storage_description,
         ),
-        baseline=(f"the same of a parent of {small.kind.name}; and by hand:", *cold_copy.describe_configuration()),
+        baseline=(f"the same with a parent of {small.kind.name}; and by hand:", *cold_copy.describe_configuration()),
     )
 
 

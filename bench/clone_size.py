@@ -1,8 +1,8 @@
-"""A branch takes little of the disk: only what is written after it.
+"""A branch takes little disk space: only what is written after its creation.
 
-What is taken is asked of the image's own file system, synced, before the branch is made by the API,
-when it is there without an endpoint, and when it has one that was asked through the gateway. What is
-outside an image is counted file by file, because others write to that disk too.
+The used space of the image's file system is read after a sync: before the API creates the branch, when the branch
+exists without an endpoint, and after queries through its endpoint. Files outside an image are counted one by one,
+because other programs write to that disk too.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from bench.sizes import Sizes
 from bench.storage import COPY_ON_WRITE, DRIVERS, StorageHome
 from bough.engine.local.durable_files import sync_filesystem
 
-LIMIT = 0.05  # of the parent, with copy-on-write
-PARENT, CLONED, STARTED = "its parent", "a branch", "… started, and asked a little"
-SEGMENTS = 300  # more of WAL than a server keeps: max_wal_size is 1 GB, a segment 4 MB
+LIMIT = 0.05  # of the parent's size, with copy-on-write
+PARENT, CLONED, STARTED = "its parent", "a branch", "… started, after a few queries"
+SEGMENTS = 300  # more WAL than a server keeps: max_wal_size is 1 GB, a segment 4 MB
 _QUESTIONS = (
     "select count(*) from rows_of_a_kb where id < 1000",
     "create table if not exists notes (id bigint primary key, words text)",
     "insert into notes select n, md5(n::text) from generate_series(1, 1000) n",
     "update rows_of_a_kb set filling = reverse(filling) where id < 100",
 )
-_BLOCK = 512  # what st_blocks counts
+_BLOCK = 512  # the unit of st_blocks
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class MeasuredParent:
     used_mb: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # megabytes
 
     def run_round(self) -> None:
-        """The branch stays, for the room of a removed one comes back when the file system likes."""
+        """The branch is kept: file systems free the space of a removed one at a time of their own."""
         self.project.execute_as_admin("checkpoint")
         before = self._used()
         branch = self.project.create_branch(endpoint=False)
@@ -83,7 +83,7 @@ def _measure(driver: str, kind: ParentKind) -> MeasuredParent:
         (volume,) = platform.list_postmasters()
         parent = MeasuredParent(platform.storage_home, project, volume)
         asyncio.run(kind.fill(project.target))
-        # Segments that filling left for reuse would go one by one, with every branch, and hide what it takes.
+        # Recycled segments would be removed one by one with every branch and hide the space that it takes.
         project.execute_as_admin(*("checkpoint", "select pg_switch_wal()") * SEGMENTS)
         for number in range(ROUNDS):
             print_note(f"round {number + 1} of {ROUNDS}")
@@ -92,7 +92,7 @@ def _measure(driver: str, kind: ParentKind) -> MeasuredParent:
 
 
 def _bytes_in(folder: Path) -> int:
-    """On disk; a file may go while we look."""
+    """Disk space in bytes; files may disappear meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -106,7 +106,7 @@ def _bytes_in(folder: Path) -> int:
 def _promise(kind: ParentKind, made: list[MeasuredParent]) -> Promise:
     return Promise(
         name="clone_size",
-        sentence=f"With copy-on-write a branch takes less than {LIMIT:g} of its parent's room on disk.",
+        sentence=f"With copy-on-write, a branch takes less than {LIMIT:g} of the disk space of its parent.",
         measurements=tuple(parent.make_measurement(what) for parent in made for what in (PARENT, CLONED, STARTED)),
         ratios=tuple(
             make_ratio(
@@ -120,10 +120,10 @@ def _promise(kind: ParentKind, made: list[MeasuredParent]) -> Promise:
         ),
         how=(
             project_client.CONFIGURATION,
-            f"statvfs of the image after syncfs; {ROUNDS} times POST /projects/{{id}}/branches, of a running parent of "
-            f"{kind.name}, then POST /projects/{{id}}/endpoints",
-            "outside an image the blocks of all files",
-            "asked: " + "; ".join(_QUESTIONS),
+            f"statvfs of the image after syncfs; {ROUNDS} times POST /projects/{{id}}/branches with a running parent "
+            f"of {kind.name}, then POST /projects/{{id}}/endpoints",
+            "outside an image: the blocks of all files",
+            "queries: " + "; ".join(_QUESTIONS),
             *(parent.storage_home.description for parent in made),
         ),
         baseline=("the parent's own data folder: the blocks of all its files",),

@@ -1,7 +1,7 @@
-"""The baseline of a branch: a server stopped, its data folder copied with `cp -a`, the copy started and asked.
+"""The baseline of a branch: a stopped server, copied with `cp -a`; the copy is started and queried.
 
-Server and copy are made by hand, on the machine's own file system and with our computes' settings.
-Nothing is synced, and the server that is copied rests meanwhile: the baseline does less than we do.
+Server and copy are created by hand, on the machine's own file system and with the settings of our computes. Nothing is
+synced, and the copied server is stopped: the baseline does less than Bough.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ def describe_configuration() -> tuple[str, ...]:
     return (
         f"cp -a DATA COPY of a stopped Postgres {MAJOR}, then: {start.replace('DATA', 'COPY')}",
         f"psycopg: connect to SOCKETS as {ADMIN_ROLE}, read a row",
-        f"DATA was made by: {initdb}, and filled by the same statements",
+        f"DATA was created by: {initdb}, and filled by the same statements",
         settings,
     )
 
 
 @contextmanager
-def create_filled_server(place: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
-    """A server that holds the same as the parents, and is stopped."""
-    with plain_postgres.create_postgres(place) as server:
+def create_filled_server(work_folder: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
+    """A stopped server with the same data as the parents."""
+    with plain_postgres.create_postgres(work_folder) as server:
         server.initdb()
         server.start(*(word for name, value in LOAD_SETTINGS.items() for word in ("-c", f"{name}={value}")))
         asyncio.run(kind.fill(Target(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))
@@ -44,7 +44,7 @@ def create_filled_server(place: Path, kind: ParentKind) -> Iterator[PlainPostgre
 
 
 def make_conninfo(server: PlainPostgres) -> str:
-    """For clients of libpq."""
+    """The connection string for libpq clients."""
     return f"host={server.sockets} user={ADMIN_ROLE} dbname={MAINTENANCE_DATABASE}"
 
 

@@ -1,9 +1,9 @@
-"""Many branches of one project: what sleeping and running ones take of the memory, and whether the next comes as fast.
+"""Many branches of one project: memory of suspended and running branches, and the time to create one more.
 
-Branches are made by the API, each with an endpoint that has given its first row through the gateway.
-Some are suspended then. A compute's memory is the proportional share (Pss) of all its processes, and
-control's that of its own; what the machine has less of is seen in MemAvailable. While all others run and nobody uses
-them, it is measured what control takes of a processor, and how long another tenant's new project takes.
+The API creates branches, each with an endpoint that has returned a row through the gateway. Some are then suspended.
+The memory of a compute is the proportional share (Pss) of its processes; the reduction of free memory is read from
+MemAvailable. While all others run idle, the CPU time of control and the time of another tenant's new project are
+measured.
 """
 
 import asyncio
@@ -22,48 +22,48 @@ from bench.stopwatch import Times
 from bench.storage import RequirementMissing
 
 DRIVER = "reflink"
-COMPUTE_MB = 15  # of memory, that one more takes
-MIN_BRANCHES = 5  # branches, for what each takes of the machine's memory
-SLOWER_LIMIT = 1.5  # how many times as long the next branch may take
-IDLE_LIMIT = 10.0  # percent of a core that control may take beside all that run and do nothing
-NEWCOMER_LIMIT = 1.2  # how many times as long as on an empty platform another tenant's first row may take
-CROWDED, EMPTY = "beside all", "on a platform without others"
+COMPUTE_MB = 15  # of memory for one more
+MIN_BRANCHES = 5  # branches from which on memory per branch is computed
+SLOWER_LIMIT = 1.5  # limit for the next branch, to the first
+IDLE_LIMIT = 10.0  # limit: percent of a core that control uses beside idle computes
+NEWCOMER_LIMIT = 1.2  # limit for another tenant's first row, to an empty platform
+CROWDED, EMPTY = "beside all", "on an empty platform"
 NO_OTHERS, WITH_SUSPENDED, WITH_RUNNING = (
     "alone",
     "asleep",
     "awake",
-)  # moments: before the others, beside some, beside all
+)  # stages: before the others, beside some, beside all
 _KIND = parent_databases.small_parent()
 
 
 @dataclass(slots=True)
 class CrowdSamples:
-    """While a project gets more and more branches, and another, on a platform of its own, has none."""
+    """Samples while one project gets more branches and another, on an empty platform, has none."""
 
     crowded_project: BenchProject
     empty_project: BenchProject
-    branch_times: Times = field(default_factory=lambda: defaultdict(list))  # moment → milliseconds of one more branch
-    baseline_times: Times = field(default_factory=lambda: defaultdict(list))  # the same of the lonely project's
-    control_mb: Times = field(default_factory=lambda: defaultdict(list))  # moment → MB
-    machine_mb: dict[str, list[float]] = field(default_factory=dict)  # moment → MB that the machine has less, a branch
-    compute_mb: list[float] = field(default_factory=list)  # MB of each that runs
+    branch_times: Times = field(default_factory=lambda: defaultdict(list))  # stage → milliseconds of one more branch
+    baseline_times: Times = field(default_factory=lambda: defaultdict(list))  # the same on the empty platform
+    control_mb: Times = field(default_factory=lambda: defaultdict(list))  # stage → MB
+    machine_mb: dict[str, list[float]] = field(default_factory=dict)  # stage → MB less free memory per branch
+    compute_mb: list[float] = field(default_factory=list)  # MB of each running branch
     control_cpu: list[float] = field(
         default_factory=list
-    )  # percent of a core that control takes, nobody using anything
+    )  # percent of a core that control uses while all computes are idle
     new_project_times: Times = field(
         default_factory=lambda: defaultdict(list)
     )  # platform → milliseconds of a new project
 
-    def measure_branches(self, moment: str) -> None:
-        for turn in rotate_rounds(
+    def measure_branches(self, stage: str) -> None:
+        for ordered in rotate_rounds(
             [(self.crowded_project, self.branch_times), (self.empty_project, self.baseline_times)]
         ):
-            for project, times in turn:
-                times[moment].append(_one_more(project))
-            self.control_mb[moment].append(machine.pss_of(self.crowded_project.platform.control_pid) / 1024**2)
+            for project, times in ordered:
+                times[stage].append(_one_more(project))
+            self.control_mb[stage].append(machine.pss_of(self.crowded_project.platform.control_pid) / 1024**2)
 
     def measure_control_cpu(self, seconds: int) -> None:
-        """After a rest: what follows from the making of branches is done."""
+        """Measures after a pause, when the work that follows the creation of branches is done."""
         pid = self.crowded_project.platform.control_pid
         time.sleep(seconds / 4)
         for _ in range(ROUNDS):
@@ -72,8 +72,8 @@ class CrowdSamples:
             self.control_cpu.append((machine.cpu_seconds(pid) - before) / (seconds / ROUNDS) * 100)
 
     def measure_new_projects(self) -> None:
-        for turn in rotate_rounds([(CROWDED, self.crowded_project), (EMPTY, self.empty_project)]):
-            for name, project in turn:
+        for ordered in rotate_rounds([(CROWDED, self.crowded_project), (EMPTY, self.empty_project)]):
+            for name, project in ordered:
                 self.new_project_times[name].append(project.time_new_project())
 
 
@@ -84,15 +84,15 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
     with ExitStack() as stack:
         seen = CrowdSamples(_project(stack, 8 + count // 10), _project(stack, program.IMAGE_GB))
         seen.measure_branches(NO_OTHERS)
-        print_note(f"{sizes.sleeping} branches that sleep")
+        print_note(f"{sizes.sleeping} suspended branches")
         seen.machine_mb[WITH_SUSPENDED] = _made(seen.crowded_project, sizes.sleeping, asleep=True)
         seen.measure_branches(WITH_SUSPENDED)
-        print_note(f"{sizes.running} branches that run")
+        print_note(f"{sizes.running} running branches")
         seen.machine_mb[WITH_RUNNING] = _made(seen.crowded_project, sizes.running, asleep=False)
         pids = [pid for pid, _ in seen.crowded_project.platform.list_postmasters().values()]
         seen.compute_mb = [machine.pss_of_tree(pid) / 1024**2 for pid in pids]
         seen.measure_branches(WITH_RUNNING)
-        print_note(f"control beside {sizes.running} computes that do nothing, for {sizes.idle_seconds} s")
+        print_note(f"control beside {sizes.running} idle computes, for {sizes.idle_seconds} s")
         seen.measure_control_cpu(sizes.idle_seconds)
         seen.measure_new_projects()
     yield _promise(sizes, seen)
@@ -102,23 +102,23 @@ def _check_memory(running: int) -> None:
     available = machine.read_meminfo()["MemAvailable"] / 1024**2
     if available < running * COMPUTE_MB:
         raise RequirementMissing(
-            f"{running} computes take {running * COMPUTE_MB} MB of memory, and {available:.0f} are available: "
-            "fewer run with --running."
+            f"{running} computes need {running * COMPUTE_MB} MB of memory, but {available:.0f} are available: "
+            "use --running with a smaller number."
         )
 
 
 def _project(stack: ExitStack, image_gb: int) -> BenchProject:
-    """The only one of its platform."""
+    """The only project of its platform."""
     platform = stack.enter_context(program.run_platform(DRIVER, project_client.VARIABLES, image_gb))
     project = BenchProject(platform, stack.enter_context(platform.client()), "crowd")
     asyncio.run(_KIND.fill(project.target))
-    _one_more(project)  # without counting: files come into the page cache
+    _one_more(project)  # not counted: loads files into the page cache
     return project
 
 
 def _made(project: BenchProject, count: int, *, asleep: bool) -> list[float]:
-    """What the machine has less for each of them, in MB, while there are more and more."""
-    available, less = machine.read_meminfo()["MemAvailable"], []
+    """Creates branches; returns the reduction of free memory per branch in MB."""
+    available, reductions = machine.read_meminfo()["MemAvailable"], []
     for number in range(1, count + 1):
         branch = project.create_branch()
         branch.read_first_row(_KIND.rows)
@@ -126,93 +126,96 @@ def _made(project: BenchProject, count: int, *, asleep: bool) -> list[float]:
             branch.wait_until_finished()
             branch.suspend()
         if number >= min(MIN_BRANCHES, count):
-            less.append((available - machine.read_meminfo()["MemAvailable"]) / 1024**2 / number)
-    return less
+            reductions.append((available - machine.read_meminfo()["MemAvailable"]) / 1024**2 / number)
+    return reductions
 
 
 def _one_more(project: BenchProject) -> float:
-    """Milliseconds until its first row."""
-    began = time.perf_counter()
+    """Milliseconds until the first row."""
+    started_at = time.perf_counter()
     branch = project.create_branch()
     branch.read_first_row(_KIND.rows)
-    took = (time.perf_counter() - began) * 1e3
+    duration = (time.perf_counter() - started_at) * 1e3
     branch.delete()
-    return took
+    return duration
 
 
 def _promise(sizes: Sizes, seen: CrowdSamples) -> Promise:
-    beside = {
+    stages = {
         NO_OTHERS: "with no other branch",
-        WITH_SUSPENDED: f"beside {sizes.sleeping} that sleep",
-        WITH_RUNNING: f"beside {sizes.sleeping} that sleep and {sizes.running} that run",
+        WITH_SUSPENDED: f"beside {sizes.sleeping} suspended",
+        WITH_RUNNING: f"beside {sizes.sleeping} suspended and {sizes.running} running",
     }
-    times = {moment: _figure(f"one more branch, {beside[moment]}", seen.branch_times[moment]) for moment in beside}
-    newcomers = {
+    times = {stage: _figure(f"one more branch, {stages[stage]}", seen.branch_times[stage]) for stage in stages}
+    first_rows = {
         name: _figure(f"first row of a new project {name}", seen.new_project_times[name])
         for name in seen.new_project_times
     }
-    lonely = {moment: _figure("… and of the other project, in turn", seen.baseline_times[moment]) for moment in beside}
+    on_empty = {
+        stage: _figure("… and of the project on the empty platform, alternating", seen.baseline_times[stage])
+        for stage in stages
+    }
     return Promise(
         name="crowd",
         sentence=f"Beside {sizes.sleeping} sleeping and {sizes.running} running branches of its project, one more "
-        f"branch gives its first row in less than {SLOWER_LIMIT:g} times what one of a project without others takes "
-        "on a platform of its own; while nobody uses them, "
-        f"control takes less than {IDLE_LIMIT:g} % of a core, and another tenant's new project gives its first row in "
-        f"less than {NEWCOMER_LIMIT:g} times what it takes on an empty platform.",
+        f"branch returns its first row in less than {SLOWER_LIMIT:g} times the time of a project without others "
+        "on an empty platform; while they are idle, "
+        f"control uses less than {IDLE_LIMIT:g} % of a core, and another tenant's new project returns its first row in "
+        f"less than {NEWCOMER_LIMIT:g} times the time on an empty platform.",
         measurements=(
-            Measurement(name="memory of each that runs (Pss)", unit="MB", samples=tuple(seen.compute_mb)),
+            Measurement(name="memory of each running branch (Pss)", unit="MB", samples=tuple(seen.compute_mb)),
             Measurement(
-                name="what the machine has less, each that runs",
+                name="reduction of free memory per running branch",
                 unit="MB",
                 samples=tuple(seen.machine_mb[WITH_RUNNING]),
             ),
             Measurement(
-                name="what the machine has less, each that sleeps",
+                name="reduction of free memory per suspended branch",
                 unit="MB",
                 samples=tuple(seen.machine_mb[WITH_SUSPENDED]),
             ),
             *(
-                Measurement(name=f"memory of control (Pss), {beside[moment]}", unit="MB", samples=tuple(samples))
-                for moment, samples in seen.control_mb.items()
+                Measurement(name=f"memory of control (Pss), {stages[stage]}", unit="MB", samples=tuple(samples))
+                for stage, samples in seen.control_mb.items()
             ),
-            *(figure for moment in beside for figure in (times[moment], lonely[moment])),
+            *(figure for stage in stages for figure in (times[stage], on_empty[stage])),
             Measurement(
-                name=f"control beside {sizes.running} computes that do nothing",
+                name=f"control beside {sizes.running} idle computes",
                 unit="% of a core",
                 samples=tuple(seen.control_cpu),
                 below=IDLE_LIMIT,
             ),
-            *newcomers.values(),
+            *first_rows.values(),
         ),
         ratios=(
             make_ratio(
-                f"{beside[WITH_SUSPENDED]}, to the first ones",
+                f"{stages[WITH_SUSPENDED]}, to the first ones",
                 times[WITH_SUSPENDED],
                 times[NO_OTHERS],
                 below=SLOWER_LIMIT,
             ),
-            # So many processes make the machine itself slower: for that there is no limit.
-            make_ratio(f"{beside[WITH_RUNNING]}, to the first ones", times[WITH_RUNNING], times[NO_OTHERS]),
+            # So many processes slow the machine itself down; there is no limit for that.
+            make_ratio(f"{stages[WITH_RUNNING]}, to the first ones", times[WITH_RUNNING], times[NO_OTHERS]),
             *(
-                make_ratio(f"{beside[moment]}, to the other project", times[moment], lonely[moment], below=SLOWER_LIMIT)
-                for moment in (WITH_SUSPENDED, WITH_RUNNING)
+                make_ratio(f"{stages[stage]}, to the empty platform", times[stage], on_empty[stage], below=SLOWER_LIMIT)
+                for stage in (WITH_SUSPENDED, WITH_RUNNING)
             ),
             make_ratio(
-                f"a new project {CROWDED}, to {EMPTY}", newcomers[CROWDED], newcomers[EMPTY], below=NEWCOMER_LIMIT
+                f"a new project {CROWDED}, to {EMPTY}", first_rows[CROWDED], first_rows[EMPTY], below=NEWCOMER_LIMIT
             ),
         ),
         how=(
             project_client.CONFIGURATION,
-            'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, then at once psycopg: connect with '
-            f"the answer's connection_uri, read a row; {ROUNDS} times, each deleted before the next",
-            f"control's processor time over {sizes.idle_seconds} s, in {ROUNDS} parts, when nobody asks for anything",
-            f"POST /projects, then at once psycopg as above: connect, select; {ROUNDS} times, each deleted afterwards",
-            f"one project whose default branch has {_KIND.name} and runs; it counts among those that run",
+            'POST /projects/{id}/branches {"endpoints": [{"type": "read_write"}]}, then immediately psycopg: connect '
+            f"with the returned connection_uri, read a row; {ROUNDS} times, each deleted before the next",
+            f"CPU time of control over {sizes.idle_seconds} s, in {ROUNDS} parts, without requests",
+            f"POST /projects, then immediately psycopg: connect, select; {ROUNDS} times, each deleted afterwards",
+            f"one project whose default branch has {_KIND.name} and is running; it counts as running",
             seen.crowded_project.platform.storage_home.description,
         ),
         baseline=(
             "the same before the project had any other branch",
-            "the same of a project without other branches on a platform of its own, in turn with it",
+            "the same for a project without other branches on an empty platform, alternating",
         ),
     )
 

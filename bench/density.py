@@ -1,8 +1,8 @@
-"""Many computes on one machine: what each takes of its memory, and whether the next one starts as fast.
+"""Many computes on one machine: the memory of each, and the start time of one more.
 
-Every compute is a project of its own with default settings, and has answered one session. Its memory
-is the proportional share (Pss) of all its processes; what the machine has less of is seen in
-MemAvailable, which also knows what the kernel keeps for them.
+Every compute belongs to its own project with default settings and has served one session. Its memory is the
+proportional share (Pss) of its processes; the reduction of free memory is read from MemAvailable, which includes
+memory of the kernel.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from bench.sizes import Sizes
 from bough.engine.local.computes.postmaster import PidFile
 
 DRIVER = "reflink"
-MIN_COMPUTES = 5  # computes, for what each takes of the machine's memory
-SLOWER_LIMIT = 1.5  # how many times as long the next one may take to start
+MIN_COMPUTES = 5  # computes from which on memory per compute is computed
+SLOWER_LIMIT = 1.5  # limit for the start of the next one, to alone
 
 
 @dataclass(slots=True)
 class DensitySamples:
-    """While more and more computes run."""
+    """Samples while the number of computes grows."""
 
-    storage_description: str  # on what their volumes are
-    available_bytes: float  # bytes, before the first
+    storage_description: str  # the file system of their volumes
+    available_bytes: float  # bytes, before the first compute
     start_times: dict[int, list[float]] = field(
         default_factory=dict
-    )  # computes that run → milliseconds of the next one
-    compute_mb: dict[int, list[float]] = field(default_factory=dict)  # computes that run → MB of each
-    machine_mb: dict[int, float] = field(default_factory=dict)  # computes that run → MB that the machine has less
+    )  # running computes → milliseconds of the next start
+    compute_mb: dict[int, list[float]] = field(default_factory=dict)  # running computes → MB of each
+    machine_mb: dict[int, float] = field(default_factory=dict)  # running computes → MB less free memory
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
@@ -66,14 +66,14 @@ async def _grow(home: Home, running: list[Compute], level: int, seen: DensitySam
 
 
 async def _starts(compute: Compute) -> list[float]:
-    """Milliseconds of each start of a compute that sleeps."""
-    took = []
+    """Milliseconds of each start of a suspended compute."""
+    durations = []
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         await compute.start()
-        took.append((time.perf_counter() - began) * 1e3)
+        durations.append((time.perf_counter() - started_at) * 1e3)
         await compute.suspend()
-    return took
+    return durations
 
 
 def _postmaster(compute: Compute) -> int:
@@ -99,12 +99,12 @@ def _promise(sizes: Sizes, seen: DensitySamples) -> Promise:
                 for count, samples in seen.compute_mb.items()
             ),
             Measurement(
-                name=f"what the machine has less, each of {MIN_COMPUTES} to {sizes.computes[-1]}",
+                name=f"reduction of free memory per compute, {MIN_COMPUTES} to {sizes.computes[-1]}",
                 unit="MB",
                 samples=each,
             ),
             Measurement(
-                name="computes that this machine holds", unit="", samples=tuple(available / one for one in each)
+                name="computes that fit on this machine", unit="", samples=tuple(available / one for one in each)
             ),
             *starts.values(),
         ),
@@ -113,9 +113,9 @@ def _promise(sizes: Sizes, seen: DensitySamples) -> Promise:
             for count in sizes.computes
         ),
         how=(
-            f"one project each, default settings; a start is ensure_running of one that sleeps, {ROUNDS} times",
-            f"the machine holds MemAvailable before the first ({available:,.0f} MB) over what each takes of it",
+            f"one project each, default settings; a start is ensure_running of a suspended compute, {ROUNDS} times",
+            f"capacity: MemAvailable before the first ({available:,.0f} MB) divided by its reduction per compute",
             seen.storage_description,
         ),
-        baseline=("the start of the same compute before any other ran",),
+        baseline=("the start of the same compute before any other was running",),
     )

@@ -1,4 +1,4 @@
-"""An engine on a home, and computes in it: what control would ask of it, asked directly."""
+"""An engine with its home and computes, used directly instead of by control."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -29,7 +29,7 @@ from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
 from bough.postgres.scram import scram_verifier
 
 ROLE, DATABASE = "neondb_owner", "neondb"
-# Those of its size too, so that they can be shown; a compute has them in a file of their own.
+# Includes the settings of its size, for the report; a compute has them in a separate file.
 SETTINGS = {**build_size_settings(MAX_CU), **build_compute_settings(MAX_CU, logical_replication=False)}
 _VERIFIER = scram_verifier("npg_abcdefghijklmnopqrstuvwx")
 
@@ -49,11 +49,11 @@ class Compute:
 
     @property
     def target(self) -> Target:
-        """For programs and sessions, by the socket."""
+        """How programs and sessions connect through the socket."""
         return Target(self.home.storage_home.settings.sockets / self.spec.endpoint_id, ROLE, DATABASE)
 
     async def start(self, settings: Mapping[str, str] = SETTINGS) -> None:
-        """Until it accepts connections; a changed setting may mean that it restarts."""
+        """Waits until it accepts connections; a changed setting may restart it."""
         self.spec = replace(self.spec, settings=settings)
         while await self.home.engine.ensure_running(self.spec) is not Readiness.READY:
             continue
@@ -70,7 +70,7 @@ class Compute:
         await self.execute_as_admin("checkpoint")
 
     async def quiesce(self) -> None:
-        """Nothing that a run of pgbench left is still to be done."""
+        """Vacuums, checkpoints and syncs what a run of pgbench left behind."""
         async with connect(self.target) as session:
             await session.execute("vacuum")
             await session.execute("truncate pgbench_history")
@@ -78,15 +78,15 @@ class Compute:
         os.sync()
 
     async def execute_as_admin(self, *statements: str) -> None:
-        """As the superuser."""
+        """Runs statements as the superuser."""
         async with connect(replace(self.target, role=ADMIN_ROLE, database=MAINTENANCE_DATABASE)) as session:
             for statement in statements:
                 await session.execute(statement)
 
 
 class Home:
-    def __init__(self, place: StorageHome, engine: LocalEngine) -> None:
-        self.storage_home = place
+    def __init__(self, storage_home: StorageHome, engine: LocalEngine) -> None:
+        self.storage_home = storage_home
         self.engine = engine
         self.computes: list[Compute] = []
 
@@ -95,11 +95,11 @@ class Home:
         return self.storage_home.driver
 
     async def create_compute(self) -> Compute:
-        """A new project with its branch; its compute does not run yet."""
+        """Creates a project with its branch; does not start its compute."""
         return await self._create(self._make_spec(ProjectId.new()), None)
 
     async def create_child(self, parent: Compute) -> Compute:
-        """A branch of the parent, which may run; its own compute does not run yet."""
+        """Creates a branch of the parent, which may be running; does not start its compute."""
         return await self._create(self._make_spec(parent.spec.project_id), parent.spec.volume_id)
 
     async def _create(self, spec: ComputeSpec, parent: VolumeId | None) -> Compute:
@@ -126,10 +126,10 @@ class Home:
 
 @asynccontextmanager
 async def open_home(driver: str, image_gb: int, *, thin: bool = True) -> AsyncIterator[Home]:
-    """At the end nothing of it is left: computes that still run are ended with their place."""
-    with storage.create_storage_home(driver, image_gb, thin=thin) as place:
-        engine = LocalEngine(place.settings)
-        home = Home(place, engine)
+    """Stops all computes and removes the home at the end."""
+    with storage.create_storage_home(driver, image_gb, thin=thin) as storage_home:
+        engine = LocalEngine(storage_home.settings)
+        home = Home(storage_home, engine)
         try:
             await engine.prepare()
             yield home

@@ -1,9 +1,8 @@
-"""A new project answers its first query sooner than a Postgres made by hand.
+"""A new project answers its first query sooner than a Postgres server created by hand.
 
-Ours: `POST /projects`, wait for its operations to finish, ask for them, connect by the compute's
-socket, ask. Warm: a compute from the pool, which is full again before each round. Cold: a platform
-without a pool. By hand: `initdb`, start, connect, ask. By hand there is no role, database or password
-to make, and nothing is synced to disk: the baseline does less than we do.
+Bough: `POST /projects`, wait for its operations, read them, connect through the compute's socket, query. Warm: with a
+pool that is full before each round. Cold: without a pool. By hand: `initdb`, start, connect, query. The baseline
+creates no role, database or password and syncs nothing, so it does less than Bough.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ LIMITS = {
 
 @dataclass(slots=True)
 class NewProjects:
-    """New projects on one platform, and how long they took."""
+    """New projects on one platform and their durations."""
 
     kind: str
     platform: Program
@@ -49,14 +48,14 @@ class NewProjects:
 
     def measure_one(self) -> None:
         self.platform.wait_until_idle(self.client, self.spares)
-        os.sync()  # our sync shall not pay for what others have left unwritten
+        os.sync()  # unwritten data of others must not be part of our sync
         watch = Stopwatch(self.times)
         made = program.create_project(self.client, "first query")
-        watch.mark("POST is answered")
+        watch.mark("POST returned")
         self.platform.wait_until_finished(made)
-        watch.mark("its operations are finished")
+        watch.mark("operations finished")
         program.get_last_operation(self.client, made)
-        watch.mark("asked for the last one")
+        watch.mark("last operation read")
         asyncio.run(_ask(self.platform.connect(made)))
         watch.mark("connect and select")
         watch.stop()
@@ -65,9 +64,9 @@ class NewProjects:
         self.platform.wait_until_idle(self.client, self.spares)
 
     def _note(self, made: dict[str, Any]) -> None:
-        """What the operations themselves say."""
+        """Records the durations that the operations report."""
         clone, start = program.wait_for_operations(self.client, made, pause=0.002)
-        self.times["… from POST until the volume is there"].append(
+        self.times["… from POST until the volume exists"].append(
             _milliseconds(clone["created_at"], clone["updated_at"])
         )
         self.times["… until its compute runs, with roles and databases"].append(
@@ -83,29 +82,29 @@ def measure(_: Sizes) -> Iterator[Promise]:
 
 
 def _measure(driver: str) -> Promise:
-    hands: Times = defaultdict(list)
+    by_hand: Times = defaultdict(list)
     with ExitStack() as stack:
-        place = stack.enter_context(plain_postgres.create_work_folder())
-        sides = [_newcomers(stack, driver, kind) for kind in (WARM, COLD)]
-        for side in sides:  # once each without counting: files come into the page cache
-            side.measure_one()
-            side.times.clear()
-        _make_by_hand(place, defaultdict(list))
-        for turn in rotate_rounds(sides, ROUNDS):
-            for side in turn:
-                side.measure_one()
-            _make_by_hand(place, hands)
-    return _promise(driver, sides, hands)
+        work_folder = stack.enter_context(plain_postgres.create_work_folder())
+        variants = [_start_variant(stack, driver, kind) for kind in (WARM, COLD)]
+        for variant in variants:  # one run each is not counted: it loads files into the page cache
+            variant.measure_one()
+            variant.times.clear()
+        _make_by_hand(work_folder, defaultdict(list))
+        for ordered in rotate_rounds(variants, ROUNDS):
+            for variant in ordered:
+                variant.measure_one()
+            _make_by_hand(work_folder, by_hand)
+    return _promise(driver, variants, by_hand)
 
 
-def _newcomers(stack: ExitStack, driver: str, kind: str) -> NewProjects:
+def _start_variant(stack: ExitStack, driver: str, kind: str) -> NewProjects:
     variables = {} if kind == WARM else {"BOUGH_WARM_POOL": "0"}
     platform = stack.enter_context(program.run_platform(driver, variables))
     return NewProjects(kind, platform, stack.enter_context(platform.client()))
 
 
-def _make_by_hand(place: Path, times: Times) -> None:
-    with plain_postgres.create_postgres(place) as postgres:
+def _make_by_hand(work_folder: Path, times: Times) -> None:
+    with plain_postgres.create_postgres(work_folder) as postgres:
         os.sync()
         watch = Stopwatch(times)
         postgres.initdb()
@@ -128,24 +127,24 @@ def _milliseconds(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
 
 
-def _promise(driver: str, sides: list[NewProjects], hands: Times) -> Promise:
-    made = {side.kind: make_measurements(side.kind, side.times) for side in sides}
-    plain = make_measurements("by hand", hands)
+def _promise(driver: str, variants: list[NewProjects], by_hand: Times) -> Promise:
+    made = {variant.kind: make_measurements(variant.kind, variant.times) for variant in variants}
+    plain = make_measurements("by hand", by_hand)
     limits = LIMITS[driver]
     return Promise(
         name=f"first_query {driver}",
-        sentence=f"On {driver} a new project answers its first query in less than {limits[WARM]:g} of the time that "
-        f"initdb, start and a first query take by hand, and without the warm pool in less than {limits[COLD]:g}.",
+        sentence=f"On {driver}, a new project answers its first query in less than {limits[WARM]:g} of the time of "
+        f"initdb, start and a first query by hand, and without the warm pool in less than {limits[COLD]:g}.",
         measurements=tuple(figure for times in (*made.values(), plain) for figure in times.values()),
         ratios=tuple(
             make_ratio(f"{kind} to by hand", times[TOTAL], plain[TOTAL], below=limits[kind])
             for kind, times in made.items()
         ),
         how=(
-            f"POST /projects, its operations finished, connect by the compute's socket, select; {ROUNDS} rounds",
-            f"{WARM}: with a pool of {sides[0].spares}, full before each round; {COLD}: with BOUGH_WARM_POOL=0",
-            "each round also makes one by hand; all begin on a synced disk, and only ours sync what they made",
-            sides[0].platform.storage_home.description,
+            f"POST /projects, wait for its operations, connect through the compute's socket, select; {ROUNDS} rounds",
+            f"{WARM}: with a pool of {variants[0].spares}, full before each round; {COLD}: with BOUGH_WARM_POOL=0",
+            "each round also creates one by hand; all start with a synced disk, and only Bough syncs what it creates",
+            variants[0].platform.storage_home.description,
         ),
         baseline=plain_postgres.describe_configuration(),
     )

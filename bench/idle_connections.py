@@ -1,4 +1,4 @@
-"""The memory of connections that do nothing, in what stands between them and the server."""
+"""The memory that idle connections take in the gateway or pooler."""
 
 import asyncio
 import ssl
@@ -12,13 +12,13 @@ from bench import gateway_workers, machine
 from bench.tls_postgres import Route
 from bough.postgres import MAINTENANCE_DATABASE
 
-CONNECTIONS = 200  # a round
-_WARM_UP_CONNECTIONS = 10  # they pay for what all share
+CONNECTIONS = 200  # per round
+_WARM_UP_CONNECTIONS = 10  # not counted: they cause the memory that all share
 _SETTLE_SECONDS = 1.0  # seconds
 
 
 def measure_kib(way: Route, pids: Sequence[int]) -> float:
-    """Private memory of the processes, a connection, when all are open and have asked one query."""
+    """Private memory of the processes per connection, when all are open and have sent one query."""
     return asyncio.run(_kib(way, pids))
 
 
@@ -34,7 +34,7 @@ async def _kib(way: Route, pids: Sequence[int]) -> float:
 
 
 async def _connect_and_query(way: Route) -> Any:
-    """A simple query: an extended one of asyncpg's would take two transactions, which not every pooler allows."""
+    """Sends a simple query: asyncpg's extended queries take two transactions, which not every pooler supports."""
     session = await asyncpg.connect(
         host="127.0.0.1",
         port=way.port,

@@ -1,9 +1,9 @@
-"""An instant database gives its first row in less than three times what a connection to a running endpoint takes.
+"""An instant database returns its first row in less than three times the time of a connection to a running endpoint.
 
-The time is a caller's: `POST /api/v1/database`, then a connection by the pooled string it was given, with TLS and
-SCRAM, and a row. The baseline is the connection and the row alone, by the pooled string of a database that runs.
-Prepared: at a rate below that at which the platform prepares others. Drained: a platform that prepares none and has
-no warm pool, so each is cloned and started while its caller waits. Sustained: several callers, without a pause.
+The time is that of a caller: `POST /api/v1/database`, then a connection with the returned pooled string, with TLS and
+SCRAM, and a row. The baseline is the connection and the row alone, on a running database. Prepared: requests arrive
+slower than databases are prepared. Drained: a platform without prepared databases and without a warm pool, so each
+database is cloned and started on request. Sustained: several callers without a pause.
 """
 
 import sqlite3
@@ -40,27 +40,27 @@ _READY = """
 
 @dataclass
 class InstantPlatform:
-    """A platform that gives databases away."""
+    """A platform that creates instant databases."""
 
     name: str
     platform: Program
     client: httpx2.Client
-    prepared_count: int  # databases that wait before each call
-    spare_count: int  # computes that do
+    prepared_count: int  # prepared databases before each call
+    spare_count: int  # spare computes before each call
     times: list[float] = field(default_factory=list)
 
     def create(self) -> str:
-        answer = self.client.post("/database", json={"ref": "bench"}).raise_for_status()
-        return f"{answer.json()['connection_string']}&hostaddr=127.0.0.1"
+        response = self.client.post("/database", json={"ref": "bench"}).raise_for_status()
+        return f"{response.json()['connection_string']}&hostaddr=127.0.0.1"
 
     def measure_once(self) -> float:
         self._wait_until_ready()
-        began = time.monotonic()
+        started_at = time.monotonic()
         read_first_row(self.create())
-        return (time.monotonic() - began) * 1000
+        return (time.monotonic() - started_at) * 1000
 
     def run_round(self, count: int) -> float:
-        """The median of so many."""
+        """The median of several calls."""
         times = [self.measure_once() for _ in range(count)]
         self.times += times
         return percentile(times, 0.5)
@@ -76,12 +76,12 @@ class InstantPlatform:
             return made
 
         with ThreadPoolExecutor(CALLERS) as callers:
-            began = time.monotonic()
+            started_at = time.monotonic()
             made = sum(callers.map(call, range(CALLERS)))
-            return made / (time.monotonic() - began)
+            return made / (time.monotonic() - started_at)
 
     def _wait_until_ready(self) -> None:
-        """Both pools are full again, for a moment already: what comes next does not pay for what was."""
+        """Waits until both pools have been full for a moment, so that earlier work is not measured."""
         deadline = time.monotonic() + _PATIENCE
         since = time.monotonic()
         with closing(sqlite3.connect(f"file:{self.platform.settings.store_file}?mode=ro", uri=True)) as store:
@@ -104,32 +104,32 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
     with ExitStack() as stack:
         prepared = _start_platform(stack, "prepared", {}, waiting=2)
         drained = _start_platform(stack, "drained", _NO_POOLS, waiting=0)
-        running = prepared.create()  # from here on they are in demand
+        running = prepared.create()  # from now on databases are prepared
         read_first_row(running)
         alone: list[float] = []
         samples: dict[str, list[float]] = {"alone": [], "prepared": [], "drained": []}
-        for turn in rotate_rounds((prepared, drained)):
+        for ordered in rotate_rounds((prepared, drained)):
             alone_now = [_timed(running) for _ in range(sizes.instant_calls)]
             alone += alone_now
             samples["alone"].append(percentile(alone_now, 0.5))
-            for giver in turn:
-                samples[giver.name].append(giver.run_round(sizes.instant_calls))
+            for server in ordered:
+                samples[server.name].append(server.run_round(sizes.instant_calls))
         print_note("several callers at once")
         rates = [prepared.measure_rate(sizes.instant_seconds) for _ in range(ROUNDS)]
         yield _promise(samples, prepared, drained, rates, alone)
 
 
 def _start_platform(stack: ExitStack, name: str, variables: dict[str, str], waiting: int) -> InstantPlatform:
-    """`waiting` in both pools."""
+    """The number of waiting entries in both pools."""
     platform = stack.enter_context(program.run_platform(variables={**_NO_LIMITS, **variables}))
     client = httpx2.Client(base_url=f"http://127.0.0.1:{platform.port}/api/v1", timeout=60)
     return InstantPlatform(name, platform, stack.enter_context(client), prepared_count=waiting, spare_count=waiting)
 
 
 def _timed(uri: str) -> float:
-    began = time.monotonic()
+    started_at = time.monotonic()
     read_first_row(uri)
-    return (time.monotonic() - began) * 1000
+    return (time.monotonic() - started_at) * 1000
 
 
 def _promise(
@@ -139,7 +139,7 @@ def _promise(
     rates: list[float],
     alone: list[float],
 ) -> Promise:
-    connect, taken, cold = (
+    connect, prepared_time, cold = (
         Measurement(name=name, unit="ms", samples=tuple(samples[key]))
         for key, name in (
             ("alone", "connect and select, p50"),
@@ -149,31 +149,31 @@ def _promise(
     )
     return Promise(
         name="instant",
-        sentence=f"An instant database gives its first row within {LIMIT:g} times what a connection to a running "
-        "endpoint takes.",
+        sentence=f"An instant database returns its first row within {LIMIT:g} times the time of a connection to a "
+        "running endpoint.",
         measurements=(
             connect,
-            taken,
+            prepared_time,
             cold,
             _make_p99("connect and select, p99", alone),
             _make_p99("POST to first row, prepared, p99", prepared.times),
             _make_p99("POST to first row, drained, p99", drained.times),
-            Measurement(name=f"created a second, {CALLERS} callers", unit="/s", samples=tuple(rates)),
+            Measurement(name=f"created per second, {CALLERS} callers", unit="/s", samples=tuple(rates)),
         ),
         ratios=(
-            make_ratio("prepared to connect alone", taken, connect, below=LIMIT),
+            make_ratio("prepared to connect alone", prepared_time, connect, below=LIMIT),
             make_ratio("drained to connect alone", cold, connect),
         ),
         how=(
             "POST /api/v1/database on an open connection; then libpq: TLS, SCRAM with channel binding, select 1",
-            "by the pooled string; prepared: both pools have two before each call, and nothing is under way",
+            "with the pooled string; prepared: both pools have two before each call, and no operation is open",
             "drained: with BOUGH_INSTANT_POOL=0 and BOUGH_WARM_POOL=0",
-            f"p50 of a round is its sample, {ROUNDS} rounds; p99 of all calls together",
+            f"the sample is the p50 of a round, {ROUNDS} rounds; p99 over all calls",
         ),
-        baseline=("libpq: connect by the pooled string of a database that runs, select 1, disconnect",),
+        baseline=("libpq: connect with the pooled string of a running database, select 1, disconnect",),
     )
 
 
 def _make_p99(name: str, times: list[float]) -> Measurement:
-    """Of all calls; the same in each round."""
+    """Over all calls; the same in each round."""
     return Measurement(name=name, unit="ms", samples=(percentile(times, 0.99),) * ROUNDS)

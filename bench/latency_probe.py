@@ -1,8 +1,8 @@
-"""How long a server keeps its clients waiting: statements without end, each with its latency.
+"""How long a server makes its clients wait: continuous statements with their latencies.
 
-A probe is a process of its own, `python -m bench.stalls …`, because whatever else runs in ours would
-be measured with it. It asks about a row at random, pauses, and asks again until its input is closed;
-then it tells when each statement began and how long it took. All processes have the same clock.
+A probe is a separate process, so that other work of the bench is not measured. It queries a random row, pauses, and
+repeats until its input is closed; then it prints the start and duration of each statement. All processes share one
+clock.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from bench.engine_home import connect
 from bench.pgbench import Target
 from bench.promise import percentile
 
-PAUSE_SECONDS = 0.001  # seconds; the machine has other things to do
+PAUSE_SECONDS = 0.001  # seconds; the machine may be busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRows:
-    """A table of the server to ask about: one statement reads a row by its number, one writes it."""
+    """A table to query: one statement reads a row by its number, one writes it."""
 
     count: int
     read: str
@@ -33,7 +33,7 @@ class ProbeRows:
 
 
 class Probe:
-    """Asks from the moment it was made."""
+    """Starts querying when it is created."""
 
     def __init__(self, target: Target, statement: str, count: int) -> None:
         words = [str(target.sockets), target.role, target.database, statement, str(count)]
@@ -43,40 +43,42 @@ class Probe:
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[1],
-            start_new_session=True,  # a Ctrl-C is ours: we end it
+            start_new_session=True,  # the bench handles Ctrl-C and stops the probe
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "asking\n":
             self.stop()
-            raise RuntimeError(f"the probe {statement!r} did not begin")
+            raise RuntimeError(f"the probe {statement!r} did not start")
 
     def stop(self) -> "Latencies":
         try:
-            told, _ = self._process.communicate(timeout=60)
+            output, _ = self._process.communicate(timeout=60)
         finally:
             self._process.kill()
-        return Latencies(json.loads(told) if told else [])
+        return Latencies(json.loads(output) if output else [])
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    statements: list[tuple[float, float]]  # when each began, and how long it took, in seconds
+    statements: list[tuple[float, float]]  # start and duration of each statement, in seconds
 
     def longest(self, begin: float, end: float) -> float:
-        """Milliseconds, of the statements that were under way between two moments."""
+        """Latencies in milliseconds of the statements that ran between two times."""
         return max(self._between(begin, end), default=0) * 1e3
 
     def p99(self, begin: float, end: float) -> float:
-        """Milliseconds that 99 in a hundred of them did not exceed."""
+        """The 99th percentile in milliseconds."""
         return percentile(self._between(begin, end), 0.99) * 1e3
 
     def _between(self, begin: float, end: float) -> list[float]:
-        return [took for began, took in self.statements if began < end and began + took > begin]
+        return [
+            duration for started_at, duration in self.statements if started_at < end and started_at + duration > begin
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """A reader and a writer beside one another."""
+    """A concurrent reader and writer."""
 
     reader: Probe
     writer: Probe
@@ -108,9 +110,9 @@ async def _probe(session: Any, statement: str, count: int) -> list[tuple[float, 
     seen: list[tuple[float, float]] = []
     while not over.is_set():
         number = random.randint(1, count)
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         await prepared.fetch(number)
-        seen.append((began, time.perf_counter() - began))
+        seen.append((started_at, time.perf_counter() - started_at))
         await asyncio.sleep(PAUSE_SECONDS)
     return seen
 

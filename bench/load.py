@@ -1,6 +1,6 @@
-"""Load for an HTTP server: keep-alive connections that ask the same thing again and again.
+"""Load for an HTTP server: keep-alive connections that repeat one request.
 
-A protocol on a raw socket, because a full client would cost more than the server that is measured.
+Uses a protocol on a raw socket, because a full client would cost more than the measured server.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import cast
 import httptools
 import uvloop
 
-TIMEOUT = 30.0  # seconds for the last answers
+TIMEOUT = 30.0  # seconds for the last responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class Target:
 
 @dataclass(slots=True)
 class LoadResult:
-    """What came back within the time."""
+    """The responses within the time."""
 
     seconds: float
     latencies: list[float] = field(default_factory=list)
-    own_cpu: float = 0.0  # seconds of CPU that the load itself took
+    own_cpu: float = 0.0  # CPU seconds of the load generator
 
     def __iadd__(self, more: "LoadResult") -> "LoadResult":
         self.seconds += more.seconds
@@ -51,7 +51,7 @@ class LoadResult:
 
 
 class _LoadConnection(asyncio.Protocol):
-    """Asks again as soon as an answer is whole, until the time is up; anything but 200 is an error."""
+    """Repeats the request after each complete response until the time is up; every status but 200 is an error."""
 
     def __init__(self, target: Target, answers: LoadResult, until: float) -> None:
         self._request = target.request
@@ -103,24 +103,24 @@ class _LoadConnection(asyncio.Protocol):
 
 
 def run_load(target: Target, *, connections: int, seconds: float) -> LoadResult:
-    """Ask as often as the server answers, over so many connections, for so long."""
+    """Sends requests over a number of connections for a number of seconds, each after the previous response."""
     return uvloop.run(_run_load(target, connections, seconds))
 
 
 async def _run_load(target: Target, connections: int, seconds: float) -> LoadResult:
     loop = asyncio.get_running_loop()
     answers = LoadResult(seconds)
-    began, cpu = time.perf_counter(), time.process_time()
+    started_at, cpu = time.perf_counter(), time.process_time()
     asking = [
         (
             await loop.create_connection(
-                lambda: _LoadConnection(target, answers, began + seconds), "127.0.0.1", target.port
+                lambda: _LoadConnection(target, answers, started_at + seconds), "127.0.0.1", target.port
             )
         )[1]
         for _ in range(connections)
     ]
     async with asyncio.timeout(seconds + TIMEOUT):
         await asyncio.gather(*(each.finished for each in asking))
-    answers.seconds = time.perf_counter() - began
+    answers.seconds = time.perf_counter() - started_at
     answers.own_cpu = time.process_time() - cpu
     return answers

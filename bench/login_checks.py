@@ -1,7 +1,7 @@
-"""Nobody can tell by the clock which roles and endpoints exist: a login is challenged as fast for all of them.
+"""The time to the login challenge does not reveal which roles and endpoints exist.
 
-Logins at a platform as users run it that stop at the challenge, with a role that exists, a role that does not and
-an endpoint that does not, in turns. The tests show that all take the same work; this shows what is left.
+Logins at an ordinary platform stop at the challenge, alternating between an existing role, an unknown role and an
+unknown endpoint. The tests show that all take the same work; this measures the remaining difference.
 """
 
 import socket
@@ -17,10 +17,10 @@ from bench.rounds import print_note
 from bench.sizes import Sizes
 
 ROUNDS = 9
-ROUNDS_OF_ENDPOINT = 3  # then its limit on failed logins of all clients would answer
-TRIES = 12  # of each kind in a round: fewer than a client may leave unfinished in a minute
-TOLERANCE = 0.1  # how far apart two equal times may lie on a noisy machine
-ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # which counts for itself
+ROUNDS_OF_ENDPOINT = 3  # beyond this, the limit on failed logins of all clients applies
+TRIES = 12  # per kind and round: fewer than the limit on unfinished logins of a client
+TOLERANCE = 0.1  # accepted ratio of two equal times on a noisy machine
+ONE_WORKER = {"BOUGH_GATEWAY_WORKERS": "1"}  # each worker counts separately
 ROLE = "neondb_owner"  # of a new project
 KINDS = ("known role", "unknown role", "unknown endpoint")
 _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
@@ -55,12 +55,12 @@ class LoginTimer:
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
     def measure_medians(self, source: str, where: dict[str, tuple[str, str]]) -> dict[str, float]:
-        """In turns, so that whatever else happens on the machine happens to all."""
-        took: dict[str, list[float]] = {kind: [] for kind in where}
+        """Alternates, so that noise of the machine affects all kinds."""
+        durations: dict[str, list[float]] = {kind: [] for kind in where}
         for _ in range(TRIES):
             for kind, (endpoint, role) in where.items():
-                took[kind].append(self._time_challenge(source, endpoint, role))
-        return {kind: statistics.median(samples) for kind, samples in took.items()}
+                durations[kind].append(self._time_challenge(source, endpoint, role))
+        return {kind: statistics.median(samples) for kind, samples in durations.items()}
 
     def _time_challenge(self, source: str, endpoint: str, role: str) -> float:
         """Milliseconds from the startup packet to the challenge."""
@@ -72,19 +72,19 @@ class LoginTimer:
                 return _timed(lambda: line.sendall(_startup(endpoint, role)), lambda: line.recv(4096))
 
 
-def _timed(ask: Callable[[], None], answer: Callable[[], bytes]) -> float:
-    began = time.perf_counter()
+def _timed(ask: Callable[[], None], response: Callable[[], bytes]) -> float:
+    started_at = time.perf_counter()
     ask()
-    said = answer()
-    took = time.perf_counter() - began
-    if said[:1] != b"R":
-        raise RuntimeError(f"no challenge came: {said[:200]!r}")
-    return took * 1e3
+    output = response()
+    durations = time.perf_counter() - started_at
+    if output[:1] != b"R":
+        raise RuntimeError(f"no challenge came: {output[:200]!r}")
+    return durations * 1e3
 
 
 def _startup(endpoint: str, role: str) -> bytes:
-    given = {"user": role, "database": "neondb", "options": f"endpoint={endpoint}"}
-    body = b"".join(f"{name}\0{value}\0".encode() for name, value in given.items()) + b"\0"
+    parameters = {"user": role, "database": "neondb", "options": f"endpoint={endpoint}"}
+    body = b"".join(f"{name}\0{value}\0".encode() for name, value in parameters.items()) + b"\0"
     return (len(body) + 8).to_bytes(4) + (3 << 16).to_bytes(4) + body
 
 
@@ -97,12 +97,12 @@ def _promise(times: dict[str, list[float]]) -> Promise:
     ]
     return Promise(
         name="login_checks",
-        sentence="Roles and endpoints that exist are challenged as fast as those that do not.",
+        sentence="Existing roles and endpoints are challenged as fast as unknown ones.",
         measurements=tuple(figures.values()),
         ratios=tuple(ratios),
         how=(
-            "startup packet to challenge over TLS, one gateway worker; the client leaves at the challenge;",
-            f"a round: {TRIES} logins of each kind in turns, from an address of its own; medians",
+            "startup packet to challenge over TLS, one gateway worker; the client disconnects at the challenge;",
+            f"a round: {TRIES} logins of each kind, alternating, from a separate address; medians",
         ),
-        baseline=("the same login with a role or an endpoint that nobody has",),
+        baseline=("the same login with an unknown role or endpoint",),
     )

@@ -1,7 +1,8 @@
-"""The machine under us: what it is, and which of its cores a process may use."""
+"""The machine of the bench: its description, and CPU affinity and memory of processes."""
 
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ import bough
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """One core for the server that is measured, another for whoever loads it."""
+    """One core for the measured server, another for the load generator."""
 
     server: int
     load: int
@@ -25,7 +26,7 @@ class Cores:
 
 
 def pin(pid: int, core: int) -> None:
-    """Keep a process on a core: each thread by itself, for the kernel knows affinity of threads only."""
+    """Pins a process to a core. Affinity is a property of threads, so each thread is pinned."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(thread.name), {core})
@@ -35,7 +36,7 @@ def pin(pid: int, core: int) -> None:
 
 @contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """Keep ourselves on a core for a while. What is started meanwhile stays there."""
+    """Pins this process to a core for the duration. Processes started meanwhile stay there."""
     before = os.sched_getaffinity(0)
     pin(os.getpid(), core)
     try:
@@ -45,32 +46,32 @@ def pinned(core: int) -> Iterator[None]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used of any core so far; threads included, children not."""
+    """CPU seconds of a process so far, including its threads but not its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_meminfo() -> dict[str, int]:
-    """Bytes, by the kernel's names."""
+    """Bytes by the names of the kernel."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
+    return {output[0].rstrip(":"): int(output[1]) * 1024 for output in lines}
 
 
 def pss_of_tree(pid: int) -> int:
-    """Bytes of a process and its children: what they share with others is counted in parts."""
+    """Proportional memory share (Pss) of a process and its children, in bytes."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(pss_of(each) for each in (pid, *map(int, children)))
 
 
 def private_kib(pids: Iterable[int]) -> int:
-    """What these processes share with nobody."""
+    """Private memory of these processes, in KiB."""
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def pss_of(pid: int) -> int:
-    """Bytes of one process: what it shares with others is counted in parts."""
-    with suppress(FileNotFoundError, ProcessLookupError):  # a worker that ended meanwhile
+    """Proportional memory share (Pss) of one process, in bytes."""
+    with suppress(FileNotFoundError, ProcessLookupError):  # the process ended meanwhile
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
@@ -80,6 +81,7 @@ def pss_of(pid: int) -> int:
 def describe_machine() -> dict[str, str | int | list[float]]:
     return {
         "bough": bough.__version__,
+        "commit": _commit(),
         "python": platform.python_version(),
         "interpreter": sys.executable,
         "kernel": platform.release(),
@@ -88,6 +90,15 @@ def describe_machine() -> dict[str, str | int | list[float]]:
         "user": "root" if os.geteuid() == 0 else "an ordinary user",
         "load_before": [round(load, 2) for load in os.getloadavg()],
     }
+
+
+def _commit() -> str:
+    """The commit of the checkout; `-dirty` when files differ from it, `unknown` outside of a repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def _processor() -> str:

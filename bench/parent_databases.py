@@ -1,6 +1,6 @@
-"""The databases that are branched: fresh, large, aged, and with many tables.
+"""The databases that are branched: new, large, aged, and with many tables.
 
-Each is filled by statements that any server takes, so that the baseline's server holds the same.
+Each is filled by ordinary statements, so that the server of the baseline contains the same data.
 """
 
 from collections.abc import Callable, Coroutine
@@ -15,10 +15,10 @@ from bench.pgbench import TPC_B, Target
 from bench.sizes import Sizes, format_size
 
 FRESH_MB = 40
-_ROWS_A_MB = 1024  # of a kilobyte each, eight to a page
+_ROWS_A_MB = 1024  # rows of a kilobyte, eight per page
 _STEP_MB = 256
-_TABLES_A_TRANSACTION = 250  # each takes locks
-# No WAL for tables made in the same transaction, and little of it kept: only while a parent is filled.
+_TABLES_A_TRANSACTION = 250  # each table takes locks
+# No WAL for tables created in the same transaction, and little retained WAL: only while a parent is filled.
 LOAD_SETTINGS = {"wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "128MB"}
 
 _ROWS = "create table if not exists rows_of_a_kb (id bigint primary key, filling text not null)"
@@ -26,7 +26,7 @@ _FILL = "insert into rows_of_a_kb select n, repeat(md5(n::text), 30) from genera
 _TABLE = "create table table_{number} (id bigint primary key, words text)"
 
 FillFunction = Callable[[Target], Coroutine[Any, Any, None]]
-CloneFunction = Callable[[], None]  # makes one that stays
+CloneFunction = Callable[[], None]  # creates a clone that is kept
 AgeFunction = Callable[[CloneFunction, Target], None]
 
 
@@ -34,15 +34,15 @@ AgeFunction = Callable[[CloneFunction, Target], None]
 class ParentKind:
     name: str
     megabytes: int  # about
-    rows: ProbeRows  # for the probes
+    rows: ProbeRows  # for the latency probes
     fill: FillFunction
     age: AgeFunction | None = None
-    clones: int = 0  # that its ageing leaves; random writes between them may part each from the next wholly
-    is_fresh: bool = False  # filled once and never written since: only its size tells it from others
+    clones: int = 0  # kept by aging; random writes between them may separate all their blocks
+    is_fresh: bool = False  # filled once and never written again: differs from others by its size only
 
 
 def list_parent_kinds(sizes: Sizes) -> list[ParentKind]:
-    """The small one first."""
+    """Smallest first."""
     return [small_parent(), *map(parent_of_size, sizes.parents_mb), _aged(sizes), _many_tables(sizes)]
 
 
@@ -100,7 +100,7 @@ async def _fill_rows(megabytes: int, target: Target) -> None:
             for begin in range(0, megabytes, _STEP_MB):
                 end = min(begin + _STEP_MB, megabytes)
                 await session.execute(_FILL.format(first=begin * _ROWS_A_MB + 1, last=end * _ROWS_A_MB))
-        # As a database that is older than a minute: else the first who reads a page has to write it.
+        # Sets hint bits, as in an older database: otherwise the first reader of a page writes it.
         await session.execute("vacuum (freeze, analyze) rows_of_a_kb")
 
 
@@ -117,7 +117,7 @@ async def _fill_tables(count: int, target: Target) -> None:
 
 
 def _age(rounds: int, seconds: int, clone: CloneFunction, target: Target) -> None:
-    """Clones that stay, and random writes between them: few blocks that lie together are still shared alike."""
+    """Creates clones with random writes between them, so that shared blocks are scattered."""
     for _ in range(rounds):
         clone()
         pgbench.measure_tps(target, TPC_B, seconds)

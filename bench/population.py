@@ -1,6 +1,6 @@
-"""A store that looks used: projects with all the rows that creating them would have left.
+"""Fills a store with projects and all the rows that creating them would have written.
 
-They are written straight into the tables. Nothing runs for them: their endpoints sleep.
+The rows are inserted directly. The endpoints are suspended.
 """
 
 import secrets
@@ -33,7 +33,7 @@ _STEPS = {OperationAction.CREATE_TIMELINE: "make_volume publish", OperationActio
 
 
 def insert_projects(settings: Settings, count: int) -> None:
-    """Add so many projects to the store of a home, older than anything in it."""
+    """Adds projects to the store of a home, older than all existing ones."""
     rows: dict[str, list[Row]] = defaultdict(list)
     verifier = scram_verifier(secrets.token_hex(16))
     oldest = clock.now() - timedelta(days=1) - count * CREATION_INTERVAL
@@ -45,13 +45,13 @@ def insert_projects(settings: Settings, count: int) -> None:
         for table in metadata.sorted_tables:
             if rows[table.name]:
                 connection.execute(sa.insert(table), rows[table.name])
-    with engine.connect() as connection:  # readers shall find the rows in the file, not in its log
+    with engine.connect() as connection:  # readers must find the rows in the file, not in its WAL
         connection.exec_driver_sql("pragma wal_checkpoint(truncate)")
     engine.dispose()
 
 
 def _project(number: int, at: datetime, verifier: str) -> Iterator[tuple[str, Row]]:
-    """Table and row, parents before children."""
+    """Tables and rows, parents before children."""
     project_id, volume, lineage, root = ProjectId.new(), VolumeId.new(), LineageId.new(), BranchId.new()
     name = f"customer {number} / {project_id}"
     times: Row = {"created_at": at, "updated_at": at}

@@ -1,4 +1,4 @@
-"""The `bough` program with a home of its own: real processes, started and stopped by its commands."""
+"""The `bough` program with its own home: real processes, started and stopped by its commands."""
 
 import json
 import os
@@ -22,33 +22,33 @@ from bough.config import Settings
 END_STATUSES = {"finished", "failed", "cancelled", "skipped"}
 IMAGE_GB = 8
 TIMEOUT = 60.0  # seconds
-OPERATION_TIMEOUT = 600.0  # a large database is copied where nothing better is at hand
-_POLL_SECONDS = 0.001  # seconds between two looks at the store
+OPERATION_TIMEOUT = 600.0  # the plain driver copies large databases
+_POLL_SECONDS = 0.001  # seconds between two reads of the store
 _IDLE_SECONDS, _STATE_POLL_SECONDS = 0.5, 0.05  # seconds
 
-# A measurement asks more often than a user may.
+# The bench sends more requests than a user may.
 WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SECOND_AND_ROUTE": "1000000000"}
 
 
 class Program:
-    """`variables` are settings, as the environment gives them."""
+    """`variables` are settings as environment variables."""
 
-    def __init__(self, place: StorageHome, variables: dict[str, str]) -> None:
-        self.storage_home = place
-        self.home = place.home
+    def __init__(self, storage_home: StorageHome, variables: dict[str, str]) -> None:
+        self.storage_home = storage_home
+        self.home = storage_home.home
         self.settings = Settings(home=self.home)
         self.port = find_free_port()
         self.key = ""
-        self._variables = {"BOUGH_STORAGE": place.storage, "BOUGH_HOSTS_FILE": "", **variables}
+        self._variables = {"BOUGH_STORAGE": storage_home.storage, "BOUGH_HOSTS_FILE": "", **variables}
         self.gateway_port = find_free_port()
 
     def up(self) -> None:
         ports = ("--api-port", str(self.port), "--gateway-port", str(self.gateway_port))
-        said = json.loads(self.run_command("up", "--detach", "--json", *ports))
-        self.key = said["api_key"]
+        output = json.loads(self.run_command("up", "--detach", "--json", *ports))
+        self.key = output["api_key"]
 
     def run_command(self, name: str, *arguments: str) -> str:
-        """Run `bough name …` on this home; what it printed."""
+        """Runs `bough name …` on this home and returns its output."""
         done = subprocess.run(
             [sys.executable, "-P", "-m", "bough.cli.main", name, "--home", str(self.home), *arguments],
             env=_environment() | self._variables,
@@ -67,64 +67,68 @@ class Program:
 
     @contextmanager
     def client(self) -> Iterator[httpx2.Client]:
-        """A client with the operator's key and one connection that stays open."""
+        """A client with the operator's key and one persistent connection."""
         headers = {"Authorization": f"Bearer {self.key}"}
         with httpx2.Client(base_url=f"http://127.0.0.1:{self.port}/api/v2", headers=headers, timeout=60) as client:
             yield client
 
-    def socket_folder(self, made: dict[str, Any]) -> Path:
-        return self.settings.sockets / str(made["endpoints"][0]["id"])
+    def socket_folder(self, created: dict[str, Any]) -> Path:
+        return self.settings.sockets / str(created["endpoints"][0]["id"])
 
-    async def connect(self, made: dict[str, Any]) -> Any:
-        """A session by the compute's socket, as the project's role, in its database."""
-        known = made["connection_uris"][0]["connection_parameters"]
+    async def connect(self, created: dict[str, Any]) -> Any:
+        """Connects through the compute's socket as the project's role, to its database."""
+        known = created["connection_uris"][0]["connection_parameters"]
         return await asyncpg.connect(
-            host=str(self.socket_folder(made)), user=known["role"], database=known["database"], password="", ssl=False
+            host=str(self.socket_folder(created)),
+            user=known["role"],
+            database=known["database"],
+            password="",
+            ssl=False,
         )
 
     def list_postmasters(self) -> dict[str, tuple[int, int]]:
-        """Volume → pid and moment of start of the Postgres that lives on it, without the spare ones."""
+        """Volume → pid and start time of its Postgres server, without spare computes."""
         found = {}
         for file in self.storage_home.volumes_folder.glob("*/data/postmaster.pid"):
             volume = file.parent.parent.name
-            with suppress(FileNotFoundError):  # it ended while we looked
+            with suppress(FileNotFoundError):  # it ended meanwhile
                 pid, _folder, started = file.read_text().splitlines()[:3]
                 if Path(f"/proc/{pid}").exists() and not volume.startswith("warm-"):
                     found[volume] = (int(pid), int(started))
         return found
 
-    def wait_until_finished(self, made: dict[str, Any]) -> None:
-        """The operations that a request began, seen in the store: to be asked would cost control time."""
-        last = made["operations"][-1]["id"]
+    def wait_until_finished(self, created: dict[str, Any]) -> None:
+        """Waits for the operations of a request. Reads the store, because requests would cost control CPU time."""
+        last = created["operations"][-1]["id"]
         deadline = time.monotonic() + OPERATION_TIMEOUT
         with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
             while (seen := _get_ended_operation(store, last)) is None:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the operation {last} did not end within {OPERATION_TIMEOUT:g} s")
+                    raise RuntimeError(f"the operation {last} did not finish within {OPERATION_TIMEOUT:g} s")
                 time.sleep(_POLL_SECONDS)
         action, status, error = seen
         if status != "finished":
             raise RuntimeError(f"{action} is {status}: {error}")
 
     def wait_until_idle(self, client: httpx2.Client, spares: int) -> None:
-        """No compute runs but so many spares, and nothing is under way, for a moment already."""
+        """Waits until only the spare computes have been running, without open operations, for a moment."""
         deadline = time.monotonic() + TIMEOUT
         since = time.monotonic()
         while time.monotonic() - since < _IDLE_SECONDS:
             if self._state(client) != (0, 0, spares):
                 since = time.monotonic()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the platform did not settle within {TIMEOUT:g} s: {self._state(client)}")
+                raise RuntimeError(f"the platform did not become idle within {TIMEOUT:g} s: {self._state(client)}")
             time.sleep(_STATE_POLL_SECONDS)
 
     def is_refilled(self, client: httpx2.Client, spares: int) -> bool:
-        """Nothing is under way, and so many spares wait; whatever else runs."""
+        """Whether no operation is open and the warm pool is full, whatever else runs."""
         return self._state(client)[1:] == (0, spares)
 
     def _state(self, client: httpx2.Client) -> tuple[float, float, float]:
         headers = {"Authorization": f"Bearer {self.key}"}
-        answer = client.get(f"http://127.0.0.1:{self.port}/metrics", headers=headers)
-        lines = answer.raise_for_status().text.splitlines()
+        response = client.get(f"http://127.0.0.1:{self.port}/metrics", headers=headers)
+        lines = response.raise_for_status().text.splitlines()
         known = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         names = (
             'bough_state{thing="computes_running"}',
@@ -139,34 +143,34 @@ class Program:
 def run_platform(
     driver: str = "plain", variables: dict[str, str] | None = None, image_gb: int = IMAGE_GB
 ) -> Iterator[Program]:
-    """A platform that runs; at the end nothing of it is left."""
-    with storage.create_storage_home(driver, image_gb) as place, ExitStack() as stack:
-        made = Program(place, variables or {})
-        stack.callback(made.run_command, "down")
-        made.up()
-        yield made
+    """A running platform; it is stopped and removed at the end."""
+    with storage.create_storage_home(driver, image_gb) as storage_home, ExitStack() as stack:
+        program = Program(storage_home, variables or {})
+        stack.callback(program.run_command, "down")
+        program.up()
+        yield program
 
 
 def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
-    """What `POST /projects` answered."""
-    answer = client.post("/projects", json={"project": {"name": name}})
-    answer.raise_for_status()
-    made: dict[str, Any] = answer.json()
-    return made
+    """Returns the response of `POST /projects`."""
+    response = client.post("/projects", json={"project": {"name": name}})
+    response.raise_for_status()
+    created: dict[str, Any] = response.json()
+    return created
 
 
-def get_last_operation(client: httpx2.Client, made: dict[str, Any]) -> dict[str, Any]:
-    """As it is now."""
-    path = f"/projects/{made['project']['id']}/operations/{made['operations'][-1]['id']}"
+def get_last_operation(client: httpx2.Client, created: dict[str, Any]) -> dict[str, Any]:
+    """The current state of the last operation."""
+    path = f"/projects/{created['project']['id']}/operations/{created['operations'][-1]['id']}"
     operation: dict[str, Any] = client.get(path).raise_for_status().json()["operation"]
     return operation
 
 
-def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: float) -> list[dict[str, Any]]:
-    """The operations that the creation began, when all have ended, in the order they ran."""
-    while get_last_operation(client, made)["status"] not in END_STATUSES:
+def wait_for_operations(client: httpx2.Client, created: dict[str, Any], pause: float) -> list[dict[str, Any]]:
+    """Waits for the operations of a creation and returns them in the order in which they ran."""
+    while get_last_operation(client, created)["status"] not in END_STATUSES:
         time.sleep(pause)
-    path = f"/projects/{made['project']['id']}/operations"
+    path = f"/projects/{created['project']['id']}/operations"
     operations: list[dict[str, Any]] = client.get(path).raise_for_status().json()["operations"]
     for operation in operations:
         if operation["status"] != "finished":
@@ -175,9 +179,9 @@ def wait_for_operations(client: httpx2.Client, made: dict[str, Any], pause: floa
 
 
 def _get_ended_operation(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
-    """Its action, status and error; None while it is under way."""
-    asked = "select action, status, error from operations where id = ? and ended_at is not null"
-    seen: tuple[str, str, str] | None = store.execute(asked, (operation,)).fetchone()
+    """Action, status and error of an operation; None while it is open."""
+    query = "select action, status, error from operations where id = ? and ended_at is not null"
+    seen: tuple[str, str, str] | None = store.execute(query, (operation,)).fetchone()
     return seen
 
 
@@ -189,7 +193,7 @@ def find_free_port() -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Without settings of ours, and with byte code kept between two starts, as everywhere but in some containers."""
+    """The environment without Bough's settings, and with byte code caching enabled."""
     kept = {
         name: value
         for name, value in os.environ.items()

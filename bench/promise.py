@@ -1,8 +1,7 @@
-"""What a bench file gives back: a promise, the figures behind it, and whether it was kept.
+"""The result of a bench module: a promise, its measurements, and whether it was kept.
 
-A sample is one round's measurement. Figures and ratios are medians over rounds, shown with the
-smallest and the largest sample; a ratio is made round by round, so that a noisy moment of the
-machine falls on both of its sides.
+A sample is the value of one round. Measurements and ratios are medians over rounds, shown with the smallest and the
+largest sample. A ratio is computed round by round, so that noise of the machine affects both of its sides.
 """
 
 import statistics
@@ -20,7 +19,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Something measured, in a unit. The median has to stay under `below` and over `above`, where they are given."""
+    """A measured quantity. The median must be less than `below` and greater than `above`, if these are set."""
 
     name: str
     unit: str
@@ -47,14 +46,14 @@ class Measurement:
 
     @property
     def limit_text(self) -> str:
-        """The limit in words; empty when there is none."""
+        """The limit as text; empty if there is none."""
         limits = (("<", self.below), (">", self.above))
         return " and ".join(f"{sign} {limit:g} {self.unit}" for sign, limit in limits if limit is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Something that is so or is not."""
+    """A condition that must hold."""
 
     name: str
     true: bool
@@ -67,14 +66,14 @@ class Check:
 def make_ratio(
     name: str, over: Measurement, under: Measurement, below: float | None = None, above: float | None = None
 ) -> Measurement:
-    """How many times `under` goes into `over`, round by round."""
+    """`over` divided by `under`, round by round."""
     pairs = zip(over.samples, under.samples, strict=True)
     samples = tuple(one / other for one, other in pairs)
     return Measurement(name=name, unit="x", samples=samples, below=below, above=above)
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """The sample that `share` of all samples are not above."""
+    """The smallest sample that is not exceeded by `share` of all samples."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
@@ -82,17 +81,17 @@ def percentile(samples: Sequence[float], share: float) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     name: str
-    sentence: str  # what is promised, in words
+    sentence: str  # the promise in one sentence
     measurements: tuple[Measurement, ...]
     ratios: tuple[Measurement, ...]
     checks: tuple[Check, ...] = ()
-    how: tuple[str, ...]  # how ours was measured, line by line
-    baseline: tuple[str, ...]  # the baseline's exact command and configuration, line by line
+    how: tuple[str, ...]  # how Bough was measured
+    baseline: tuple[str, ...]  # the exact commands and configuration of the baseline
 
     @property
     def verdict(self) -> Verdict:
         parts: tuple[Measurement | Check, ...] = (*self.measurements, *self.ratios, *self.checks)
         rounds = [len(figure.samples) for figure in (*self.measurements, *self.ratios)]
         if min(rounds) < MIN_ROUNDS:
-            raise ValueError(f"{self.name}: a promise needs {MIN_ROUNDS} rounds, and one figure has {min(rounds)}")
+            raise ValueError(f"{self.name}: a promise needs {MIN_ROUNDS} rounds, but a measurement has {min(rounds)}")
         return Verdict.KEPT if all(part.is_kept for part in parts) else Verdict.BROKEN

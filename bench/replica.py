@@ -1,7 +1,7 @@
-"""A read replica of a running database gives its first row at once, whatever the database's size.
+"""A read replica of a running database returns its first row at once, whatever the size of the database.
 
-The time is its owner's: `POST /projects/{id}/endpoints` of type `read_only`, then a connection through
-the gateway to its host, made at once, and a row that the branch has.
+The time is that of a user: `POST /projects/{id}/endpoints` with type `read_only`, then an immediate connection through
+the gateway to its host, and a row of the branch.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from bench.stopwatch import TOTAL, Stopwatch, Times, make_measurements
 from bench.storage import COPY_ON_WRITE
 
 DRIVERS = ("reflink", "btrfs+wal", "plain")
-GROWTH_LIMIT = 1.5  # with copy-on-write: how many times as long as the small one's the large one's replica may take
+GROWTH_LIMIT = 1.5  # with copy-on-write: limit for a replica of the large database, to one of the small
 ANSWERED, FIRST_ROW = "POST is answered", "connect and read a row"
 
 
 @dataclass(slots=True)
 class MeasuredPrimary:
-    """One of a kind, on the platform and by hand, and how long its replicas took."""
+    """A parent on the platform and by hand, and the durations of its replicas."""
 
     kind: ParentKind
     project: BenchProject
@@ -63,8 +63,8 @@ class MeasuredPrimary:
 def measure(sizes: Sizes) -> Iterator[Promise]:
     kinds = [parent_databases.small_parent(), parent_databases.parent_of_size(sizes.replicated_mb)]
     storage.check_requirements(DRIVERS, 5 * (sizes.replicated_mb / 1024 + 2))
-    with create_work_folder() as place, ExitStack() as stack:
-        servers = [stack.enter_context(standby_backup.create_filled_server(place, kind)) for kind in kinds]
+    with create_work_folder() as work_folder, ExitStack() as stack:
+        servers = [stack.enter_context(standby_backup.create_filled_server(work_folder, kind)) for kind in kinds]
         for driver in DRIVERS:
             print_note(f"replicas on {driver}")
             yield _measure(driver, list(zip(kinds, servers, strict=True)))
@@ -75,23 +75,23 @@ def _measure(driver: str, kinds: list[tuple[ParentKind, PlainPostgres]]) -> Prom
         made = [MeasuredPrimary(kind, BenchProject(platform, client, kind.name), server) for kind, server in kinds]
         for primary in made:
             asyncio.run(primary.kind.fill(primary.project.target))
-            primary.measure_replica()  # once without counting: files come into the page cache
+            primary.measure_replica()  # one run is not counted: it loads files into the page cache
             primary.times.clear()
-        for turn in rotate_rounds(made):
-            for primary in turn:
+        for ordered in rotate_rounds(made):
+            for primary in ordered:
                 primary.measure_replica()
                 primary.measure_backup()
         return _promise(driver, made, platform.storage_home.description)
 
 
-def _promise(driver: str, made: list[MeasuredPrimary], place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredPrimary], storage_description: str) -> Promise:
     small, large = made
     is_limited = driver in COPY_ON_WRITE
-    times = f"in less than {GROWTH_LIMIT:g} times what one of {small.kind.name} takes"
+    times = f"in less than {GROWTH_LIMIT:g} times the time of {small.kind.name}"
     return Promise(
         name=f"replica {driver}",
-        sentence=f"On {driver} a read replica of {large.kind.name}, asked for by the API, gives its first row through "
-        f"the gateway {times if is_limited else 'when the whole branch is copied'}.",
+        sentence=f"On {driver}, a read replica of {large.kind.name} created with the API returns its first row through "
+        f"the gateway {times if is_limited else 'after a full copy of the branch'}.",
         measurements=tuple(figure for each in made for figure in (*each.measurements.values(), each.baseline)),
         ratios=(
             make_ratio(
@@ -105,9 +105,12 @@ def _promise(driver: str, made: list[MeasuredPrimary], place: str) -> Promise:
         how=(
             project_client.CONFIGURATION,
             'POST /projects/{id}/endpoints {"endpoint": {"type": "read_only", "branch_id": …}}, its branch running; '
-            f"then at once psycopg: connect to its host by the gateway, read a row; {ROUNDS} rounds",
-            "after a checkpoint and a sync; the replica is deleted before the next is made",
-            place,
+            f"then immediately psycopg: connect to its host through the gateway, read a row; {ROUNDS} rounds",
+            "after a checkpoint and a sync; the replica is deleted before the next is created",
+            storage_description,
         ),
-        baseline=(f"the same of a branch of {small.kind.name}; and by hand:", *standby_backup.describe_configuration()),
+        baseline=(
+            f"the same with a branch of {small.kind.name}; and by hand:",
+            *standby_backup.describe_configuration(),
+        ),
     )

@@ -1,7 +1,7 @@
-"""Control restarts in under 3 s with 1,000 projects, and the 20 computes that run do not notice.
+"""Control restarts in less than 3 s with 1,000 projects, without effect on the 20 running computes.
 
-The time is that of the whole command `bough restart`, which returns when the platform is ready; the
-next thing done is a request. A session that was opened before the first restart asks after each.
+The time is that of the whole command `bough restart`, which returns when the platform is ready, and of one request. A
+session that was opened before the first restart is queried after each.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ LIMIT = 3.0
 
 @dataclass(slots=True)
 class RestartTimes:
-    """Of one platform, in seconds."""
+    """Restart times of one platform, in seconds."""
 
     platform: Program
     total_seconds: list[float] = field(default_factory=list)
-    reported_seconds: list[float] = field(default_factory=list)  # by the command: from the signal until ready
+    reported_seconds: list[float] = field(default_factory=list)  # reported by the command: from the signal until ready
 
     def measure_one(self) -> None:
-        began = time.monotonic()
-        words = self.platform.run_command("restart")
+        started_at = time.monotonic()
+        output = self.platform.run_command("restart")
         with self.platform.client() as client:
             client.get("/projects").raise_for_status()
-        self.total_seconds.append(time.monotonic() - began)
-        self.reported_seconds.append(float(re.findall(r"after ([0-9.]+) s", words)[0]))
+        self.total_seconds.append(time.monotonic() - started_at)
+        self.reported_seconds.append(float(re.findall(r"after ([0-9.]+) s", output)[0]))
 
 
 def measure() -> Promise:
@@ -57,7 +57,7 @@ def measure() -> Promise:
 
 
 def _populate(platform: Program) -> dict[str, Any]:
-    """The projects that run are made by the API, the others as rows; the first that was made."""
+    """Creates the running projects with the API and the others as rows; returns the first project."""
     with platform.client() as client:
         made = [program.create_project(client, f"running {number}") for number in range(RUNNING)]
         for each in made:
@@ -67,7 +67,7 @@ def _populate(platform: Program) -> dict[str, Any]:
 
 
 def _open_session(runner: asyncio.Runner, platform: Program, made: dict[str, Any]) -> Callable[[], bool]:
-    """A client's session in a compute, and how to find out whether it still answers."""
+    """Opens a session in a compute; returns a function that tells whether it still works."""
     connection = runner.run(platform.connect(made))
 
     def is_open() -> bool:
@@ -86,20 +86,20 @@ def _promise(full: RestartTimes, empty: RestartTimes, untouched: bool) -> Promis
     bare = Measurement(name="empty store", unit="s", samples=tuple(empty.total_seconds))
     return Promise(
         name="restart",
-        sentence=f"Control is ready again in under {LIMIT:g} s with {PROJECTS:,} projects, {RUNNING} of them running; "
-        "computes are untouched.",
+        sentence=f"Control is ready again in less than {LIMIT:g} s with {PROJECTS:,} projects, {RUNNING} "
+        "of them running; computes are not affected.",
         measurements=(
             ours,
             Measurement(name="… of it from the signal until ready", unit="s", samples=tuple(full.reported_seconds)),
             bare,
         ),
         ratios=(make_ratio("full to empty store", ours, bare),),
-        checks=(
-            Check(name=f"the {RUNNING} postmasters and an open session are the same after every one", true=untouched),
-        ),
+        checks=(Check(name=f"the {RUNNING} postmasters and an open session survive every restart", true=untouched),),
         how=(
-            f"`bough restart --home H`, from its start until it returned and GET /projects answered; {ROUNDS} rounds",
-            f"{RUNNING} projects made by POST /projects, {PROJECTS - RUNNING} written into the store",
+            f"`bough restart --home H`, from its start until it returned and GET /projects succeeded; {ROUNDS} rounds",
+            f"{RUNNING} projects created by POST /projects, {PROJECTS - RUNNING} inserted into the store",
         ),
-        baseline=("`bough restart --home H` of a second platform with an empty store, right after it in each round",),
+        baseline=(
+            "`bough restart --home H` on a second platform with an empty store, directly afterwards in each round",
+        ),
     )

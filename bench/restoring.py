@@ -1,8 +1,8 @@
-"""A restore to a random moment takes as long for a large database as for a small one, when as much was written.
+"""A restore to a random time takes as long for a large database as for a small one, after the same amount of writes.
 
-The time is its owner's: `POST …/restore` of the default branch to a moment of the last writes, until a row comes
-through the gateway on a connection made after the restore. Before each round both databases are written to alike, and
-the moment is at the same share of those writes. The baseline is the same by hand: see `replays`.
+The time is that of a user: `POST …/restore` of the default branch to a time within the last writes, until a new
+connection through the gateway returns a row. Before each round both databases get the same writes, and the time is at
+the same share of them. The baseline is the same procedure by hand: see `wal_replay`.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ from bench.stopwatch import TOTAL, Stopwatch, Times, make_measurements
 from bench.storage import COPY_ON_WRITE
 from bench.wal_replay import ArchivingServer, Backup
 
-GROWTH_LIMIT = 1.5  # how many times as long as the small one the large one may take
-BY_HAND_LIMIT = 0.1  # of what it takes by hand, for the large one
-RESTORED, FIRST_ROW = "the restore is over", "connect and read a row"
-_STEPS = 20  # transactions that the writes come in; a moment lies between two of them
+GROWTH_LIMIT = 1.5  # limit for the large database, to the small one
+BY_HAND_LIMIT = 0.1  # limit for the large database, to the procedure by hand
+RESTORED, FIRST_ROW = "restore finished", "connect and read a row"
+_STEPS = 20  # number of transactions of the writes; the time is between two of them
 _TABLE = "create table if not exists written (id bigserial primary key, filling text not null)"
 _WRITE = "insert into written (filling) select repeat(md5(n::text), 30) from generate_series(1, {rows}) n"
 
 
 @dataclass(slots=True)
 class MeasuredDatabase:
-    """One database on the platform and by hand, and how long its restores took."""
+    """A database on the platform and by hand, and the durations of its restores."""
 
     kind: ParentKind
     project: BenchProject
@@ -74,20 +74,20 @@ class MeasuredDatabase:
     def _delete_preserved_branch(self, name: str) -> None:
         found = self.project.request("GET", f"{self.project.path}/branches?search={name.replace(' ', '%20')}")
         for branch in found["branches"]:
-            answer = self.project.request("DELETE", f"{self.project.path}/branches/{branch['id']}")
-            if answer["operations"]:
-                self.project.platform.wait_until_finished(answer)
+            response = self.project.request("DELETE", f"{self.project.path}/branches/{branch['id']}")
+            if response["operations"]:
+                self.project.platform.wait_until_finished(response)
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    """One promise a driver that shares blocks; a copy of the whole is what a restore has to be without."""
+    """One promise for each driver that shares blocks; other drivers copy all data."""
     kinds = [parent_databases.small_parent(), parent_databases.parent_of_size(sizes.restored_mb)]
     storage.check_requirements(COPY_ON_WRITE, 6 * sizes.restored_mb / 1024 + 10)
-    with plain_postgres.create_work_folder() as place, ExitStack() as stack:
+    with plain_postgres.create_work_folder() as work_folder, ExitStack() as stack:
         servers = {}
         for kind in kinds:
-            print_note(f"{kind.name}: filling the one that is restored by hand")
-            servers[kind.name] = stack.enter_context(wal_replay.create_archiving_server(place, kind))
+            print_note(f"{kind.name}: filling the server that is restored by hand")
+            servers[kind.name] = stack.enter_context(wal_replay.create_archiving_server(work_folder, kind))
         for driver in ("reflink", "btrfs+wal"):
             yield _measure(driver, kinds, servers, sizes)
 
@@ -98,22 +98,22 @@ def _measure(driver: str, kinds: list[ParentKind], servers: dict[str, ArchivingS
     with program.run_platform(driver, variables, image_gb) as platform, platform.client() as client:
         made = [_filled(platform, client, kind, servers[kind.name]) for kind in kinds]
         dice = random.Random(7)
-        for each in made:  # once without counting: programs and files come into memory
+        for each in made:  # one run is not counted: it loads programs and files into memory
             each.run_round(sizes.restored_wal_mb, 0.5)
             each.times.clear()
-        for turn in rotate_rounds(made):
+        for ordered in rotate_rounds(made):
             share = dice.random()
-            for each in turn:
+            for each in ordered:
                 each.run_round(sizes.restored_wal_mb, share)
                 each.measure_replay(sizes.restored_wal_mb, share)
         return _promise(driver, made, sizes, platform.storage_home.description)
 
 
 def _filled(platform: Program, client: httpx2.Client, kind: ParentKind, server: ArchivingServer) -> MeasuredDatabase:
-    print_note(f"{kind.name}: filling the one on {platform.storage_home.driver}")
+    print_note(f"{kind.name}: filling the database on {platform.storage_home.driver}")
     project = BenchProject(platform, client, kind.name)
     history = {"project": {"history_retention_seconds": 0}}
-    project.request("PATCH", project.path, history)  # the filling is nothing to go back to
+    project.request("PATCH", project.path, history)  # the initial data is not part of the measured history
     asyncio.run(kind.fill(project.target))
     project.request("PATCH", project.path, {"project": {"history_retention_seconds": 3600}})
     _until_based(project)
@@ -121,7 +121,7 @@ def _filled(platform: Program, client: httpx2.Client, kind: ParentKind, server: 
 
 
 async def _written(target: Target, megabytes: int, share: float) -> datetime:
-    """Writes so much in equal steps; the moment after this share of them."""
+    """Writes an amount in equal steps; returns the time after the given share of them."""
     steps = max(1, min(_STEPS - 1, round(share * _STEPS)))
     moment = datetime.now(UTC)
     async with connect(target) as session:
@@ -135,23 +135,23 @@ async def _written(target: Target, megabytes: int, share: float) -> datetime:
 
 
 def _until_based(project: BenchProject) -> None:
-    """Its history begins with what was filled in; what is asked for is before it, and refused."""
+    """Waits until the history starts after the initial data: earlier points are rejected."""
     asked = {"branch": {"parent_timestamp": "2000-01-01T00:00:00Z"}}
     deadline = time.monotonic() + program.OPERATION_TIMEOUT
-    while "no history to go back to yet" in project.expect_error("POST", f"{project.path}/branches", asked):
+    while "Try again in a minute" in project.expect_error("POST", f"{project.path}/branches", asked):
         if time.monotonic() > deadline:
             raise RuntimeError("no base was taken")
         time.sleep(0.1)
 
 
-def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, place: str) -> Promise:
+def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, storage_description: str) -> Promise:
     small, large = made
     is_full = sizes.restored_mb >= FULL.restored_mb
     return Promise(
         name=f"restoring {driver}",
-        sentence=f"On {driver} a restore of {large.kind.name} to a moment takes less than {GROWTH_LIMIT:g} times what "
-        f"one of {small.kind.name} takes when as much was written"
-        + (", and less than a tenth of what it takes by hand." if is_full else "."),
+        sentence=f"On {driver}, a restore of {large.kind.name} to a point takes less than {GROWTH_LIMIT:g} times "
+        f"the time of {small.kind.name} after the same amount of writes"
+        + (", and less than a tenth of the time by hand." if is_full else "."),
         measurements=tuple(figure for each in made for figure in _figures(each)),
         ratios=(
             make_ratio(f"{large.kind.name} to {small.kind.name}", _total(large), _total(small), below=GROWTH_LIMIT),
@@ -167,11 +167,11 @@ def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, place: str
         ),
         how=(
             project_client.CONFIGURATION,
-            f"POST …/branches/ID/restore to a moment of the last {sizes.restored_wal_mb} MB that were written, its "
-            f"compute running; until its operations ended, then psycopg: connect, read a row; {ROUNDS} rounds",
-            place,
+            f"POST …/branches/ID/restore to a time within the last {sizes.restored_wal_mb} MB of writes, its "
+            f"compute running; until its operations finished, then psycopg: connect, read a row; {ROUNDS} rounds",
+            storage_description,
         ),
-        baseline=(f"the same of {small.kind.name}; and by hand:", *wal_replay.describe_configuration()),
+        baseline=(f"the same with {small.kind.name}; and by hand:", *wal_replay.describe_configuration()),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rounds: everything is measured once in each, in an order that turns."""
+"""Rounds: each measures everything once, in a rotating order."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -14,13 +14,13 @@ _notes = Console(stderr=True)
 
 
 def rotate_rounds(things: Sequence[T], rounds: int = ROUNDS) -> Iterator[list[T]]:
-    """Each round begins with another, so that none has always the same one before it."""
+    """Yields the things in rotated order, so that none always follows the same one."""
     for number in range(rounds):
         print_note(f"round {number + 1} of {rounds}")
         first = number % len(things)
         yield [*things[first:], *things[:first]]
 
 
-def print_note(words: str) -> None:
-    """What goes on, for whoever waits."""
-    _notes.print(f"  {words}", style="dim", highlight=False)
+def print_note(output: str) -> None:
+    """Prints progress."""
+    _notes.print(f"  {output}", style="dim", highlight=False)

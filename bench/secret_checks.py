@@ -1,8 +1,8 @@
-"""Nobody can tell by the clock whether an address has an account, or whether the public part of a key is known.
+"""Response times do not reveal whether an address has an account, or whether the public part of an API key exists.
 
-A platform as users run it is asked over HTTP, with what it knows and what it does not in turns: sign-ins with a wrong
-password, mails asked for, and calls with a key whose secret part is wrong. The tests show that both take the same
-work; this shows what is left of a difference.
+An ordinary platform gets HTTP requests that alternate between existing and unknown objects: sign-ins with a wrong
+password, requests for a mail, and calls with a key whose secret part is wrong. The tests show that both take the same
+work; this measures the remaining difference.
 """
 
 import ipaddress
@@ -21,12 +21,12 @@ from bench.promise import Measurement, Promise, make_ratio
 from bench.sizes import Sizes
 
 ROUNDS = 9
-PAIRS = {"sign in": 12, "ask for a mail": 12, "key": 400}  # of known and unknown, in a round
-ACCOUNTS = 40  # an address gets few mails an hour
-TOLERANCE = 0.1  # how far apart two equal times may lie on a noisy machine
+PAIRS = {"sign in": 12, "request a mail": 12, "key": 400}  # per round, of each kind
+ACCOUNTS = 40  # an address gets few mails per hour
+TOLERANCE = 0.1  # accepted ratio of two equal times on a noisy machine
 NO_LIMIT = {"BOUGH_RATE_PER_MINUTE_AND_ADDRESS": "1000000000"}
 
-TimedRequest = Callable[[bool], float]  # with what is known or with what is not; the milliseconds it took
+TimedRequest = Callable[[bool], float]  # takes whether the object exists; returns milliseconds
 
 
 def measure(_: Sizes) -> Iterator[Promise]:
@@ -41,7 +41,7 @@ def measure(_: Sizes) -> Iterator[Promise]:
 
 
 class SecretProbe:
-    """Somebody who wants to find out what is there."""
+    """A client that tries to find out what exists."""
 
     def __init__(self, platform: Program) -> None:
         self._pages = httpx2.Client(base_url=f"http://127.0.0.1:{platform.port}", timeout=60)
@@ -60,19 +60,19 @@ class SecretProbe:
         self._keys = {True: public + secret[::-1], False: "bough_key_".ljust(22, "x") + secret}
         self.requests: dict[str, TimedRequest] = {
             "sign in": lambda known: self._post("/signin", 401, known, password="not the password"),
-            "ask for a mail": lambda known: self._post("/forgot", 200, known),
+            "request a mail": lambda known: self._post("/forgot", 200, known),
             "key": self._get,
         }
 
     def _set_password(self, link: str) -> None:
-        """In a browser of its own, which has a session afterwards."""
+        """Sets a password with a separate client, which then has a session."""
         with httpx2.Client(base_url=self._pages.base_url, timeout=60) as browser:
             headers = self._new_client_headers()
             token = _form_token(browser.get("/reset", params={"token": link}, headers=headers))
-            data = {"form_token": token, "token": link, "password": "a password of theirs"}
-            answer = browser.post("/reset", headers=headers, data=data)
-            if answer.status_code != 303:
-                raise RuntimeError(f"no password could be set: {answer.text[:200]}")
+            data = {"form_token": token, "token": link, "password": "a password of their own"}
+            response = browser.post("/reset", headers=headers, data=data)
+            if response.status_code != 303:
+                raise RuntimeError(f"the password could not be set: {response.text[:200]}")
 
     def _post(self, path: str, status: int, known: bool, **fields: str) -> float:
         headers = self._new_client_headers()
@@ -81,7 +81,7 @@ class SecretProbe:
         return self._timed("POST", path, status, headers=headers, data=data)
 
     def _new_client_headers(self) -> dict[str, str]:
-        """Or the limits on guesses would answer."""
+        """A new client address for each request, because wrong attempts are limited by address."""
         return {"Origin": self._origin, "X-Forwarded-For": next(self._client_addresses)}
 
     def _get(self, known: bool) -> float:
@@ -89,12 +89,12 @@ class SecretProbe:
         return self._timed("GET", "/api/v2/auth", 401, headers=headers)
 
     def _timed(self, method: str, path: str, status: int, **options: Any) -> float:
-        began = time.perf_counter()
-        answer = self._pages.request(method, path, **options)
-        took = time.perf_counter() - began
-        if answer.status_code != status:
-            raise RuntimeError(f"{method} {path} answered {answer.status_code}: {answer.text[:200]}")
-        return took * 1e3
+        started_at = time.perf_counter()
+        response = self._pages.request(method, path, **options)
+        durations = time.perf_counter() - started_at
+        if response.status_code != status:
+            raise RuntimeError(f"{method} {path} returned {response.status_code}: {response.text[:200]}")
+        return durations * 1e3
 
 
 def _form_token(page: httpx2.Response) -> str:
@@ -102,9 +102,9 @@ def _form_token(page: httpx2.Response) -> str:
 
 
 def _medians(ask: TimedRequest, pairs: int) -> tuple[float, float]:
-    """With what is known and with what is not, asked in turns."""
-    took = [(ask(True), ask(False)) for _ in range(pairs)]
-    known, unknown = zip(*took, strict=True)
+    """Alternates between existing and unknown objects."""
+    durations = [(ask(True), ask(False)) for _ in range(pairs)]
+    known, unknown = zip(*durations, strict=True)
     return statistics.median(known), statistics.median(unknown)
 
 
@@ -118,12 +118,12 @@ def _promise(times: dict[str, tuple[list[float], list[float]]]) -> Promise:
         ratios.append(make_ratio(f"{name}, known to unknown", over, under, below=1 + TOLERANCE, above=1 - TOLERANCE))
     return Promise(
         name="secret_checks",
-        sentence="What is known and what is not take as long to refuse: addresses of accounts, and keys.",
+        sentence="Rejecting existing and unknown account addresses and API keys takes the same time.",
         measurements=tuple(figures),
         ratios=tuple(ratios),
         how=(
             "POST /signin with a wrong password, POST /forgot, GET /auth with a wrong key, on one connection;",
-            f"a round: {', '.join(f'{count} pairs of {name}' for name, count in PAIRS.items())}, in turns; medians",
+            f"a round: {', '.join(f'{count} pairs of {name}' for name, count in PAIRS.items())}, alternating; medians",
         ),
-        baseline=("the same call, with an address or a public part of a key that nobody has",),
+        baseline=("the same call with an unknown address or public part of a key",),
     )

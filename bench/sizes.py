@@ -1,32 +1,32 @@
-"""How much is measured: the sizes that are promised, or small ones that show in minutes that a file works."""
+"""The sizes of measurements: the promised ones, or small ones that check in minutes that the bench works."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    parents_mb: tuple[int, ...] = (1024, 8192)  # branching: beside the fresh parent
-    aged_scale: int = 64  # branching: of pgbench, 15 MB each
+    parents_mb: tuple[int, ...] = (1024, 8192)  # branching: in addition to the new parent
+    aged_scale: int = 64  # branching: pgbench scale, 15 MB each
     ageing_rounds: int = 10
-    ageing_seconds: int = 20  # of pgbench, a round
+    ageing_seconds: int = 20  # pgbench seconds per round
     tables: int = 5_000
-    probe_seconds: float = 4.0  # branching: while branches are made one after another, and before for as long
-    undisturbed_seconds: float = 30.0  # branching: while none is made, of a parent that was much written
-    replicated_mb: int = 1024  # replica: beside the fresh parent
+    probe_seconds: float = 4.0  # branching: while branches are created one after another, and as long before
+    undisturbed_seconds: float = 30.0  # branching: without branches, for a heavily written parent
+    replicated_mb: int = 1024  # replica: in addition to the new parent
     pgbench_scale: int = 20  # throughput
     pgbench_seconds: int = 10
-    gateway_seconds: int = 3  # gateway, pooling: of pgbench, a load
+    gateway_seconds: int = 3  # gateway, pooling: pgbench seconds per load
     copied_mb: int = 200  # gateway
-    restored_mb: int = 8192  # restoring: beside the fresh one
-    restored_wal_mb: int = 64  # restoring: written before each
-    history_seconds: int = 60  # archiving: of a steady load
+    restored_mb: int = 8192  # restoring: in addition to the new one
+    restored_wal_mb: int = 64  # restoring: written before each restore
+    history_seconds: int = 60  # archiving: seconds of the steady load
     computes: tuple[int, ...] = (10, 50, 200)  # density
     cloned_mb: int = 1024  # clone_size
     sleeping: int = 200  # crowd: branches of one project
     running: int = 1000
-    idle_seconds: int = 60  # crowd: of control beside computes that run and do nothing
-    instant_calls: int = 20  # instant: a round
-    instant_seconds: float = 5.0  # of callers without a pause, a round
+    idle_seconds: int = 60  # crowd: seconds for the CPU time of control beside idle computes
+    instant_calls: int = 20  # instant: per round
+    instant_seconds: float = 5.0  # instant: sustained calls per round
 
 
 FULL = Sizes()

@@ -1,7 +1,7 @@
-"""The baseline of a read replica: `pg_basebackup` of a running server, and its copy started as a standby.
+"""The baseline of a read replica: `pg_basebackup` of a running server, started as a standby.
 
-Server and standby are made by hand, on the machine's own file system and with our computes' settings.
-Nothing is synced: the baseline does less than we do.
+Server and standby are created by hand, on the machine's own file system and with the settings of our computes. Nothing
+is synced: the baseline does less than Bough.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ def describe_configuration() -> tuple[str, ...]:
     initdb, start, _, settings = plain_postgres.describe_configuration()
     return (
         " ".join([find_client_program("pg_basebackup"), *_OPTIONS, "--pgdata", "COPY", "--host", "PRIMARY"])
-        + f" --username {ADMIN_ROLE}, of a server that runs and rests; then COPY/standby.signal",
+        + f" --username {ADMIN_ROLE}, of a running, idle server; then COPY/standby.signal",
         f"{start.replace('DATA', 'COPY').replace('SOCKETS,', 'SOCKETS -c primary_conninfo=…,')}",
         f"psycopg: connect to SOCKETS as {ADMIN_ROLE}, read a row",
-        f"the server was made by: {initdb}, and filled by the same statements",
+        f"the server was created by: {initdb}, and filled by the same statements",
         settings,
     )
 
 
 @contextmanager
-def create_filled_server(place: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
-    """A server that holds the same as the parents, and runs."""
-    with plain_postgres.create_postgres(place) as server:
+def create_filled_server(work_folder: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
+    """A running server with the same data as the parents."""
+    with plain_postgres.create_postgres(work_folder) as server:
         server.initdb()
         server.start()
         asyncio.run(kind.fill(Target(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))

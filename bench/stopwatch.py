@@ -1,11 +1,11 @@
-"""Milliseconds between marks, and in all; round after round into the same lists."""
+"""Measures milliseconds between marks and in total; all rounds append to the same lists."""
 
 import time
 
 from bench.promise import Measurement
 
 TOTAL = "in all"
-Times = dict[str, list[float]]  # what → milliseconds, round by round; a `defaultdict(list)`
+Times = dict[str, list[float]]  # name → milliseconds, round by round; a `defaultdict(list)`
 
 
 class Stopwatch:
@@ -19,7 +19,7 @@ class Stopwatch:
         self.last = now
 
     def skip(self) -> None:
-        """What happened since the last mark does not count."""
+        """Excludes the time since the last mark."""
         now = time.perf_counter()
         self.began += now - self.last
         self.last = now
@@ -29,7 +29,7 @@ class Stopwatch:
 
 
 def make_measurements(who: str, times: Times) -> dict[str, Measurement]:
-    """The total first."""
+    """Measurements by name, the total first."""
     return {
         what: Measurement(name=f"{who}: {what}", unit="ms", samples=tuple(samples))
         for what, samples in sorted(times.items(), key=lambda item: item[0] != TOTAL)

@@ -1,8 +1,8 @@
-"""Homes for every driver, on real disk: as they are on the machine's file system, or on an image in it.
+"""Homes for every driver, on a real disk: on the machine's file system, or on an image.
 
-`reflink` has its volumes on XFS and `btrfs+wal` on btrfs, both in an image as `bough storage init`
-makes it, with the WAL where such a home keeps it. `btrfs` is a home that is on btrfs as a whole, WAL
-and all. `plain` has no image. Whatever happens, nothing is left of any of them.
+`reflink` has its volumes on XFS and `btrfs+wal` on btrfs, both in an image as `bough storage init` creates it, with WAL
+outside the image. `btrfs` is a home that is entirely on btrfs, including WAL. `plain` has no image. All are removed at
+the end in any case.
 """
 
 import os
@@ -33,18 +33,18 @@ _FILE_SYSTEMS: dict[str, FileSystem] = {"reflink": "xfs", "btrfs": "btrfs", "btr
 
 
 class RequirementMissing(Exception):
-    """This machine lacks something that a measurement needs; the text says what."""
+    """This machine lacks something that a measurement needs; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageHome:
     driver: str
     home: Path
-    description: str  # on what its volumes and their WAL are
+    description: str  # the file systems of its volumes and their WAL
 
     @property
     def storage(self) -> str:
-        """The setting of that name."""
+        """The value of the setting `storage`."""
         return "plain" if self.driver == "plain" else "auto"
 
     @property
@@ -58,27 +58,27 @@ class StorageHome:
 
 
 def native_file_system() -> str:
-    """Under every home and every image."""
+    """The file system under all homes and images."""
     return mounts.find_file_system(FOLDER)
 
 
 def check_requirements(drivers: tuple[str, ...], needed_gb: float) -> None:
-    """Before anything is begun: root, the programs that make file systems, and room on the disk."""
+    """Checks for root, the programs that create file systems, and disk space."""
     kinds = {_FILE_SYSTEMS[driver] for driver in drivers if driver in _FILE_SYSTEMS}
     if kinds and os.geteuid() != 0:
-        raise RequirementMissing(f"Only root can mount the images that {', '.join(drivers)} need: run it as root.")
+        raise RequirementMissing(f"{', '.join(drivers)} need mounted images: run the bench as root.")
     for package in filter(None, map(image_setup.find_missing_package, kinds)):
-        raise RequirementMissing(f"The package {package} is missing, with which an image is made: install it.")
+        raise RequirementMissing(f"The package {package} creates images and is missing: install it.")
     free = shutil.disk_usage(FOLDER).free / GB
     if free < needed_gb + 1:
-        raise RequirementMissing(f"{FOLDER} has {free:.0f} GB of free space, and {needed_gb + 1:.0f} are needed.")
+        raise RequirementMissing(f"{FOLDER} has {free:.0f} GB of free space, but {needed_gb + 1:.0f} GB are needed.")
 
 
 @contextmanager
 def create_storage_home(driver: str, image_gb: int, *, thin: bool = True) -> Iterator[StorageHome]:
-    """A place with an empty home, not served by anyone."""
+    """An empty home without a platform."""
     folder = Path(tempfile.mkdtemp(prefix="bough-bench-", dir=FOLDER))
-    folder.chmod(0o711)  # as root computes run under other users, who must pass
+    folder.chmod(0o711)  # as root, computes run under other users, who must be able to enter
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         home = folder / "home"
@@ -114,7 +114,7 @@ def _unmount(image: Image) -> None:
 
 
 def _clean_up(place: StorageHome, folder: Path) -> None:
-    """Processes that still run, and what is outside the home: sockets, groups, ids."""
+    """Removes running processes and what is outside the home: sockets, groups, user ids."""
     settings = place.settings
     for data in place.volumes_folder.glob("*/data"):
         _stop_compute(data)
@@ -126,7 +126,7 @@ def _clean_up(place: StorageHome, folder: Path) -> None:
 
 
 def _release_uids(host: Path, folder: Path) -> None:
-    """Those that homes in the folder lent, with what they left in memory; while nobody else lends any."""
+    """Releases user ids that homes in the folder used, and their shared memory, under the lock."""
     if not host.exists():
         return
     with hold_file_lock(host / ".lock"):
@@ -140,6 +140,6 @@ def _stop_compute(data: Path) -> None:
     live = postmaster.find(data)
     if live is not None:
         with live:
-            live.signal(signal.SIGQUIT)  # at once: its data goes next
+            live.signal(signal.SIGQUIT)  # immediately: its data is removed next
             while not live.has_ended():
                 time.sleep(0.01)

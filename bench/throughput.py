@@ -1,8 +1,8 @@
-"""What a busy database loses on each file system against the machine's own.
+"""The throughput of a busy database on each file system, compared with the machine's own.
 
-The same compute with the same settings on every driver; one at a time is loaded by pgbench, the
-others rest. Each run begins after a vacuum and a checkpoint. A third run follows a clone of the
-parent: until a block is written again it is shared, and the first write has to move it.
+The same compute with the same settings on every driver; pgbench loads one at a time, the others are idle. Each run
+starts after a vacuum and a checkpoint. A third run follows a clone of the parent: blocks are shared then, and the first
+write to each has to move it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _SCRIPTS = {TPC_B_LOAD: TPC_B, SELECT_LOAD: SELECT_ONLY, TPC_B_AFTER_CLONE: TPC_
 
 @dataclass(slots=True)
 class LoadedCompute:
-    """A compute on one driver, and its transactions a second by kind of load."""
+    """A compute on one driver, and its transactions per second by kind of load."""
 
     home: Home
     compute: Compute
@@ -55,8 +55,8 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
 async def _measure(sizes: Sizes) -> dict[str, LoadedCompute]:
     async with AsyncExitStack() as stack:
         made = [await _filled(stack, driver, sizes) for driver in DRIVERS]
-        for turn in rotate_rounds(made):
-            for loaded in turn:
+        for ordered in rotate_rounds(made):
+            for loaded in ordered:
                 await loaded.run_round()
     return {loaded.home.driver: loaded for loaded in made}
 
@@ -71,7 +71,7 @@ async def _filled(stack: AsyncExitStack, driver: str, sizes: Sizes) -> LoadedCom
 
 
 def _image_gb(sizes: Sizes) -> int:
-    """With room for the WAL between two checkpoints, and for what clones make a parent write again."""
+    """Includes space for WAL between two checkpoints, and for blocks that are rewritten after a clone."""
     return 5 + sizes.pgbench_scale // 20
 
 
@@ -80,7 +80,7 @@ def _promise(sizes: Sizes, made: dict[str, LoadedCompute]) -> Promise:
     others = [driver for driver in made if driver != BASELINE]
     return Promise(
         name="throughput",
-        sentence=f"What a busy database does in a second on each file system, against {native} itself.",
+        sentence=f"Transactions per second of a busy database on each file system, compared with {native}.",
         measurements=tuple(loaded.make_measurement(what) for what in _SCRIPTS for loaded in made.values()),
         ratios=(
             *(

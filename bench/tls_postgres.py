@@ -1,4 +1,4 @@
-"""A Postgres made by hand that takes TLS and SCRAM on loopback, and clients that speak TLS to it."""
+"""A Postgres server created by hand with TLS and SCRAM on loopback, and its clients."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _MAX_CONNECTING_SHARE, _TRIES = 0.75, 5  # of the time
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a client reaches the server."""
+    """How a client connects to the server."""
 
     name: str
     port: int
@@ -37,21 +37,21 @@ class Route:
 
     @property
     def conninfo(self) -> str:
-        words = (
+        output = (
             f"host=127.0.0.1 port={self.port} user={gateway_workers.ROLE} dbname={MAINTENANCE_DATABASE} sslmode=require"
         )
-        return f"{words} {self.options}".strip()
+        return f"{output} {self.options}".strip()
 
 
 @cache
 def find_client_program(name: str) -> str:
-    """A program of Postgres's that knows TLS; those of the Python package do not."""
+    """A Postgres client program with TLS support; those of the Python package have none."""
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (folder / name).exists():
             return str(folder / name)
     found = shutil.which(name)
     if found is None:
-        raise RequirementMissing(f"There is no {name} with TLS on this machine: install the package postgresql-client.")
+        raise RequirementMissing(f"{name} with TLS support was not found: install the package postgresql-client.")
     return found
 
 
@@ -65,7 +65,7 @@ def run_client(line: list[str], way: Route, *, stdin: Any = None, stdout: Any = 
         check=False,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"{line[0]} failed by way of {way.name}: {done.stderr.decode().strip()}")
+        raise RuntimeError(f"{line[0]} failed through {way.name}: {done.stderr.decode().strip()}")
     return (done.stdout or b"").decode()
 
 
@@ -88,7 +88,7 @@ def format_load_name(mode: str, clients: int) -> str:
 
 
 def measure_tps(line: list[str], way: Route) -> float:
-    """pgbench's time begins before its clients have connected: again with more of it, when too little was left."""
+    """Repeats a run with more time if connecting took too much of it: pgbench counts the time to connect."""
     place = line.index("--time") + 1
     for times in range(1, _TRIES + 1):
         seconds = int(line[place]) * times
@@ -96,11 +96,11 @@ def measure_tps(line: list[str], way: Route) -> float:
         rate, connecting = _RATE.findall(said), _CONNECTING.findall(said)
         if rate and sum(map(float, connecting)) / 1000 < _MAX_CONNECTING_SHARE * seconds:
             return float(rate[0])
-    raise RuntimeError(f"clients by way of {way.name} took more than {_MAX_CONNECTING_SHARE * seconds:g} s to connect")
+    raise RuntimeError(f"clients through {way.name} took more than {_MAX_CONNECTING_SHARE * seconds:g} s to connect")
 
 
 def describe_configuration(max_connections: int) -> tuple[str, ...]:
-    """Of the server, line by line."""
+    """The configuration of the server."""
     return (
         f"postgres -D DATA -c listen_addresses=127.0.0.1 -c ssl=on -c max_connections={max_connections}",
         f"pg_hba.conf: {', '.join(HBA.splitlines())}",
@@ -110,10 +110,10 @@ def describe_configuration(max_connections: int) -> tuple[str, ...]:
 
 @contextmanager
 def start_tls_postgres(
-    workplace: Path, pair: SignedCertificate, scale: int, *, max_connections: int = MAX_CONNECTIONS
+    work_folder: Path, pair: SignedCertificate, scale: int, *, max_connections: int = MAX_CONNECTIONS
 ) -> Iterator[tuple[PlainPostgres, Route]]:
-    """One that holds pgbench's tables; how to reach it without a gateway."""
-    with plain_postgres.create_postgres(workplace) as postgres:
+    """Starts a server with pgbench's tables; returns how to connect to it directly."""
+    with plain_postgres.create_postgres(work_folder) as postgres:
         postgres.initdb()
         port = find_free_port()
         for name, text in (("server.crt", pair.certificate_pem), ("server.key", pair.key_pem)):

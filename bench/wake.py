@@ -1,7 +1,7 @@
-"""A sleeping endpoint gives its first row in less than twice what a bare `postgres` needs for its own.
+"""A suspended endpoint returns its first row in less than twice the time of a bare `postgres`.
 
-The time is a client's: from the first byte of its connection, with TLS and SCRAM, through the gateway,
-the wake and the start of the compute, to the row. The baseline is started by hand and asked by its socket.
+The time is that of a client: from the first byte of its connection, with TLS and SCRAM, through the gateway, the wake
+and the start of the compute, to the row. The baseline is started by hand and queried through its socket.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from bench.rounds import ROUNDS, rotate_rounds
 from bench.sizes import Sizes
 
 LIMIT = 2.0
-WAKES = 3  # a round; the median of them is its sample
+WAKES = 3  # per round; their median is the sample
 _POLL_SECONDS = 0.02
 
 
 class SuspendedEndpoint:
-    """An endpoint that is put to sleep and woken."""
+    """An endpoint that is suspended and woken."""
 
     def __init__(self, platform: Program, client: httpx2.Client) -> None:
         made = program.create_project(client, "sleeper")
@@ -49,7 +49,7 @@ class SuspendedEndpoint:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         endpoint = self._path.rsplit("/", 1)[1]
-        began = time.monotonic()
+        started_at = time.monotonic()
         session = await asyncpg.connect(
             host="127.0.0.1",
             port=self._port,
@@ -60,9 +60,9 @@ class SuspendedEndpoint:
             server_settings={"options": f"endpoint={endpoint}"},
         )
         await session.fetchval("select 1")
-        took = time.monotonic() - began
+        durations = time.monotonic() - started_at
         await session.close()
-        return took
+        return durations
 
 
 class BarePostgres:
@@ -74,28 +74,28 @@ class BarePostgres:
         return asyncio.run(self._first_row())
 
     async def _first_row(self) -> float:
-        began = time.monotonic()
+        started_at = time.monotonic()
         self._postgres.start()
         session = await self._postgres.connect()
         await session.fetchval("select 1")
-        took = time.monotonic() - began
+        durations = time.monotonic() - started_at
         await session.close()
         self._postgres.stop()
-        return took
+        return durations
 
 
 def measure(_sizes: Sizes) -> Iterator[Promise]:
     with (
         program.run_platform() as platform,
         platform.client() as client,
-        plain_postgres.create_work_folder() as workplace,
-        plain_postgres.create_postgres(workplace) as postgres,
+        plain_postgres.create_work_folder() as work_folder,
+        plain_postgres.create_postgres(work_folder) as postgres,
     ):
         postgres.initdb()
         sleeper, bare = SuspendedEndpoint(platform, client), BarePostgres(postgres)
         both: list[Any] = [sleeper, bare]
-        for turn in rotate_rounds(both):
-            for each in turn:
+        for ordered in rotate_rounds(both):
+            for each in ordered:
                 each.times.append(sorted(each.measure_wake() for _ in range(WAKES))[WAKES // 2])
         yield _promise(sleeper, bare)
 
@@ -105,12 +105,12 @@ def _promise(sleeper: SuspendedEndpoint, bare: BarePostgres) -> Promise:
     by_itself = Measurement(name="bare start to first row", unit="ms", samples=tuple(s * 1000 for s in bare.times))
     return Promise(
         name="wake",
-        sentence="A sleeping endpoint gives its first row in less than twice what a bare postgres needs.",
+        sentence="A suspended endpoint returns its first row in less than twice the time of a bare postgres.",
         measurements=(ours, by_itself),
         ratios=(make_ratio("wake to bare start", ours, by_itself, below=LIMIT),),
         how=(
             "POST …/suspend, wait until it is idle; then asyncpg: connect to the gateway with TLS and SCRAM, select 1",
-            f"the median of {WAKES} is a round's sample; {ROUNDS} rounds",
+            f"the sample of a round is the median of {WAKES}; {ROUNDS} rounds",
         ),
         baseline=plain_postgres.describe_configuration()[1:],
     )

@@ -1,7 +1,7 @@
-"""The baseline of a restore: a server's `pg_basebackup`, and WAL from its archive replayed in it up to a moment.
+"""The baseline of a restore: a `pg_basebackup` with WAL from an archive replayed to a given time.
 
-Server and copy are made by hand, on the machine's own file system and with our computes' settings. Nothing is synced:
-the baseline does less than we do.
+Server and copy are created by hand, on the machine's own file system and with the settings of our computes. Nothing is
+synced: the baseline does less than Bough.
 """
 
 import shutil
@@ -22,12 +22,12 @@ from bench.project_client import read_first_row
 from bench.stopwatch import Stopwatch, Times
 from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
 
-BACKUP, REPLAY, FIRST_ROW = "the backup", "its start and the replay", "connect and read a row"
+BACKUP, REPLAY, FIRST_ROW = "the backup", "start and replay", "connect and read a row"
 _OPTIONS = ("--checkpoint", "fast", "--wal-method", "none", "--no-sync", "--no-manifest")
 
 
 class ArchivingServer:
-    """A server that keeps its WAL in a folder."""
+    """A server that archives its WAL to a folder."""
 
     def __init__(self, server: PlainPostgres) -> None:
         self.server = server
@@ -42,7 +42,7 @@ class ArchivingServer:
         self.server.start("-c", "archive_mode=on", "-c", f"archive_command=cp %p {self.archive}/%f")
 
     def wait_until_archived(self) -> None:
-        """The last of what was written, too."""
+        """Archives the last WAL as well."""
         with psycopg.connect(make_conninfo(self.server), autocommit=True) as session:
             session.execute("select pg_switch_wal()")
         while any((self.server.data / "pg_wal" / "archive_status").glob("*.ready")):
@@ -53,19 +53,19 @@ def describe_configuration() -> tuple[str, ...]:
     initdb, start, _, settings = plain_postgres.describe_configuration()
     return (
         " ".join([find_client_program("pg_basebackup"), *_OPTIONS, "--pgdata", "COPY", "--host", "SERVER"])
-        + f" --username {ADMIN_ROLE}, of a server that archives its WAL with cp and rests meanwhile",
-        "then the same writes as ours had, and COPY/recovery.signal",
+        + f" --username {ADMIN_ROLE}, of an idle server that archives its WAL with cp",
+        "then the same writes as on Bough, and COPY/recovery.signal",
         start.replace("DATA", "COPY").replace(
             "SOCKETS,", f"SOCKETS {' '.join(_recovery_options('ARCHIVE', 'MOMENT'))},"
         ),
         f"psycopg: connect to SOCKETS as {ADMIN_ROLE}, read a row",
-        f"the server was made by: {initdb}, and filled by the same statements",
+        f"the server was created by: {initdb}, and filled by the same statements",
         settings,
     )
 
 
 def _recovery_options(archive: str, moment: str) -> tuple[str, ...]:
-    """Options of the server that goes back."""
+    """Recovery options of the restored server."""
     settings = {
         "restore_command": f"cp {archive}/%f %p",
         "recovery_target_time": moment,
@@ -76,9 +76,9 @@ def _recovery_options(archive: str, moment: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def create_archiving_server(place: Path, kind: ParentKind) -> Iterator[ArchivingServer]:
-    """A server that holds the same as ours, and runs."""
-    with standby_backup.create_filled_server(place, kind) as server:
+def create_archiving_server(work_folder: Path, kind: ParentKind) -> Iterator[ArchivingServer]:
+    """A running server with the same data as ours."""
+    with standby_backup.create_filled_server(work_folder, kind) as server:
         server.stop()
         made = ArchivingServer(server)
         made.start()
@@ -86,19 +86,19 @@ def create_archiving_server(place: Path, kind: ParentKind) -> Iterator[Archiving
 
 
 class Backup:
-    """A copy to restore from; what is written after it comes from the archive."""
+    """Takes the backup to restore from; later changes come from the archive."""
 
     def __init__(self, source: ArchivingServer, copy: PlainPostgres, times: Times) -> None:
         self._source = source
         self._copy = copy
         self._watch = Stopwatch(times)
         whence = ("--pgdata", str(copy.data), "--host", str(source.server.sockets), "--username", ADMIN_ROLE)
-        quietly = ("--dbname", "options=-cclient_min_messages=warning")  # it says that it waited for the archive
+        quietly = ("--dbname", "options=-cclient_min_messages=warning")  # it prints that it waited for the archive
         copy.run(find_client_program("pg_basebackup"), *_OPTIONS, *whence, *quietly)
         self._watch.mark(BACKUP)
 
     def restore(self, moment: datetime, kind: ParentKind) -> None:
-        """What was done since the backup took no time of ours."""
+        """Excludes the time since the backup."""
         self._watch.skip()
         (self._copy.data / "recovery.signal").touch()
         self._copy.start(*_recovery_options(str(self._source.archive), moment.isoformat()))
