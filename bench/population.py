@@ -17,7 +17,7 @@ from bough.control import defaults
 from bough.domain import branch, database, role
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState, EndpointType
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import STORED_KINDS, OperationKind, OperationStatus
 from bough.domain.usage import EndpointUsage
 from bough.domain.user import OPERATOR
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, ProjectId, VolumeId
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 ORGANIZATION = "org-operator"
 CREATION_INTERVAL = timedelta(seconds=37)  # between two creations
 INSTALL = "embedded-17"
-_STEPS = {OperationAction.CREATE_TIMELINE: "make_volume publish", OperationAction.START_COMPUTE: "launch publish"}
+_STEPS = {OperationKind.CREATE_ROOT_BRANCH: "make_volume publish", OperationKind.START_COMPUTE: "launch publish"}
 
 
 def insert_projects(settings: Settings, count: int) -> None:
@@ -72,8 +72,8 @@ def _project(number: int, at: datetime, verifier: str) -> Iterator[tuple[str, Ro
         "usage",
         to_columns(EndpointUsage(endpoint_id=endpoint, project_id=project_id, bytes_out=number, active_seconds=300.0)),
     )
-    for action, target in ((OperationAction.CREATE_TIMELINE, None), (OperationAction.START_COMPUTE, endpoint)):
-        yield "operations", _operation_row(action, root, target, at) | of_project | times
+    for kind, target in ((OperationKind.CREATE_ROOT_BRANCH, None), (OperationKind.START_COMPUTE, endpoint)):
+        yield "operations", _operation_row(kind, root, target, at) | of_project | times
 
 
 def _project_row(project_id: ProjectId, name: str) -> Row:
@@ -148,13 +148,13 @@ def _endpoint_row(endpoint_id: EndpointId, branch_id: BranchId, at: datetime) ->
     }
 
 
-def _operation_row(action: OperationAction, branch_id: BranchId, endpoint: EndpointId | None, at: datetime) -> Row:
-    steps = tuple(_STEPS[action].split())
+def _operation_row(kind: OperationKind, branch_id: BranchId, endpoint: EndpointId | None, at: datetime) -> Row:
+    steps = tuple(_STEPS[kind].split())
     return {
         "id": OperationId.new(),
         "branch_id": branch_id,
         "endpoint_id": endpoint,
-        "action": action,
+        "action": STORED_KINDS[kind].action,
         "status": OperationStatus.FINISHED,
         "parameters": {},
         "step": steps[-1],

@@ -1,4 +1,4 @@
-"""Work that goes on beside a block of code and ends with it."""
+"""Runs a coroutine in the background of a block of code and cancels it at the end of the block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

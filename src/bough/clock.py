@@ -1,6 +1,6 @@
 """The only source of time.
 
-Call `clock.now()` through the module, so that a test can stand at another moment.
+Call `clock.now()` through the module, so that tests can replace it.
 """
 
 import time
@@ -12,5 +12,5 @@ def now() -> datetime:
 
 
 def monotonic() -> float:
-    """Seconds that never jump; for measuring and waiting, never for storing."""
+    """Seconds that never jump; for measuring and waiting, not for storing."""
     return time.monotonic()

@@ -1,7 +1,7 @@
-"""What can go wrong, in words that may be shown.
+"""The errors of the platform.
 
-An error has a kind, a public sentence and a private cause. The inside raises these and
-knows nothing of HTTP or SQLSTATE; each edge has one table that translates kinds.
+An error has a kind, a public message and a private cause. The code that raises it does not know about HTTP or
+SQLSTATE; each API translates kinds with one table.
 """
 
 from collections.abc import Mapping
@@ -12,27 +12,27 @@ from typing import Any, ClassVar
 
 class ErrorKind(StrEnum):
     INVALID = "invalid"  # malformed or impossible input
-    UNAUTHENTICATED = "unauthenticated"  # no key, or one we do not know
-    DENIED = "denied"  # a known caller, a forbidden action
-    NOT_FOUND = "not_found"  # absent, or not for this caller
-    CAPACITY = "capacity"  # the plan or the machine refuses
+    UNAUTHENTICATED = "unauthenticated"  # no key, or an unknown one
+    DENIED = "denied"  # the caller lacks a right
+    NOT_FOUND = "not_found"  # absent, or not visible to the caller
+    CAPACITY = "capacity"  # a limit of the plan or of the machine is reached
     CONFLICT = "taken"  # a name or id is in use
-    PRECONDITION = "precondition"  # the thing is not in a state that allows it
-    RULE = "rule"  # understood, but a rule or limit refuses it
-    LOCKED = "locked"  # other work is in the way; always safe to retry
+    PRECONDITION = "precondition"  # the resource is not in the required state
+    RULE = "rule"  # the request is valid, but a rule forbids it
+    LOCKED = "locked"  # a conflicting operation is running; safe to retry
     RATE_LIMIT = "rate"  # too many requests
-    UNAVAILABLE = "unavailable"  # cannot be served now; retry later
-    INTERNAL = "internal"  # our fault
+    UNAVAILABLE = "unavailable"  # temporarily unavailable; retry later
+    INTERNAL = "internal"  # a defect of the platform
 
 
 class PlatformError(Exception):
-    """Base of every error that may reach a person. `public` is shown; the cause is not."""
+    """Base of all errors that may reach a user. `public_message` is shown; the cause is not."""
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
     code: str = ""
     transient: bool = False
     retry_after: float | None = None
-    details: Mapping[str, Any] = MappingProxyType({})  # shown beside the sentence
+    details: Mapping[str, Any] = MappingProxyType({})  # shown with the message
 
     def __init__(self, public_message: str) -> None:
         super().__init__(public_message)
@@ -52,7 +52,7 @@ class Denied(PlatformError):
 
 
 class NotFound(PlatformError):
-    """The same words whether a thing is absent or belongs to someone else."""
+    """The same message for absent resources and for those of other accounts."""
 
     kind = ErrorKind.NOT_FOUND
 
@@ -119,6 +119,6 @@ class Internal(PlatformError):
 
 
 class InvalidSetting(PlatformError):
-    """A setting is unknown or wrong; the sentence names it."""
+    """A setting is unknown or invalid; the message names it."""
 
     kind = ErrorKind.INVALID

@@ -1,4 +1,4 @@
-"""Kind → HTTP status, for every edge that speaks HTTP."""
+"""HTTP statuses of error kinds, for all HTTP APIs."""
 
 from bough.errors import ErrorKind
 

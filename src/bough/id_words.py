@@ -1,4 +1,4 @@
-"""Friendly words for ids. Short, plain and harmless next to one another."""
+"""Words for readable ids: short, plain, and inoffensive in any combination."""
 
 import secrets
 

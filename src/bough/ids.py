@@ -1,7 +1,7 @@
-"""Typed ids: their making and their parsing.
+"""Typed ids: generation and parsing.
 
-Every id but an operation's, a user's and an instant database's (UUIDs) and a key's (a number) matches
-`^[a-z0-9-]{1,60}$` and shows what it is: `br-gentle-salad-ad7v90qq`.
+Operations, users and instant databases have UUIDs, and keys have numbers. All other ids match `^[a-z0-9-]{1,60}$` and
+show their kind: `br-gentle-salad-ad7v90qq`.
 """
 
 import re
@@ -23,7 +23,7 @@ def _base36(length: int) -> str:
 
 
 class Id(str):
-    """A string that knows what it names; two kinds of id do not mix."""
+    """Base of string ids. Each kind of id has its own type."""
 
     __slots__ = ()
     noun = "thing"
@@ -71,7 +71,7 @@ class OrganizationId(_WordId):
 
 
 class _RandomId(Id):
-    """An id that users rarely see: prefix and twenty characters."""
+    """An id that users rarely see: a prefix and twenty random characters."""
 
     prefix = ""
 
@@ -118,15 +118,15 @@ class OperationId(_Uuid):
 
 
 class InstantId(_Uuid):
-    """Whoever knows it may use and claim the database, so it is a secret."""
+    """A secret: it grants access to an instant database, and the right to claim it."""
 
     noun = "database"
 
     @classmethod
     def new_at(cls, at: datetime) -> Self:
-        """Version 7: the moment in milliseconds, then 74 random bits."""
-        stamp = int(at.timestamp() * 1000)
-        number = stamp << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+        """Version 7: the time in milliseconds, then 74 random bits."""
+        milliseconds = int(at.timestamp() * 1000)
+        number = milliseconds << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
         return cls(uuid.UUID(int=number))
 
 

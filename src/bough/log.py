@@ -1,6 +1,6 @@
-"""Structured log lines: one JSON object an event, with request and operation ids, no secret.
+"""Structured logging: one JSON object per event, with request and operation ids, and with secrets redacted.
 
-`bind(request_id=…)` adds fields to every line of the current task.
+`bind(request_id=…)` adds fields to all events of the current task.
 """
 
 import logging
@@ -39,7 +39,7 @@ def _redact_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> 
 
 
 def configure(level: str, path: Path | None = None) -> None:
-    """Send lines to `path`, or to standard error when there is none."""
+    """Log to `path`, or to standard error without one."""
     stream = path.open("a", buffering=1) if path else sys.stderr
     structlog.configure(
         processors=[

@@ -1,8 +1,8 @@
-"""Log files that grow in place: cut when they are too long, read as one over the pieces.
+"""Rotation of log files that other processes keep open.
 
-Postgres writes to a descriptor that it inherited, so a log cannot be renamed away from its writer.
-Its text is copied to `NAME.1` and the file is emptied; every writer appends, so the next line
-begins it anew. Older pieces move on: `.1` becomes `.2.gz`, that one `.3.gz`, the last is dropped.
+Postgres writes to an inherited file descriptor, so its log cannot be renamed. Instead the text is copied to `NAME.1`
+and the file is truncated; all writers append, so they continue at its start. Older files are shifted: `.1` becomes
+`.2.gz`, that one `.3.gz`, and the last is removed.
 """
 
 import gzip
@@ -18,46 +18,46 @@ from typing import BinaryIO
 
 _BLOCK = 64 * 1024
 _NUMBER = re.compile(r"\.([1-9][0-9]*)(?:\.gz)?")
-_MAX_COPY_ROUNDS = 50  # at the size, before a log that never rests is cut all the same
-_GZIP_LEVEL = 1  # of nine levels of packing: logs shrink tenfold with it, in a fraction of the time
+_MAX_COPY_ROUNDS = 50  # then the log is truncated even if it is still being written
+_GZIP_LEVEL = 1  # of 1 to 9: the fastest one already compresses logs tenfold
 
 
 def rotate(log: Path, max_bytes: int, max_files: int) -> bool:
-    """Cut the log when it is longer than `longest` bytes, keeping so many pieces; whether it was cut.
+    """Rotate a log that is longer than `max_bytes` and keep `max_files` rotated files. Return whether it was rotated.
 
-    Of one that grew by many lengths since the last look no more is kept than of one that was cut in
-    time. What is written between the last look at its size and the cut is lost: microseconds.
+    Of a log that has grown far beyond the limit, only the last `max_bytes * max_files` are kept. What is written
+    between the last check of its size and the truncation is lost: microseconds.
     """
     try:
         descriptor = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size <= max_bytes:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size <= max_bytes:
             return False
         _shift_rotated(log, max_files)
-        _truncate(descriptor, log, max(0, seen.st_size - max_bytes * max_files))
+        _truncate(descriptor, log, max(0, status.st_size - max_bytes * max_files))
     finally:
         os.close(descriptor)
     return True
 
 
 def remove_log(log: Path) -> None:
-    """The log and all its pieces."""
+    """Remove the log and its rotated files."""
     for path in (*log.parent.glob(f"{log.name}.*"), log):
         path.unlink(missing_ok=True)
 
 
 def list_rotated(log: Path) -> list[Path]:
-    """What was cut off the log and kept, newest first."""
+    """The rotated files of a log, newest first."""
     return [path for _, path in sorted(_iterate_rotated(log))]
 
 
 def read_backwards(files: Iterable[Path]) -> Iterator[bytes]:
-    """What stands in the files, the newest given first, block by block from the end to the beginning."""
+    """Yield the contents of files, given newest first, in blocks from the end to the beginning."""
     for path in files:
-        with suppress(FileNotFoundError), path.open("rb") as file:  # it may have moved on since it was listed
+        with suppress(FileNotFoundError), path.open("rb") as file:  # it may have been rotated since it was listed
             yield from [gzip.decompress(file.read())] if path.suffix == ".gz" else read_blocks_backwards(file)
 
 
@@ -70,12 +70,12 @@ def read_blocks_backwards(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _truncate(source: int, log: Path, position: int) -> None:
-    """What stands behind the position becomes the newest piece, and the log is emptied."""
-    with _new_file(newest_rotated_path(log)) as (made, target):
+    """Move everything after the position to the newest rotated file, and truncate the log."""
+    with _new_file(newest_rotated_path(log)) as (new, target):
         position = _copy(source, target, position)
-        made.rename(newest_rotated_path(log))
-        # Last of all and in this order: lines that came while we copied go the same way. A write may be
-        # seen half done, so the cut waits for the end of a line.
+        new.rename(newest_rotated_path(log))
+        # This must come last: it copies lines that were written meanwhile. A write may be seen half done, so the
+        # truncation waits for the end of a line.
         for _ in range(_MAX_COPY_ROUNDS):
             before, position = position, _copy(source, target, position)
             if position == before and os.pread(source, 1, position - 1) == b"\n":
@@ -84,19 +84,19 @@ def _truncate(source: int, log: Path, position: int) -> None:
 
 
 def _copy(source: int, target: int, position: int) -> int:
-    """Up to the end as it is now; where that is."""
+    """Copy up to the current end, and return its position."""
     end = os.fstat(source).st_size
     while position < end and (copied := os.sendfile(target, source, position, end - position)):
         position += copied
     return position
 
 
-def _shift_rotated(log: Path, kept: int) -> None:
-    """No piece is the first any more. Those behind a gap stay, so a cut that failed can be repeated."""
+def _shift_rotated(log: Path, max_files: int) -> None:
+    """Free the first number. Files after a gap keep theirs, so that a failed rotation can be repeated."""
     found = dict(_iterate_rotated(log))
     free = next(number for number in count(1) if number not in found)
     for number in sorted(found, reverse=True):
-        if number > kept or number == kept < free:
+        if number > max_files or number == max_files < free:
             found[number].unlink()
         elif 1 < number < free:
             found[number].rename(_rotated_path(log, number + 1))
@@ -104,34 +104,34 @@ def _shift_rotated(log: Path, kept: int) -> None:
             _compress(found[number], _rotated_path(log, 2))
 
 
-def _compress(plain: Path, packed: Path) -> None:
-    with _new_file(packed) as (made, target), plain.open("rb") as source:
+def _compress(plain: Path, compressed: Path) -> None:
+    with _new_file(compressed) as (new, target), plain.open("rb") as source:
         with (
             os.fdopen(target, "wb", closefd=False) as file,
-            gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL) as pack,
+            gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL) as compressor,
         ):
-            shutil.copyfileobj(source, pack, _BLOCK)
-        made.rename(packed)
+            shutil.copyfileobj(source, compressor, _BLOCK)
+        new.rename(compressed)
     plain.unlink()
 
 
 @contextmanager
-def _new_file(place: Path) -> Iterator[tuple[Path, int]]:
-    """A file to be filled and renamed; of a failure, such as a full disk, nothing is left."""
-    made = place.with_name(f"{place.name}.new")
-    target = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _new_file(path: Path) -> Iterator[tuple[Path, int]]:
+    """Open a temporary file that the caller renames to `path`. After an error, such as a full disk, both go."""
+    new = path.with_name(f"{path.name}.new")
+    target = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        yield made, target
+        yield new, target
     except OSError:
-        for path in (made, place):
-            path.unlink(missing_ok=True)
+        for each in (new, path):
+            each.unlink(missing_ok=True)
         raise
     finally:
         os.close(target)
 
 
 def newest_rotated_path(log: Path) -> Path:
-    """Where the text goes that is cut off next."""
+    """The path of the file that the next rotation writes."""
     return log.with_name(f"{log.name}.1")
 
 

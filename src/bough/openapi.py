@@ -73,8 +73,8 @@ def _downgrade_schema(node: Any) -> Any:
         return node
     node = {name: _downgrade_schema(value) for name, value in node.items()}
     if "anyOf" in node and {"type": "null"} in node["anyOf"]:
-        kept = [each for each in node.pop("anyOf") if each != {"type": "null"}]
-        node = {**node, **(_wrap_reference(kept[0]) if len(kept) == 1 else {"anyOf": kept}), "nullable": True}
+        types = [each for each in node.pop("anyOf") if each != {"type": "null"}]
+        node = {**node, **(_wrap_reference(types[0]) if len(types) == 1 else {"anyOf": types}), "nullable": True}
     if "const" in node and "properties" not in node:
         node["enum"] = [node.pop("const")]
     if isinstance(node.get("examples"), list):

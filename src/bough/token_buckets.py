@@ -1,11 +1,11 @@
-"""Token buckets, in this process: how often somebody may do something."""
+"""Token buckets in the memory of one process, for rate limits."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 from bough import clock
 
-_MAX_BUCKETS = 50_000  # full buckets are forgotten first: a forgotten bucket is a full one
+_MAX_BUCKETS = 50_000  # full buckets are evicted first, because a new bucket is full too
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class TokenBucket:
     updated_at: float
 
     def take(self, now: float) -> float:
-        """Zero when there was a token, else the seconds until there is one."""
+        """Take a token and return 0, or return the seconds until there is one."""
         if wait := self.seconds_until_token(now):
             return wait
         self.tokens -= 1
@@ -33,33 +33,33 @@ class TokenBucket:
 
 class TokenBuckets:
     def __init__(self) -> None:
-        self._known: dict[Hashable, TokenBucket] = {}
+        self._buckets: dict[Hashable, TokenBucket] = {}
 
     def take(self, key: Hashable, capacity: float, per_second: float) -> float:
-        """Zero when there was a token, else the seconds until there is one. A new bucket is full."""
+        """Take a token and return 0, or return the seconds until there is one. A new bucket is full."""
         now = clock.monotonic()
-        bucket = self._known.get(key)
+        bucket = self._buckets.get(key)
         if bucket is None:
             self._evict(now)
-            bucket = self._known[key] = TokenBucket(capacity, per_second, capacity, now)
+            bucket = self._buckets[key] = TokenBucket(capacity, per_second, capacity, now)
         return bucket.take(now)
 
     def seconds_until_token(self, key: Hashable) -> float:
-        """Seconds until there is a token; none is taken."""
-        bucket = self._known.get(key)
+        """Seconds until there is a token; takes none."""
+        bucket = self._buckets.get(key)
         return 0.0 if bucket is None else bucket.seconds_until_token(clock.monotonic())
 
     def return_token(self, key: Hashable) -> None:
-        """A token that was taken."""
-        if bucket := self._known.get(key):
-            bucket.tokens += 1  # what is more than its size is lost at the next look
+        """Put back a token that was taken."""
+        if bucket := self._buckets.get(key):
+            bucket.tokens += 1  # the next call caps it at the capacity
 
     def reset(self, key: Hashable) -> None:
-        self._known.pop(key, None)
+        self._buckets.pop(key, None)
 
     def _evict(self, now: float) -> None:
-        if len(self._known) < _MAX_BUCKETS:
+        if len(self._buckets) < _MAX_BUCKETS:
             return
-        full = [name for name, each in self._known.items() if each.is_full(now)]
-        for name in full or list(self._known)[: _MAX_BUCKETS // 10]:
-            del self._known[name]
+        full = [key for key, each in self._buckets.items() if each.is_full(now)]
+        for key in full or list(self._buckets)[: _MAX_BUCKETS // 10]:
+            del self._buckets[key]

@@ -133,7 +133,7 @@ async def test_a_branch_can_be_archived_from_birth(caller: Caller) -> None:
     assert operation_actions(created) == ["create_branch", "timeline_archive"]
     await tree.finish_operations()
     for fields, endpoints, status, sentence in (
-        ({"archived": True}, [READ_WRITE], 400, "no compute that runs"),
+        ({"archived": True}, [READ_WRITE], 400, "cannot have a running compute"),
         ({"archived": True, "protected": True}, [], 422, "cannot be archived"),
     ):
         body = {"branch": fields, "endpoints": endpoints}

@@ -105,10 +105,10 @@ async def test_a_point_outside_the_history_is_refused_with_the_window(caller: Ca
     since = f"from {began.isoformat(timespec='seconds').replace('+00:00', 'Z')} to "
     early = await _refused(tree, parent_timestamp=(began - MINUTE).isoformat())
     assert "parent_timestamp (" in early
-    assert f"is before the history that is kept: give a moment {since}" in early
+    assert f"is before the history that is kept: use a time {since}" in early
     late = await _refused(tree, parent_timestamp=(clock.now() + HOUR).isoformat())
-    assert f"is in the future: give a moment {since}" in late
-    assert "0/99) is not in the branch's history: give a position from 0/100 to " in await _refused(
+    assert f"is in the future: use a time {since}" in late
+    assert "0/99) is not in the branch's history: use a position from 0/100 to " in await _refused(
         tree, parent_lsn="0/99"
     )
 
@@ -133,7 +133,7 @@ async def test_a_child_cannot_be_gone_back_to_before_it_was_made(caller: Caller)
     tree = await create_project_client(caller)
     began = await with_history(tree)
     child = (await tree.create_branch("child"))["branch"]["id"]
-    assert "no history to go back to yet. Try again in a minute." in await _refused(
+    assert "no history to restore yet. Try again in a minute." in await _refused(
         tree, parent_id=child, parent_timestamp=clock.now().isoformat()
     )
     await with_history(tree, child, age=10 * MINUTE)
@@ -144,12 +144,12 @@ async def test_a_child_cannot_be_gone_back_to_before_it_was_made(caller: Caller)
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"parent_lsn": ""}, "write a position in the WAL as 0/1A2B3C4D"),
-        ({"parent_lsn": "yesterday"}, "parent_lsn is 'yesterday': write a position in the WAL as 0/1A2B3C4D"),
-        ({"parent_lsn": "0/123456789"}, "write a position in the WAL"),
-        ({"parent_lsn": "x" * 5000}, "write a position in the WAL"),
+        ({"parent_lsn": ""}, "write a WAL position such as 0/1A2B3C4D"),
+        ({"parent_lsn": "yesterday"}, "parent_lsn is 'yesterday': write a WAL position such as 0/1A2B3C4D"),
+        ({"parent_lsn": "0/123456789"}, "write a WAL position"),
+        ({"parent_lsn": "x" * 5000}, "write a WAL position"),
         ({"parent_lsn": 7}, "branch.parent_lsn"),
-        ({"parent_lsn": "0/\N{ARABIC-INDIC DIGIT ONE}"}, "write a position in the WAL"),
+        ({"parent_lsn": "0/\N{ARABIC-INDIC DIGIT ONE}"}, "write a WAL position"),
         ({"parent_timestamp": "yesterday"}, "branch.parent_timestamp"),
         ({"parent_timestamp": "2026-01-01T00:00:00"}, "branch.parent_timestamp"),
         ({"parent_timestamp": 4_000_000_000}, "branch.parent_timestamp"),

@@ -46,7 +46,7 @@ async def _patch_refused(tree: ProjectClient, status: int, branch_id: str, **fie
         ({"expires_at": "soon"}, "branch.expires_at"),
         ({"expires_at": 4_000_000_000}, "branch.expires_at"),
         ({"expires_at": "4000000000"}, "branch.expires_at"),
-        ({"expires_at": "2020-01-01T00:00:00Z"}, "is in the past; give a moment in the next 30 days"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, "is in the past; use a time within the next 30 days"),
         ({"expires_at": "0001-01-01T00:00:00+14:00"}, "is in the past"),
         ({"expires_at": "9999-12-31T23:59:59-14:00"}, "is more than 30 days away"),
     ],
@@ -61,7 +61,7 @@ async def test_a_bad_wish_is_refused_with_a_reason(caller: Caller, fields: Json,
         ([READ_WRITE, READ_ONLY, READ_WRITE], "one read_write endpoint; ask for one, and for read_only ones beside it"),
         ([{}], "endpoints.0.type"),
         ([{"type": "write_only"}], "endpoints.0.type"),
-        ([{**READ_WRITE, "autoscaling_limit_max_cu": 1024}], "over the 64 CU that the plan allows"),
+        ([{**READ_WRITE, "autoscaling_limit_max_cu": 1024}], "exceeds the 64 CU that the plan allows"),
         ([{**READ_WRITE, "suspend_timeout_seconds": 59}], "use 0 for the default, -1 for never"),
         ([READ_WRITE, {**READ_ONLY, "settings": {"pg_settings": {"fsync": "off"}}}], "fsync"),
         ([READ_ONLY] * 101, "endpoints"),
@@ -152,7 +152,9 @@ async def test_what_must_stay_cannot_expire(caller: Caller) -> None:
 async def test_one_that_expires_has_no_children_no_protection_and_is_no_default(caller: Caller) -> None:
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch("dev", expires_at=_in(DAY)))["branch"]["id"]
-    assert "no branch can be made of it. Clear its expires_at first" in await _refused(tree, 422, parent_id=branch_id)
+    assert "no branch can be created from it. Clear its expires_at first" in await _refused(
+        tree, 422, parent_id=branch_id
+    )
     assert "cannot have expires_at: it is protected" in await _patch_refused(tree, 422, branch_id, protected=True)
     for verb in ("set_as_default", "set_as_primary"):
         sentence = await tree.expect_error(422, "POST", f"{tree.branch_path(branch_id)}/{verb}")

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import LockLevel, OperationAction
+from bough.domain.locks import LockLevel
 from bough.ids import EndpointId, ProjectId
-from bough.operations.action import NewOperation
+from bough.operations.action import ActionType, NewOperation
+from bough.operations.actions.start_compute import StartCompute
+from bough.operations.actions.suspend_compute import SuspendCompute
 from support.api_client import Caller
 
 
@@ -120,6 +122,7 @@ async def test_what_was_used_is_shown_with_the_project(caller: Caller) -> None:
 
 
 def test_the_verbs_reach_no_further_than_their_endpoint() -> None:
-    for action in (OperationAction.START_COMPUTE, OperationAction.SUSPEND_COMPUTE):
-        requested = NewOperation(action, ProjectId("p"), endpoint_id=EndpointId("e"))
-        assert requested.lock.level is LockLevel.ENDPOINT
+    actions: tuple[ActionType, ...] = (StartCompute, SuspendCompute)
+    for action in actions:
+        operation = NewOperation(action, ProjectId("p"), endpoint_id=EndpointId("e"))
+        assert operation.lock.level is LockLevel.ENDPOINT

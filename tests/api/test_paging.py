@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.domain.operation import OperationAction
 from bough.ids import ProjectId
 from bough.operations.action import NewOperation
+from bough.operations.actions.apply_config import ApplyConfig
 from support.api_client import Caller
 
 
@@ -125,7 +125,7 @@ async def test_operations_have_pages_too(caller: Caller) -> None:
     platform = caller.api_app.platform
     async with platform.store.transaction() as rows:
         endpoint = (await rows.endpoints.list_in_project(ProjectId(created)))[0]
-        requested = NewOperation(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        requested = NewOperation(ApplyConfig, endpoint.project_id, endpoint.branch_id, endpoint.id)
         await platform.services.queue.enqueue(rows, [requested] * 5, "test")
     path = f"/projects/{created}/operations"
     every, cursor = await _page(caller, path)

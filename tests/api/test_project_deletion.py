@@ -31,7 +31,7 @@ async def test_a_deleted_project_is_gone_from_everywhere(caller: Caller) -> None
 async def test_deletion_stops_the_computes_and_keeps_the_data(caller: Caller) -> None:
     project_id = await _deleted(caller)
     operations = await caller.api_app.platform.list_operations(project_id)
-    assert [each.action for each in operations] == ["create_timeline", "start_compute", "suspend_compute"]
+    assert [each.stored_action for each in operations] == ["create_timeline", "start_compute", "suspend_compute"]
 
 
 async def test_recovery_brings_all_of_it_back(caller: Caller) -> None:
@@ -50,7 +50,9 @@ async def test_recovery_brings_all_of_it_back(caller: Caller) -> None:
     assert {**after, "updated_at": None} == {**before, "updated_at": None}
     assert await caller.list_project_names() == ["precious"]
     assert await caller.list_project_names(recoverable=True) == []
-    assert [each.action for each in await caller.api_app.platform.list_operations(project_id)][-1] == "start_compute"
+    assert [each.stored_action for each in await caller.api_app.platform.list_operations(project_id)][
+        -1
+    ] == "start_compute"
 
 
 async def test_a_living_project_has_nothing_to_recover(caller: Caller) -> None:

@@ -94,7 +94,7 @@ async def test_settings_of_the_pooler_are_refused_before_anything_changes(caller
     bad = {"pgbouncer_settings": {"default_pool_size": "5", "max_client_conn": "9"}, "suspend_timeout_seconds": 60}
     response = await _patch(caller, project_id, name="new", default_endpoint_settings=bad)
     assert response.status_code == 400
-    assert "'max_client_conn', which is not honoured here. These are: pool_mode, " in response.json()["message"]
+    assert "'max_client_conn', which is not supported. Supported settings: pool_mode, " in response.json()["message"]
     after = await caller.get_project(project_id)
     assert (after["name"], after["default_endpoint_settings"]) == ("old", ENDPOINT_SETTINGS)
 

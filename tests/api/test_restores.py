@@ -19,7 +19,6 @@ from bough import clock
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
 from bough.domain.history import HEAD, Point, RecoveryTarget
-from bough.domain.operation import ALSO_LOCKED_KEY, SOURCE_KEY
 from bough.ids import BranchId, EndpointId, OperationId
 from support.api_client import Caller, Json
 
@@ -71,7 +70,7 @@ async def test_to_a_moment_of_its_own_history(caller: Caller) -> None:
     kept = next(each for each in listed if each["name"] == "before")
     assert (kept["current_state"], kept["pending_state"]) == ("init", "ready")
     assert kept["parent_id"] == tree.main_branch_id
-    assert (await parameters(tree, created))[ALSO_LOCKED_KEY] == kept["id"]
+    assert (await parameters(tree, created))["also_id"] == kept["id"]
     roles = (await tree.request("GET", f"{tree.branch_path(kept['id'])}/roles"))["roles"]
     assert [role["name"] for role in roles] == ["neondb_owner"]
     assert (await tree.request("GET", f"{tree.branch_path(kept['id'])}/endpoints"))["endpoints"] == []
@@ -105,8 +104,8 @@ async def test_from_another_branch_as_it_is_now(caller: Caller) -> None:
     source = await tree.get_branch_row(tree.main_branch_id)
     created = await restored(tree, dev, body(tree.main_branch_id))
     assert await recovery_target(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
-    assert (await parameters(tree, created))[SOURCE_KEY] == tree.main_branch_id
-    assert ALSO_LOCKED_KEY not in await parameters(tree, created)
+    assert (await parameters(tree, created))["source_id"] == tree.main_branch_id
+    assert "also_id" not in await parameters(tree, created)
     assert await tree.list_branch_names() == ["dev", "main"]
 
 
@@ -155,11 +154,11 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
 @pytest.mark.parametrize(
     ("point", "sentence"),
     [
-        ({}, "restored to a point of its own history: give source_lsn or source_timestamp."),
-        ({"source_lsn": "nowhere"}, "source_lsn is 'nowhere': write a position in the WAL as 0/1A2B3C4D."),
-        ({"source_lsn": "0/99"}, "source_lsn (0/99) is not in the branch's history: give a position from 0/100 to"),
+        ({}, "To restore a branch to its own history, give source_lsn or source_timestamp."),
+        ({"source_lsn": "nowhere"}, "source_lsn is 'nowhere': write a WAL position such as 0/1A2B3C4D."),
+        ({"source_lsn": "0/99"}, "source_lsn (0/99) is not in the branch's history: use a position from 0/100 to"),
         ({"source_timestamp": "2020-01-01T00:00:00Z"}, "source_timestamp (2020-01-01T00:00:00Z) is before the history"),
-        ({"source_timestamp": "9999-01-01T00:00:00Z"}, "is in the future: give a moment from "),
+        ({"source_timestamp": "9999-01-01T00:00:00Z"}, "is in the future: use a time from "),
         ({"source_timestamp": "noon"}, "source_timestamp"),
         (
             {"source_lsn": "0/200", "source_timestamp": "2026-01-01T00:00:00Z"},

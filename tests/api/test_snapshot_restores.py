@@ -12,7 +12,6 @@ from api.test_restores import parameters, runs
 from bough import clock
 from bough.domain.endpoint import EndpointState
 from bough.domain.history import HEAD, RecoveryTarget
-from bough.domain.operation import ALSO_LOCKED_KEY, SOURCE_KEY
 from bough.ids import BranchId, EndpointId
 from support.api_client import Caller, Json
 
@@ -44,7 +43,7 @@ async def test_a_branch_to_look_at(caller: Caller) -> None:
     async with caller.api_app.services.store.read() as rows:
         (source,) = await rows.snapshots.list_in_project((await tree.get_branch_row(tree.main_branch_id)).project_id)
     assert await recovery_target(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
-    assert (await parameters(tree, created))[SOURCE_KEY] == snapshot
+    assert (await parameters(tree, created))["source_id"] == snapshot
     await tree.finish_operations()
     again = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {})
     assert again["branch"]["name"] == "yesterday restored (2)"
@@ -96,7 +95,7 @@ async def test_in_one_step(caller: Caller) -> None:
         replica["endpoint"]["id"],
     ]
     assert {each["branch_id"] for each in created["operations"]} == {created["branch"]["id"]}
-    assert (await parameters(tree, created, 1))[ALSO_LOCKED_KEY] == tree.main_branch_id
+    assert (await parameters(tree, created, 1))["also_id"] == tree.main_branch_id
     role = {"role": {"name": "app"}}
     assert (await tree.send("POST", f"{tree.branch_path(tree.main_branch_id)}/roles", role)).status_code == 423
 
@@ -128,7 +127,7 @@ async def test_two_steps_end_with_the_second(caller: Caller) -> None:
     branch_id = (await restore_snapshot(tree, snapshot))["branch"]["id"]
     done = await tree.request("POST", finalizing(tree, branch_id))
     assert operation_actions(done) == ["create_timeline", "start_compute"]
-    assert (await parameters(tree, done))[ALSO_LOCKED_KEY] == tree.main_branch_id
+    assert (await parameters(tree, done))["also_id"] == tree.main_branch_id
 
 
 async def test_a_password_changed_since_is_the_one_that_counts(caller: Caller) -> None:
@@ -139,7 +138,7 @@ async def test_a_password_changed_since_is_the_one_that_counts(caller: Caller) -
     ]
     await tree.request("POST", finalizing(tree, branch_id))
     role = (await tree.get_role_rows(branch_id))["neondb_owner"]
-    assert role.is_wished
+    assert role.is_pending
     assert role.verifier == (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"].verifier
     shown = await tree.request("GET", f"{tree.role_path('neondb_owner', branch_id)}/reveal_password")
     assert shown["password"] == new
@@ -191,13 +190,13 @@ async def test_whoever_took_the_place_meanwhile_is_meant(caller: Caller) -> None
     async with caller.api_app.services.store.transaction() as rows:
         await rows.branches.save(replace(main, replaced_by=BranchId(first)))
         await rows.branches.save(replace(row, finalized_at=clock.now()))
-    assert (await parameters(tree, await tree.request("POST", finalizing(tree, second))))[ALSO_LOCKED_KEY] == first
+    assert (await parameters(tree, await tree.request("POST", finalizing(tree, second))))["also_id"] == first
     await tree.finish_operations()
     created = await restore_snapshot(tree, snapshot, name="third")
     assert created["branch"]["restored_as"] == first, "that one stands in the place of the snapshot's branch"
     requested = await restore_snapshot(tree, snapshot, name="fourth", target_branch_id=tree.main_branch_id)
     done = await tree.request("POST", finalizing(tree, requested["branch"]["id"]))
-    assert (await parameters(tree, done))[ALSO_LOCKED_KEY] == tree.main_branch_id, (
+    assert (await parameters(tree, done))["also_id"] == tree.main_branch_id, (
         "it was asked for when it was replaced already"
     )
 

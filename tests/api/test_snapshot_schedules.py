@@ -70,7 +70,7 @@ async def test_what_is_set_is_shown(caller: Caller) -> None:
         ([{**MONTHLY, "month": 13}], "month"),
         ([{"frequency": "yearly", "hour": 5}], "frequency"),
         ([{"hour": 5}], "frequency"),
-        ([DAILY, DAILY], "two items name the same moments"),
+        ([DAILY, DAILY], "two items run at the same times"),
         ([DAILY] * 101, "schedule"),
         (None, "schedule"),
         ({}, "schedule"),
@@ -85,7 +85,7 @@ async def test_only_a_root_branch_has_one(caller: Caller) -> None:
     tree = await create_project_client(caller)
     child = (await tree.create_branch("dev"))["branch"]["id"]
     response = await refused(tree, 422, [DAILY], child)
-    assert "A schedule of snapshots only a root branch can have, and 'dev' has a parent" in response["message"]
+    assert "Only a root branch can have a snapshot schedule, and 'dev' has a parent" in response["message"]
     assert await tree.request("GET", of(tree, child)) == {"schedule": []}
     await refused(tree, 404, [DAILY], "br-nowhere")
     await tree.request("GET", of(tree, "br-nowhere"), status=404)

@@ -65,8 +65,8 @@ async def test_at_a_moment_and_at_a_position(caller: Caller) -> None:
     ("query", "sentence"),
     [
         ({"lsn": "0/1A0", "timestamp": "2026-01-01T00:00:00Z"}, "lsn and timestamp are both given"),
-        ({"lsn": "nowhere"}, "lsn is 'nowhere': write a position in the WAL as 0/1A2B3C4D."),
-        ({"lsn": "0/10"}, "lsn (0/10) is not in the branch's history: give a position from 0/100 to"),
+        ({"lsn": "nowhere"}, "lsn is 'nowhere': write a WAL position such as 0/1A2B3C4D."),
+        ({"lsn": "0/10"}, "lsn (0/10) is not in the branch's history: use a position from 0/100 to"),
         ({"timestamp": "yesterday"}, "timestamp"),
         ({"timestamp": "1700000000"}, "timestamp"),
         ({"timestamp": "2026-01-01T00:00:00"}, "timestamp"),
@@ -94,7 +94,7 @@ async def test_a_branch_without_history_has_no_points(caller: Caller) -> None:
     response = await expect_error(
         tree, 400, "POST", branch_snapshot_path(tree), timestamp=(clock.now() - MINUTE).isoformat()
     )
-    assert "no history to go back to yet" in response["message"]
+    assert "no history to restore yet" in response["message"]
     tree = await create_project_client(caller, history_retention_seconds=0)
     response = await expect_error(tree, 400, "POST", branch_snapshot_path(tree), lsn="0/1A0")
     assert "the project keeps no history" in response["message"]
@@ -104,7 +104,7 @@ async def test_only_a_root_branch_has_snapshots(caller: Caller) -> None:
     tree = await create_project_client(caller)
     child = (await tree.create_branch("dev"))["branch"]["id"]
     response = await expect_error(tree, 422, "POST", branch_snapshot_path(tree, child))
-    assert "only a root branch can have, and 'dev' has a parent" in response["message"]
+    assert "Only a root branch can have snapshots, and 'dev' has a parent" in response["message"]
     await expect_error(tree, 404, "POST", branch_snapshot_path(tree, "br-nowhere"))
 
 

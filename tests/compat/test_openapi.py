@@ -30,7 +30,7 @@ def _operations(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 
 def test_it_is_not_stale() -> None:
     assert COMMITTED.read_text() == documentation.render_openapi(create_bare_app()), (
-        "write it anew: .venv/bin/python -m bough.api.openapi"
+        "regenerate it: .venv/bin/python -m bough.api.openapi"
     )
 
 

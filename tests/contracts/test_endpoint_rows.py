@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bough.domain.endpoint import Endpoint, EndpointState
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.ids import EndpointId
 from bough.store.store import Store
 from support.stores import NOON, add_project, make_operation, make_project
@@ -25,7 +25,7 @@ async def has_run(store: Store, endpoint: Endpoint, minute: int, status: Operati
         endpoint.project_id,
         branch_id=endpoint.branch_id,
         endpoint_id=endpoint.id,
-        action=OperationAction(action),
+        kind=OperationKind(action),
         status=status,
         created_at=NOON + timedelta(minutes=minute),
         ended_at=NOON,

@@ -26,7 +26,7 @@ def a_role(branch_id: BranchId, name: str = "app", verifier: str | None = "v") -
         created_at=NOON,
         updated_at=NOON,
         valid_until=NOON + MINUTE,
-        is_wished=True,
+        is_pending=True,
     )
 
 
@@ -36,7 +36,7 @@ async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
     async with store.transaction() as rows:
         await rows.roles.add(first)
         await rows.roles.add(second)
-    changed = replace(first, verifier=None, valid_until=None, sealed_password=None, is_wished=False)
+    changed = replace(first, verifier=None, valid_until=None, sealed_password=None, is_pending=False)
     async with store.transaction() as rows:
         await rows.roles.save(changed)
         await rows.roles.remove(branch.id, second.name)

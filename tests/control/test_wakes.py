@@ -9,11 +9,12 @@ import pytest
 
 from bough import clock
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.engine.port import ComputeAddress, EngineError
 from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
+from bough.operations.actions.suspend_compute import SuspendCompute
 from support.engine_home import kill_process
 from support.platform import API, Platform, open_platform
 from support.postgres import PostgresServer
@@ -50,7 +51,7 @@ async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
 async def starts(platform: Platform, made: dict[str, Any]) -> list[OperationStatus]:
     """How the operations ended that started its compute, without the first."""
     found = await platform.list_operations(made["project"]["id"])
-    return [each.status for each in found if each.action is OperationAction.START_COMPUTE][1:]
+    return [each.status for each in found if each.kind is OperationKind.START_COMPUTE][1:]
 
 
 async def test_one_that_runs_answers_without_an_operation(platform: Platform) -> None:
@@ -105,8 +106,8 @@ async def test_work_on_it_is_waited_for(platform: Platform) -> None:
     async with platform.background_runner():
         await wake(platform, made)
     assert await platform.query(made, "select 1") == 1
-    actions = [operation.action for operation in await platform.list_operations(made["project"]["id"])]
-    assert actions[2:] == [OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE]
+    actions = [operation.kind for operation in await platform.list_operations(made["project"]["id"])]
+    assert actions[2:] == [OperationKind.SUSPEND_COMPUTE, OperationKind.START_COMPUTE]
 
 
 async def test_a_restart_is_joined(platform: Platform) -> None:
@@ -190,7 +191,7 @@ async def test_work_that_does_not_end_is_busy_after_a_while(postgres_server: Pos
     async with open_platform(wake_seconds=0.3) as platform:
         made = await platform.create_ready_project()
         endpoint = await platform.get_endpoint(made)
-        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        wish = NewOperation(SuspendCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         async with platform.services.queue.locked_transaction(wish.lock) as rows:
             await rows.endpoints.save(replace(endpoint, pending_state=EndpointState.IDLE))
             await platform.services.queue.enqueue(rows, [wish], "test")

@@ -1,4 +1,4 @@
-"""What a plan allows: when a branch is full and when it has room again, and which month counts."""
+"""Storage and traffic limits: when a branch is full and released again, and which month counts."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Addresses that may connect: what is understood, what is refused, what it means."""
+"""Allowed client addresses: accepted and rejected entries, and the resulting networks."""
 
 from ipaddress import IPv4Address, IPv4Network
 

@@ -1,4 +1,4 @@
-"""Which moves of a branch are legal: into a state, towards an end, out of the world."""
+"""Legal changes of a branch: states, expiration, deletion."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -43,10 +43,10 @@ def test_an_end_within_thirty_days_is_kept_in_utc(span: timedelta) -> None:
 @pytest.mark.parametrize(
     ("at", "sentence"),
     [
-        (NOON, "is in the past; give a moment in the next 30 days"),
+        (NOON, "is in the past; use a time within the next 30 days"),
         (NOON - SECOND, "is in the past"),
         (datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), "is in the past"),
-        (NOON + MAX_LIFETIME + SECOND, "is more than 30 days away; a branch expires within 30 days"),
+        (NOON + MAX_LIFETIME + SECOND, "is more than 30 days away; use a time within the next 30 days"),
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))), "is more than 30 days away"),
     ],
 )
@@ -73,7 +73,7 @@ def test_what_must_stay_is_neither_deleted_nor_expires(
     with pytest.raises(RuleViolation) as refused:
         branches.check_deletable(branch, has_children=has_children)
     assert refused.value.public_message == f"The branch 'dev' cannot be deleted: {reason}"
-    branches.check_can_expire(branch, has_children=has_children)  # without an end there is nothing to refuse
+    branches.check_can_expire(branch, has_children=has_children)  # without expires_at every branch passes
     with pytest.raises(RuleViolation) as refused:
         branches.check_can_expire(replace(branch, expires_at=NOON), has_children=has_children)
     assert refused.value.public_message == f"The branch 'dev' cannot have expires_at: {reason}"

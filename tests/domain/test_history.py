@@ -1,4 +1,4 @@
-"""Which lineage a branch was at a point, before and after restores."""
+"""Which lineage a branch used at a point, before and after restores."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,12 +18,12 @@ def at(minutes: float) -> datetime:
     return NOON + timedelta(minutes=minutes)
 
 
-def past(
-    volume: VolumeId, position: int = 0, *, began: float | None = 0, began_lsn: str = "0/100", **stretch: object
+def make_range(
+    volume: VolumeId, position: int = 0, *, began: float | None = 0, began_lsn: str = "0/100", **part: object
 ) -> LineageRange:
     lineage_id = LineageId(f"lin-{volume}")
     return LineageRange(
-        branch_lineage=BranchLineage(branch_id=BranchId("br-a"), position=position, lineage_id=lineage_id, **stretch),  # type: ignore[arg-type]
+        branch_lineage=BranchLineage(branch_id=BranchId("br-a"), position=position, lineage_id=lineage_id, **part),  # type: ignore[arg-type]
         lineage=Lineage(
             id=lineage_id,
             project_id=ProjectId("p"),
@@ -35,19 +35,19 @@ def past(
     )
 
 
-def history(*pasts: LineageRange, retention: timedelta = DAY, now: float = 60) -> BranchHistory:
-    return BranchHistory(pasts, retention, at(now))
+def make_history(*ranges: LineageRange, retention: timedelta = DAY, now: float = 60) -> BranchHistory:
+    return BranchHistory(ranges, retention, at(now))
 
 
 # Restored at 12:30 to 12:10, when its WAL was at 0/500 and the last commit was at 12:09.
 RESTORED = (
-    past(FIRST, until_lsn="0/500", until_at=at(9)),
-    past(SECOND, 1, began=30, began_lsn="0/500", from_at=at(30), from_lsn="0/500"),
+    make_range(FIRST, until_lsn="0/500", until_at=at(9)),
+    make_range(SECOND, 1, began=30, began_lsn="0/500", from_at=at(30), from_lsn="0/500"),
 )
 
 
-def found(of: BranchHistory, point: Point, end: str | None = "0/900") -> RecoveryTarget:
-    return of.resolve_point(point, parameter_name="it", end_lsn=end)
+def resolve(history: BranchHistory, point: Point, end: str | None = "0/900") -> RecoveryTarget:
+    return history.resolve_point(point, parameter_name="it", end_lsn=end)
 
 
 @pytest.mark.parametrize(
@@ -56,27 +56,27 @@ def found(of: BranchHistory, point: Point, end: str | None = "0/900") -> Recover
         (5, FIRST, Point(at=at(5))),
         (9, FIRST, Point(lsn="0/500")),
         (10, FIRST, Point(lsn="0/500")),
-        (20, FIRST, Point(lsn="0/500")),  # taken away by the restore: the last commit before
+        (20, FIRST, Point(lsn="0/500")),  # discarded by the restore: the last commit before it
         (30, SECOND, Point(at=at(30))),
         (60, SECOND, Point(at=at(60))),
     ],
 )
 def test_a_moment_means_what_the_branch_was_then(minute: float, volume: VolumeId, point: Point) -> None:
-    assert found(history(*RESTORED), Point(at=at(minute))) == RecoveryTarget(volume_id=volume, point=point)
+    assert resolve(make_history(*RESTORED), Point(at=at(minute))) == RecoveryTarget(volume_id=volume, point=point)
 
 
 @pytest.mark.parametrize(("lsn", "volume"), [("0/100", FIRST), ("0/4FF", FIRST), ("0/500", SECOND), ("0/900", SECOND)])
 def test_a_position_means_the_newest_stretch_that_has_it(lsn: str, volume: VolumeId) -> None:
-    assert found(history(*RESTORED), Point(lsn=lsn)) == RecoveryTarget(volume_id=volume, point=Point(lsn=lsn))
+    assert resolve(make_history(*RESTORED), Point(lsn=lsn)) == RecoveryTarget(volume_id=volume, point=Point(lsn=lsn))
 
 
 def test_nothing_named_means_now() -> None:
-    assert found(history(*RESTORED), HEAD) == RecoveryTarget(volume_id=SECOND, point=HEAD)
+    assert resolve(make_history(*RESTORED), HEAD) == RecoveryTarget(volume_id=SECOND, point=HEAD)
 
 
 def test_a_lineage_that_ended_whole_is_gone_back_to_at_its_end() -> None:
-    reset = history(past(FIRST, until_at=at(20)), past(SECOND, 1, began=30, from_at=at(30)))
-    assert found(reset, Point(at=at(25))) == RecoveryTarget(volume_id=FIRST, point=HEAD)
+    reset = make_history(make_range(FIRST, until_at=at(20)), make_range(SECOND, 1, began=30, from_at=at(30)))
+    assert resolve(reset, Point(at=at(25))) == RecoveryTarget(volume_id=FIRST, point=HEAD)
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_a_lineage_that_ended_whole_is_gone_back_to_at_its_end() -> None:
 )
 def test_a_point_outside_is_refused_with_the_window(point: Point, window: str) -> None:
     with pytest.raises(Invalid, match=window):
-        found(history(*RESTORED), point)
+        resolve(make_history(*RESTORED), point)
 
 
 def test_what_is_kept_is_no_longer_than_was_asked_for() -> None:
-    short = history(*RESTORED, retention=timedelta(minutes=10))
+    short = make_history(*RESTORED, retention=timedelta(minutes=10))
     assert short.earliest_at == at(50)
     with pytest.raises(Invalid, match=r"before the history .* from 2026-05-01T12:50:00Z"):
-        found(short, Point(at=at(49)))
+        resolve(short, Point(at=at(49)))
 
 
 @pytest.mark.parametrize("point", [Point(at=NOON), Point(lsn="0/500")])
 def test_without_a_base_there_is_no_history(point: Point) -> None:
-    with pytest.raises(Invalid, match="no history to go back to yet"):
-        found(history(past(FIRST, began=None)), point)
+    with pytest.raises(Invalid, match="no history to restore yet"):
+        resolve(make_history(make_range(FIRST, began=None)), point)

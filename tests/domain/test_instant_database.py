@@ -1,4 +1,4 @@
-"""A claim's moves: from every state, by its claimer and by another."""
+"""State changes of a claim: from every state, by the claiming user and by another one."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Positions in the WAL, as people write them and as Postgres does."""
+"""WAL positions, as users and as Postgres write them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Settings of the pooler: which are honoured, what they may say, and what comes of them."""
+"""Pool settings of endpoints: supported settings, valid values, and the result."""
 
 import re
 from typing import Any
@@ -65,8 +65,8 @@ def test_no_seconds_are_no_limit(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("server_lifetime", "PgBouncer's 0, a server connection for every use, is not offered"),
-        ("max_prepared_statements", "prepared statements cannot be switched off"),
+        ("server_lifetime", "0, a new server connection for every transaction, is not supported"),
+        ("max_prepared_statements", "prepared statements cannot be disabled"),
         ("default_pool_size", "is '0': use a whole number from 1 to 10000"),
     ],
 )
@@ -88,9 +88,9 @@ def test_what_is_no_such_number_is_refused_with_what_is(name: str, text: str) ->
 
 @pytest.mark.parametrize("mode", ["session", "statement", "", "Transaction", "transaction "])
 def test_only_transactions_are_pooled(mode: str) -> None:
-    with pytest.raises(Invalid, match=r"pgbouncer_settings\.pool_mode is .*: only transaction is possible here"):
+    with pytest.raises(Invalid, match=r"pgbouncer_settings\.pool_mode is .*: only transaction is supported"):
         pooler.check_settings({"pool_mode": mode})
-    with pytest.raises(Invalid, match=r"pooler_mode is .*: only transaction is possible here"):
+    with pytest.raises(Invalid, match=r"pooler_mode is .*: only transaction is supported"):
         pooler.check_pool_mode("pooler_mode", mode)
 
 

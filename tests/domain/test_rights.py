@@ -1,4 +1,4 @@
-"""The table of rights: what the page for people says is what the code decides by."""
+"""The table of rights in the documentation equals the one in the code."""
 
 import re
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_a_role_on_a_project_stands_in_place_of_the_usual_level_but_of_no_admins
     assert rights.resolve_level(MemberRole.ADMIN, ProjectRole.VIEWER, is_shared=False) is AccessLevel.ADMIN
     assert (
         rights.resolve_level(None, ProjectRole.ADMIN, is_shared=False) is AccessLevel.NONE
-    )  # left over from a member who left
+    )  # left over from a former member
 
 
 def test_of_permission_and_role_the_higher_counts() -> None:

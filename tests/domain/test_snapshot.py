@@ -1,4 +1,4 @@
-"""Snapshots: whose they may be, what they are called, when they end."""
+"""Snapshots: source branch, names, expiration."""
 
 from datetime import UTC, timedelta, timezone
 
@@ -12,20 +12,20 @@ from support.stores import NOON, make_branch, make_project
 
 def test_only_a_root_branch_has_them() -> None:
     root = make_branch(make_project())
-    snapshot.check_is_root(root, "Snapshots")
+    snapshot.check_is_root(root, "snapshots")
     child = make_branch(make_project(), name="dev", parent_id=BranchId("br-parent"))
-    with pytest.raises(RuleViolation, match="Snapshots only a root branch can have, and 'dev' has a parent"):
-        snapshot.check_is_root(child, "Snapshots")
+    with pytest.raises(RuleViolation, match="Only a root branch can have snapshots, and 'dev' has a parent"):
+        snapshot.check_is_root(child, "snapshots")
 
 
 def test_an_end_is_to_come_and_kept_in_utc() -> None:
     assert snapshot.check_expiry(None, NOON) is None
-    given = (NOON + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=9)))
-    kept = snapshot.check_expiry(given, NOON)
-    assert kept == given
-    assert kept is not None
-    assert kept.tzinfo is UTC
-    with pytest.raises(Invalid, match="is in the past; give a moment to come"):
+    requested = (NOON + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=9)))
+    checked = snapshot.check_expiry(requested, NOON)
+    assert checked == requested
+    assert checked is not None
+    assert checked.tzinfo is UTC
+    with pytest.raises(Invalid, match="is in the past; use a future time"):
         snapshot.check_expiry(NOON, NOON)
 
 

@@ -1,4 +1,4 @@
-"""Schedules: which moments their items name, which are due, and what may not be asked for."""
+"""Snapshot schedules: run times, due snapshots, and invalid schedules."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -109,8 +109,8 @@ def test_two_items_with_one_moment_take_one_snapshot_and_keep_it_longer() -> Non
         ([item("monthly", 5)], r"schedule\[0\].day: a monthly snapshot needs one, from 1 to 31"),
         ([item("hourly", retention_seconds=3599)], "retention_seconds is 3599: use 3600"),
         ([item("hourly", retention_seconds=3_024_001)], "retention_seconds is 3024001"),
-        ([item("daily", 5), item("daily", 5, retention_seconds=3600)], "two items name the same moments"),
-        ([item("hourly", 1), item("hourly", 2)], "two items name the same moments"),
+        ([item("daily", 5), item("daily", 5, retention_seconds=3600)], "two items run at the same times"),
+        ([item("hourly", 1), item("hourly", 2)], "two items run at the same times"),
     ],
 )
 def test_what_cannot_be_asked_for(items: list[ScheduleItem], sentence: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bough.domain.branch import BranchState
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.errors import Unavailable
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.audit import AuditQuery
@@ -80,8 +80,8 @@ async def test_those_that_nobody_uses_go_children_first_and_come_back_for_who_co
     assert await query(platform, child, "select count(*) from kept") == 1000
     await platform.run_operations()
     assert set((await states(platform, made)).values()) == {BranchState.READY}, "its ancestors come too"
-    work = [each.action for each in await platform.list_operations(made["project"]["id"])]
-    assert work.count(OperationAction.TIMELINE_UNARCHIVE) == 2
+    work = [each.kind for each in await platform.list_operations(made["project"]["id"])]
+    assert work.count(OperationKind.UNARCHIVE_BRANCH) == 2
     assert await two_weeks_pass(platform) == "", "its compute runs"
 
 

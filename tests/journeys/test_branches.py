@@ -120,7 +120,7 @@ async def test_a_child_of_a_protected_branch_has_other_passwords(platform: Platf
     async with platform.store.read() as rows:
         known = {role.name: role for role in await rows.roles.list_in_branch(BranchId(branch["branch"]["id"]))}
     assert {name: role.verifier for name, role in known.items()} == new
-    assert not any(role.is_wished for role in known.values())
+    assert not any(role.is_pending for role in known.values())
     assert branch["roles"][0]["password"] != made["roles"][0]["password"]
     revealed = await send_request(
         platform, "GET", f"{project_path(made)}/branches/{branch['branch']['id']}/roles/neondb_owner/reveal_password"
@@ -200,7 +200,7 @@ async def test_a_branch_that_cannot_be_made_is_as_if_it_never_was(platform: Plat
     record = data.parents[1] / "volume.json"
     record.rename(record.with_suffix(".away"))
     branch = await create_branch(platform, made, name="again")
-    ended = [(each.action, each.status) for each in await platform.list_operations(made["project"]["id"])]
+    ended = [(each.stored_action, each.status) for each in await platform.list_operations(made["project"]["id"])]
     assert ended[-2:] == [("create_branch", "failed"), ("start_compute", "cancelled")]
     await send_request(platform, "GET", f"{project_path(made)}/branches/{branch['branch']['id']}", status=404)
     record.with_suffix(".away").rename(record)

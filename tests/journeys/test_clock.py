@@ -76,7 +76,7 @@ async def noticed(platform: Platform, project: str) -> None:
 
 async def assert_it_is_whole(platform: Platform, made: dict[str, Any]) -> None:
     operations = await platform.list_operations(made["project"]["id"])
-    assert [(each.action, each.status) for each in operations] == [
+    assert [(each.stored_action, each.status) for each in operations] == [
         ("create_timeline", OperationStatus.FINISHED),
         ("start_compute", OperationStatus.FINISHED),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bough.domain.operation import OperationAction
+from bough.domain.operation import OperationKind
 from support.branches import create_branch, project_path, query, send_request, shift_clock, suspend_compute
 from support.platform import Platform, open_platform
 
@@ -101,8 +101,8 @@ async def test_after_its_time_every_byte_of_a_branch_is_gone(platform: Platform)
     await pass_time(platform, DAY)
     assert of_the_branch() == set()
     await send_request(platform, "POST", f"{branch_path(branch)}/recover", status=422)
-    actions = [each.action for each in await platform.list_operations(made["project"]["id"])]
-    assert actions.count(OperationAction.DELETE_TIMELINE) == 1
+    actions = [each.kind for each in await platform.list_operations(made["project"]["id"])]
+    assert actions.count(OperationKind.DELETE_BRANCH) == 1
 
 
 async def test_what_another_branch_was_or_stands_on_outlives_its_branch(platform: Platform) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationStatus
 from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.folders import Folders
 from bough.engine.local.images import image_setup
@@ -18,6 +18,7 @@ from bough.engine.local.images.image import Image
 from bough.engine.local.progress import ignore_progress
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import NewOperation
+from bough.operations.actions.start_compute import StartCompute
 from support.platform import API, Platform, install_templates, open_platform_in, temporary_folder
 from support.requirements import require_cow
 
@@ -74,7 +75,7 @@ class Project:
 
     async def start(self) -> None:
         """As a wake does."""
-        wish = NewOperation(OperationAction.START_COMPUTE, self.id, self.branch_id, self.endpoint_id)
+        wish = NewOperation(StartCompute, self.id, self.branch_id, self.endpoint_id)
         async with self.platform.services.queue.locked_transaction(wish.lock) as rows:
             await self.platform.services.queue.enqueue(rows, [wish], "wake")
         await self.platform.run_operations()
@@ -115,7 +116,7 @@ async def test_broken_data_stops_one_project_with_a_sentence_and_no_other(platfo
             await beat(platform)
 
     last = (await project.operations())[-1]
-    assert (last.action, last.status, last.failures) == ("start_compute", OperationStatus.FAILED, 1)
+    assert (last.kind, last.status, last.failures) == ("start_compute", OperationStatus.FAILED, 1)
     shown = (await platform.client.get(f"{API}/projects/{project.id}/operations/{last.id}")).json()["operation"]
     assert shown["status"] == "failed"
     assert "could not start: could not read file" in shown["error"]

@@ -77,7 +77,7 @@ async def test_a_crashed_compute_is_repaired_with_all_that_was_committed(platfor
     await beat(platform)
     assert await platform.query(made, "select count(*) from t") == 1000
     last = (await platform.list_operations(made["project"]["id"]))[-1]
-    assert (last.action, last.status) == ("start_compute", OperationStatus.FINISHED)
+    assert (last.kind, last.status) == ("start_compute", OperationStatus.FINISHED)
 
 
 async def test_sizes_are_measured(platform: Platform) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bough.control.platform.shutdown import stop_all_computes
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction
+from bough.domain.operation import OperationKind
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId
 from bough.operations import contents_sync
@@ -59,10 +59,10 @@ async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
 async def test_a_new_role_is_a_wish_until_postgres_has_it(platform: Platform) -> None:
     made = await platform.create_project()
     before = (await roles(platform, made))["neondb_owner"]
-    assert before.is_wished
+    assert before.is_pending
     await platform.run_operations()
     after = (await roles(platform, made))["neondb_owner"]
-    assert not after.is_wished
+    assert not after.is_pending
     assert await verifiers(platform, made) == {"neondb_owner": before.verifier}
     assert (await read(platform, made))["neondb_owner"] == after, "what is as it was is not written"
 
@@ -97,7 +97,7 @@ async def test_roles_come_change_and_go(platform: Platform) -> None:
     found = await read(platform, made)
     assert found.keys() == {"app", "neondb_owner"}
     assert found["app"].valid_until == datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)
-    assert (found["app"].sealed_password, found["app"].is_wished) == (None, False)
+    assert (found["app"].sealed_password, found["app"].is_pending) == (None, False)
     assert found["app"].verifier == (await verifiers(platform, made))["app"]
 
     await platform.query(made, "alter role app valid until 'infinity' password null")
@@ -166,7 +166,7 @@ async def test_a_wish_is_not_taken_back_by_a_look_that_is_older(platform: Platfo
     endpoint = await platform.get_endpoint(made)
     seen = await contents_sync.inspect_contents(platform.store, platform.engine, endpoint)
     assert seen is not None
-    wished = replace((await roles(platform, made))["neondb_owner"], verifier=scram_verifier("wished"), is_wished=True)
+    wished = replace((await roles(platform, made))["neondb_owner"], verifier=scram_verifier("wished"), is_pending=True)
     async with platform.store.transaction() as rows:
         await rows.roles.save(wished)
     async with platform.store.transaction() as rows:
@@ -174,7 +174,7 @@ async def test_a_wish_is_not_taken_back_by_a_look_that_is_older(platform: Platfo
     assert (await read(platform, made))["neondb_owner"] == wished, "nor by one that is not"
     await call(platform, made, "restart")
     assert await verifiers(platform, made) == {"neondb_owner": wished.verifier}
-    assert not (await roles(platform, made))["neondb_owner"].is_wished
+    assert not (await roles(platform, made))["neondb_owner"].is_pending
 
 
 async def test_on_an_older_version_a_role_made_with_sql_is_let_in_when_it_is_seen(platform: Platform) -> None:
@@ -186,6 +186,6 @@ async def test_on_an_older_version_a_role_made_with_sql_is_let_in_when_it_is_see
         await ours.execute("create role app login password 'x'")
     await read(platform, made)
     last = (await platform.list_operations(made["project"]["id"]))[-1]
-    assert last.action is OperationAction.APPLY_CONFIG
+    assert last.kind is OperationKind.APPLY_CONFIG
     async with platform.connect(endpoint, "app", "neondb") as client:
         assert await client.fetchval("select current_user::text") == "app"

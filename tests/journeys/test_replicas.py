@@ -9,7 +9,7 @@ import pytest
 
 from bough import clock
 from bough.control.platform.shutdown import stop_all_computes
-from bough.domain.operation import OperationAction
+from bough.domain.operation import OperationKind
 from bough.engine.port import ReplicaState
 from bough.ids import EndpointId
 from journeys.pooled.connections import with_address
@@ -54,10 +54,10 @@ async def slots(platform: Platform, made: Json) -> int:
     return int(await platform.query(made, "select count(*) from pg_replication_slots"))
 
 
-async def asked_of(platform: Platform, made: Json, endpoint: str) -> list[OperationAction]:
+async def asked_of(platform: Platform, made: Json, endpoint: str) -> list[OperationKind]:
     """The work that was done on an endpoint, in order."""
     work = await platform.list_operations(made["project"]["id"])
-    return [each.action for each in work if each.endpoint_id == endpoint]
+    return [each.kind for each in work if each.endpoint_id == endpoint]
 
 
 async def forget_wal(platform: Platform, made: Json, endpoint: str) -> None:

@@ -213,7 +213,7 @@ async def test_roles_are_those_of_the_snapshot_with_the_passwords_of_now(platfor
         (kept,) = [
             each for each in await rows.roles.list_in_branch(BranchId(restored["branch"]["id"])) if each.verifier
         ]
-    assert (kept.name, kept.is_wished) == ("neondb_owner", False), "Postgres was told"
+    assert (kept.name, kept.is_pending) == ("neondb_owner", False), "Postgres was told"
     assert (await send_request(platform, "GET", f"{own}/neondb_owner/reveal_password"))["password"] == new
     assert (await branch_of(platform, made, made["branch"]["id"]))["name"] == "before"
 

@@ -69,7 +69,7 @@ async def test_branches_at_many_points_of_a_branch_that_is_being_written(platfor
     made = await platform.create_ready_project()
     early = {"branch": {"parent_lsn": "0/1000"}}  # known from the first moment on
     refused = await send_request(platform, "POST", f"{project_path(made)}/branches", status=400, body=early)
-    assert "parent_lsn (0/1000) is not in the branch's history: give a position from 0/" in refused["message"]
+    assert "parent_lsn (0/1000) is not in the branch's history: use a position from 0/" in refused["message"]
     journal = WriteJournal(platform, made)
     await journal.create_table()
     await journal.write(marks=6)

@@ -1,4 +1,4 @@
-"""The states that work on snapshots begins in; see `scenarios`."""
+"""Scenarios of actions on snapshots; see `scenarios`."""
 
 from dataclasses import replace
 
@@ -11,25 +11,26 @@ from bough.domain.project import Project
 from bough.domain.snapshot import Snapshot
 from bough.ids import BranchId, ProjectId
 from bough.operations.action import NewOperation
+from bough.operations.actions import ALL_ACTIONS
 from support.platform import API, Platform
 
 
 async def prepare_create_snapshot(platform: Platform) -> NewOperation:
-    """Of a branch that sleeps."""
-    project, branch_id = await _sleeping(platform)
+    """Of a suspended branch."""
+    project, branch_id = await _suspended(platform)
     _, operations = await create_snapshot(await platform.create_context(), project, branch_id, NewSnapshot(name="one"))
-    return await _take_back(platform, operations)
+    return await take_back(platform, operations)
 
 
 async def prepare_delete_snapshot(platform: Platform) -> NewOperation:
-    project, branch_id = await _sleeping(platform)
+    project, branch_id = await _suspended(platform)
     made = await _create_snapshot(platform, project, branch_id)
-    return await _take_back(platform, await delete_snapshot(await platform.create_context(), project, made.id))
+    return await take_back(platform, await delete_snapshot(await platform.create_context(), project, made.id))
 
 
 async def prepare_finalize_restore(platform: Platform) -> NewOperation:
-    """Both branches have an endpoint, and both sleep."""
-    project, branch_id = await _sleeping(platform)
+    """Both branches have a suspended endpoint."""
+    project, branch_id = await _suspended(platform)
     made = await _create_snapshot(platform, project, branch_id)
     restored = await restore_snapshot(await platform.create_context(), project, made.id, RequestedSnapshotRestore())
     await platform.run_operations()
@@ -43,7 +44,7 @@ async def _create_snapshot(platform: Platform, project: Project, branch_id: Bran
     return made
 
 
-async def _sleeping(platform: Platform) -> tuple[Project, BranchId]:
+async def _suspended(platform: Platform) -> tuple[Project, BranchId]:
     made = await platform.create_ready_project()
     project_id = ProjectId(made["project"]["id"])
     await _suspend(platform, project_id, made["endpoints"][0]["id"])
@@ -59,15 +60,12 @@ async def _suspend(platform: Platform, project_id: ProjectId, endpoint_id: str) 
     await platform.run_operations()
 
 
-async def _take_back(platform: Platform, operations: list[Operation]) -> NewOperation:
-    """What was enqueued is taken back, to be enqueued by the test itself."""
-    (operation,) = operations
+async def take_back(platform: Platform, operations: list[Operation]) -> NewOperation:
+    """Cancel the operations, and return the first one to be enqueued by the test."""
     async with platform.store.transaction() as rows:
-        await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
-    return NewOperation(
-        operation.action,
-        operation.project_id,
-        operation.branch_id,
-        operation.endpoint_id,
-        dict(operation.parameters),
-    )
+        for operation in operations:
+            await rows.operations.save(replace(operation, status=OperationStatus.CANCELLED, ended_at=clock.now()))
+    first = operations[0]
+    action = ALL_ACTIONS.get(first.kind)
+    params = action.params_type.decode(first.parameters)
+    return NewOperation(action, first.project_id, first.branch_id, first.endpoint_id, params)

@@ -1,4 +1,4 @@
-"""The signal that rises: whoever waits is woken, and can always be told to leave."""
+"""Notifications: waiters are woken, and a waiter can always be cancelled."""
 
 import asyncio
 
@@ -8,32 +8,32 @@ from bough.operations.events import Notifier
 
 
 async def test_a_beat_wakes_everyone_who_waits() -> None:
-    pulse = Notifier()
-    waiting = [asyncio.create_task(pulse.wait(60)) for _ in range(3)]
+    notifier = Notifier()
+    waiting = [asyncio.create_task(notifier.wait(60)) for _ in range(3)]
     await asyncio.sleep(0)
-    pulse.notify()
+    notifier.notify()
     await asyncio.gather(*waiting)
 
 
 async def test_a_beat_before_the_wait_is_not_missed() -> None:
-    pulse = Notifier()
-    beat = pulse.next_event()
-    pulse.notify()
-    await pulse.wait(60, beat)
+    notifier = Notifier()
+    event = notifier.next_event()
+    notifier.notify()
+    await notifier.wait(60, event)
 
 
 async def test_waiting_ends_with_its_time() -> None:
     await Notifier().wait(0.001)
 
 
-@pytest.mark.parametrize("turns", range(5))
-async def test_one_who_is_told_to_leave_at_the_beat_leaves(turns: int) -> None:
-    """A runner that takes the beat and forgets that it was cancelled would never end."""
-    pulse = Notifier()
-    task = asyncio.create_task(pulse.wait(60))
+@pytest.mark.parametrize("iterations", range(5))
+async def test_one_who_is_told_to_leave_at_the_beat_leaves(iterations: int) -> None:
+    """A runner that loses its cancellation when an event arrives would never stop."""
+    notifier = Notifier()
+    task = asyncio.create_task(notifier.wait(60))
     await asyncio.sleep(0)
-    pulse.notify()
-    for _ in range(turns):
+    notifier.notify()
+    for _ in range(iterations):
         await asyncio.sleep(0)
     if task.cancel():
         with pytest.raises(asyncio.CancelledError):

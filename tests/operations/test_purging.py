@@ -1,5 +1,5 @@
-"""A branch whose time to be recovered is over is removed for good, in a project that lives: again and again, with
-failures at each step, and with others that were what it was.
+"""The data of a branch that can no longer be recovered is removed while its project lives on: repeatedly, with
+failures at each step, and with history that other branches still need.
 """
 
 from dataclasses import replace
@@ -17,8 +17,8 @@ from operations.test_every_action import failing_at, run, twice
 from support.platform import Platform
 
 
-async def purged(platform: Platform, parent: Branch, name: str) -> Branch:
-    """A child that was deleted; its data is to go."""
+async def _delete_child(platform: Platform, parent: Branch, name: str) -> Branch:
+    """Create a child and delete its rows; its data remains."""
     async with platform.store.read() as rows:
         project = await rows.projects.get(parent.project_id)
     assert project is not None
@@ -31,7 +31,7 @@ async def purged(platform: Platform, parent: Branch, name: str) -> Branch:
     return gone.branch
 
 
-async def root(platform: Platform) -> Branch:
+async def _create_root(platform: Platform) -> Branch:
     made = await platform.create_ready_project()
     async with platform.store.read() as rows:
         found = await rows.branches.get(ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"]))
@@ -39,17 +39,17 @@ async def root(platform: Platform) -> Branch:
     return found
 
 
-async def enqueued(platform: Platform, branch: Branch) -> Operation:
-    wish = deletion.plan_data_deletion(branch)
-    async with platform.services.queue.locked_transaction(wish.lock) as rows:
-        return (await platform.services.queue.enqueue(rows, [wish], "test"))[0]
+async def _enqueue(platform: Platform, branch: Branch) -> Operation:
+    new = deletion.plan_data_deletion(branch)
+    async with platform.services.queue.locked_transaction(new.lock) as rows:
+        return (await platform.services.queue.enqueue(rows, [new], "test"))[0]
 
 
 async def test_each_step_may_be_repeated_and_its_row_stays(platform: Platform) -> None:
-    main = await root(platform)
-    branch = await purged(platform, main, "gone")
+    main = await _create_root(platform)
+    branch = await _delete_child(platform, main, "gone")
     before = (await platform.engine.observe()).volumes
-    ended = await run(platform, twice(DeleteBranch), await enqueued(platform, branch))
+    ended = await run(platform, twice(DeleteBranch), await _enqueue(platform, branch))
     assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
     assert before - (await platform.engine.observe()).volumes == {branch.volume_id}
     async with platform.store.read() as rows:
@@ -60,20 +60,20 @@ async def test_each_step_may_be_repeated_and_its_row_stays(platform: Platform) -
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", ["stop", "remove"])
+@pytest.mark.parametrize("step", DeleteBranch.steps[:2])
 async def test_after_a_failure_at_any_step_it_goes_all_the_same(platform: Platform, step: str, when: str) -> None:
-    branch = await purged(platform, await root(platform), "gone")
+    branch = await _delete_child(platform, await _create_root(platform), "gone")
     failing = failing_at(DeleteBranch, step, when=when, times=2)
-    ended = await run(platform, failing, await enqueued(platform, branch))
+    ended = await run(platform, failing, await _enqueue(platform, branch))
     assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 2)
     assert branch.volume_id not in (await platform.engine.observe()).volumes
 
 
 @pytest.mark.parametrize("archived", [False, True])
 async def test_what_another_branch_was_is_retired_and_not_removed(platform: Platform, archived: bool) -> None:
-    """Of an archived one too: it is unpacked, so that its WAL can be kept."""
-    main = await root(platform)
-    branch = await purged(platform, main, "gone")
+    """An archived branch is unpacked first, so that its WAL can be kept."""
+    main = await _create_root(platform)
+    branch = await _delete_child(platform, main, "gone")
     if archived:
         await platform.engine.ensure_packed(branch.project_id, branch.volume_id)
     async with platform.store.transaction() as rows:
@@ -82,11 +82,11 @@ async def test_what_another_branch_was_is_retired_and_not_removed(platform: Plat
         await rows.lineages.add_stretch(BranchLineage(branch_id=main.id, position=1, lineage_id=lineage.id))
         if archived:
             await rows.branches.save(replace(branch, state=BranchState.ARCHIVED))
-    ended = await run(platform, twice(DeleteBranch), await enqueued(platform, branch))
+    ended = await run(platform, twice(DeleteBranch), await _enqueue(platform, branch))
     assert (ended.status, ended.failures) == (OperationStatus.FINISHED, 0)
     async with platform.store.read() as rows:
         assert [each.id for each in await rows.lineages.list_retired_volumes()] == [branch.volume_id]
-        assert [past.lineage.volume_id for past in await rows.lineages.list_ranges(main.id)][-1] == branch.volume_id
+        assert [each.lineage.volume_id for each in await rows.lineages.list_ranges(main.id)][-1] == branch.volume_id
         assert await rows.lineages.list_ranges(branch.id) == []
     await platform.engine.retire_volume(branch.project_id, branch.volume_id)
     assert branch.volume_id not in (await platform.engine.observe()).volumes

@@ -215,7 +215,7 @@ async def test_a_claim_that_is_not_finished_is_open_to_others_after_a_quarter_of
         assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
         late = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
         assert late.status_code == 409
-        assert "The time for this claim is over" in late.text
+        assert "This claim has expired" in late.text
         await begin_claim(pages_app, created, other)
         late = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
         assert late.status_code == 409

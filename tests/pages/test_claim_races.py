@@ -79,7 +79,7 @@ async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(pages_app
     contexts = [await pages_app_on_store.create_context(user) for user in people]
     answers = await _run_all(*(begin_claim(each, created.id) for each in contexts))
     assert sum(response is None for response in answers) == 1
-    assert "Somebody else is claiming" in str(next(filter(None, answers)))
+    assert "Another user is claiming" in str(next(filter(None, answers)))
 
 
 async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesApp) -> None:

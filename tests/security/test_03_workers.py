@@ -10,14 +10,16 @@ from typing import cast
 
 import pytest
 
-from bough.domain.operation import OperationAction
+from bough.domain.operation import OperationKind
 from bough.engine.port import Engine
 from bough.ids import ProjectId
 from bough.operations import runner
-from bough.operations.action import Action, step
+from bough.operations.action import Action, ActionType, step
 from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Outcome
+from bough.operations.params import NoParams
+from bough.operations.registry import ActionRegistry
 from bough.operations.runner import OperationRunner, max_workers_per_project
 from bough.store.store import Store
 from support.postgres import PostgresServer
@@ -36,11 +38,11 @@ class Waiting:
         self.held: Counter[ProjectId] = Counter()
         self.most: Counter[ProjectId] = Counter()
 
-    def action(self) -> type[Action]:
+    def action(self) -> ActionType:
         waiting = self
 
-        class Waits(Action):
-            action = OperationAction.APPLY_CONFIG
+        class Waits(Action[NoParams]):
+            kind = OperationKind.APPLY_CONFIG
 
             @step
             async def wait(self, _ctx: ActionContext) -> Outcome:
@@ -75,7 +77,7 @@ async def enqueue(store: Store, count: int, *, urgent: bool, minute: int = 0) ->
             await rows.operations.add(
                 make_operation(
                     project.id,
-                    action=OperationAction.APPLY_CONFIG,
+                    kind=OperationKind.APPLY_CONFIG,
                     step="wait",
                     is_urgent=urgent,
                     parameters={},
@@ -88,7 +90,7 @@ async def enqueue(store: Store, count: int, *, urgent: bool, minute: int = 0) ->
 @asynccontextmanager
 async def running(store: Store, waiting: Waiting) -> AsyncIterator[None]:
     made = OperationRunner(
-        store, cast(Engine, None), Events(), [waiting.action()], workers=WORKERS, urgent_workers=WORKERS
+        store, cast(Engine, None), Events(), ActionRegistry([waiting.action()]), workers=WORKERS, urgent_workers=WORKERS
     )
     task = asyncio.create_task(made.run())
     try:

@@ -14,15 +14,18 @@ import httpx2
 import pytest
 
 from bough import clock
-from bough.domain.operation import LockLevel, LockScope, Operation, OperationAction, OperationStatus
+from bough.domain.locks import LockLevel, LockRequest, LockScope
+from bough.domain.operation import Operation, OperationKind, OperationStatus
 from bough.engine.port import Engine
 from bough.errors import Busy
 from bough.operations import crashes
-from bough.operations.action import Action, NewOperation, step
+from bough.operations.action import Action, ActionType, NewOperation, step
 from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome
+from bough.operations.params import NoParams
 from bough.operations.queue import OperationQueue
+from bough.operations.registry import ActionRegistry
 from bough.operations.runner import OperationRunner
 from bough.store.store import Store
 from security import control_crash
@@ -157,27 +160,31 @@ class Steps:
             raise Died
 
 
-def action_of(steps: Steps, kind: OperationAction, *, one_way: bool) -> type[Action]:
-    class Toy(Action):
-        action = kind
+def action_of(steps: Steps, action_kind: OperationKind, *, one_way: bool) -> ActionType:
+    class TwoSteps(Action[NoParams]):
+        kind = action_kind
         is_forward_only = one_way
 
-        @step(undo="unfirst")
-        async def first(self, _ctx: ActionContext) -> Outcome:
-            steps.begin(f"{self.action} first")
-            return Goto(self.second)
+        @classmethod
+        def locks(cls, params: NoParams, step: str | None) -> LockRequest:
+            return LockRequest(level=LockLevel.ENDPOINT)
 
         async def unfirst(self, _ctx: ActionContext) -> None:
-            steps.begin(f"{self.action} unfirst")
+            steps.begin(f"{self.kind} unfirst")
+
+        @step(undo=unfirst)
+        async def first(self, _ctx: ActionContext) -> Outcome:
+            steps.begin(f"{self.kind} first")
+            return Goto(self.second)
 
         @step
         async def second(self, _ctx: ActionContext) -> Outcome:
-            steps.begin(f"{self.action} second")
+            steps.begin(f"{self.kind} second")
             if steps.blocks:
                 await steps.go_on.wait()
             return Done("done")
 
-    return Toy
+    return TwoSteps
 
 
 class Controls:
@@ -185,14 +192,14 @@ class Controls:
 
     def __init__(self, store: Store, ids: dict[str, Any]) -> None:
         self.store, self.steps, self._ids = store, Steps(), ids
-        both = ((OperationAction.CREATE_BRANCH, False), (OperationAction.SUSPEND_COMPUTE, True))
-        self._actions = [action_of(self.steps, kind, one_way=one_way) for kind, one_way in both]
+        both = ((OperationKind.CREATE_BRANCH, False), (OperationKind.SUSPEND_COMPUTE, True))
+        self._actions = ActionRegistry(action_of(self.steps, kind, one_way=one_way) for kind, one_way in both)
         self.queue = OperationQueue(store, Events(), self._actions, hold_seconds=0)
 
-    async def enqueue(self, action: OperationAction) -> Operation:
-        wish = NewOperation(action, self._ids["project"], None, None)
+    async def enqueue(self, kind: OperationKind) -> Operation:
+        new = NewOperation(self._actions.get(kind), self._ids["project"], None, None)
         async with self.store.transaction() as rows:
-            return (await self.queue.enqueue(rows, [wish], "test"))[0]
+            return (await self.queue.enqueue(rows, [new], "test"))[0]
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -275,17 +282,17 @@ async def deaths(controls: Controls, moments: Time, most: int = 30) -> int:
 
 async def test_what_can_be_undone_is_undone(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"create_branch second"}
-    operation = await controls.enqueue(OperationAction.CREATE_BRANCH)
+    operation = await controls.enqueue(OperationKind.CREATE_BRANCH)
     assert await deaths(controls, moments) == crashes.MAX_CRASHES
     ended = await controls.now(operation)
     assert (ended.status, controls.steps.began[-1]) == (OperationStatus.FAILED, "create_branch unfirst")
     assert ended.error is not None
-    assert "ended the control process 5 times" in ended.error
+    assert "crashed the control process 5 times" in ended.error
 
 
 async def test_an_undo_that_kills_too_is_set_aside(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"create_branch second", "create_branch unfirst"}
-    operation = await controls.enqueue(OperationAction.CREATE_BRANCH)
+    operation = await controls.enqueue(OperationKind.CREATE_BRANCH)
     assert await deaths(controls, moments) == 2 * crashes.MAX_CRASHES
     aside = await controls.now(operation)
     assert crashes.is_set_aside(aside)
@@ -294,7 +301,7 @@ async def test_an_undo_that_kills_too_is_set_aside(controls: Controls, moments: 
 
 async def test_one_that_is_set_aside_is_tried_ever_more_rarely(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"suspend_compute first"}
-    operation = await controls.enqueue(OperationAction.SUSPEND_COMPUTE)
+    operation = await controls.enqueue(OperationKind.SUSPEND_COMPUTE)
     assert await deaths(controls, moments) == crashes.MAX_CRASHES
     moments.skip(hours=1)
     assert await deaths(controls, moments) == 1
@@ -308,7 +315,7 @@ async def test_one_that_is_set_aside_is_tried_ever_more_rarely(controls: Control
 
 
 async def test_progress_resets_the_count(controls: Controls, moments: Time) -> None:
-    operation = await controls.enqueue(OperationAction.CREATE_BRANCH)
+    operation = await controls.enqueue(OperationKind.CREATE_BRANCH)
     for name in ("create_branch first", "create_branch second"):
         controls.steps.kills = {name}
         for _ in range(crashes.MAX_CRASHES - 1):
@@ -321,7 +328,7 @@ async def test_progress_resets_the_count(controls: Controls, moments: Time) -> N
 
 async def test_an_orderly_stop_is_no_crash(controls: Controls) -> None:
     """However often it happens during one step, which the next control resumes."""
-    operation = await controls.enqueue(OperationAction.SUSPEND_COMPUTE)
+    operation = await controls.enqueue(OperationKind.SUSPEND_COMPUTE)
     controls.steps.blocks = True
     for stops in range(crashes.MAX_CRASHES + 1):
         async with controls.working():
@@ -332,13 +339,13 @@ async def test_an_orderly_stop_is_no_crash(controls: Controls) -> None:
 
 async def test_suspects_run_one_at_a_time_and_others_beside_them(controls: Controls) -> None:
     """So that only the one to blame is counted further."""
-    suspects = [await controls.enqueue(OperationAction.SUSPEND_COMPUTE) for _ in range(3)]
+    suspects = [await controls.enqueue(OperationKind.SUSPEND_COMPUTE) for _ in range(3)]
     async with controls.store.transaction() as rows:
         for each in suspects:
             await rows.operations.save(replace(each, crashes=crashes.SUSPECT_CRASHES, step="second"))
     controls.steps.blocks = True
     async with controls.working():
-        other = await controls.enqueue(OperationAction.CREATE_BRANCH)
+        other = await controls.enqueue(OperationKind.CREATE_BRANCH)
         await controls.until_began(3)  # one suspect, and both steps of the other
         await asyncio.sleep(0.1)
         held = [await controls.now(each) for each in (*suspects, other)]
@@ -351,9 +358,9 @@ async def test_suspects_run_one_at_a_time_and_others_beside_them(controls: Contr
 
 async def test_what_a_set_aside_operation_holds_is_refused_with_the_reason(controls: Controls, moments: Time) -> None:
     controls.steps.kills = {"suspend_compute first"}
-    operation = await controls.enqueue(OperationAction.SUSPEND_COMPUTE)
+    operation = await controls.enqueue(OperationKind.SUSPEND_COMPUTE)
     await deaths(controls, moments)
     aside = await controls.now(operation)
-    with pytest.raises(Busy, match="set aside: its step 'first' ended the control process 5 times"):
+    with pytest.raises(Busy, match="set aside: its step 'first' crashed the control process 5 times"):
         async with controls.queue.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=aside.project_id)):
             pass

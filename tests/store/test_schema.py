@@ -137,7 +137,7 @@ async def test_roles_that_postgres_was_never_told_of_are_wishes_after_the_upgrad
     async with store.read() as rows:
         (new,) = await rows.roles.list_in_branch(BranchId("br-new"))
         (old,) = await rows.roles.list_in_branch(BranchId("br-old"))
-        assert (new.is_wished, old.is_wished) == (True, False)
+        assert (new.is_pending, old.is_pending) == (True, False)
         assert (old.verifier, old.valid_until) == ("verifier", None)
         used = await rows.usage.get(EndpointId("ep-old"))
         assert used is not None

@@ -11,7 +11,7 @@ import pytest
 from bough.control import defaults
 from bough.domain.branch import Branch, BranchLineage, BranchState, Lineage, Volume
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationKind, OperationStatus
 from bough.domain.project import Project
 from bough.domain.user import OPERATOR
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, OrganizationId, ProjectId, VolumeId
@@ -157,7 +157,7 @@ def make_operation(project_id: str, **changes: Any) -> Operation:
         "project_id": project_id,
         "branch_id": None,
         "endpoint_id": None,
-        "action": OperationAction.START_COMPUTE,
+        "kind": OperationKind.START_COMPUTE,
         "status": OperationStatus.SCHEDULING,
         "parameters": {"a": [1]},
         "after": None,

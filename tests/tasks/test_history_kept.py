@@ -13,9 +13,9 @@ import pytest
 from bough import clock
 from bough.control.platform import history_problems
 from bough.domain.branch import BranchState, Lineage
-from bough.domain.operation import OperationAction
 from bough.ids import BranchId, ProjectId, VolumeId
 from bough.operations.action import NewOperation
+from bough.operations.actions.archive_branch import ArchiveBranch
 from bough.postgres import postgresql_conf
 from bough.tasks.history_alarm import HistoryAlarm
 from bough.tasks.maintain_history import MaintainHistory
@@ -154,7 +154,7 @@ async def test_the_history_of_an_archived_branch_goes_with_its_window(
     await platform.client.post(f"{API}/projects/{project_id}/endpoints/{made['endpoints'][0]['id']}/suspend")
     await platform.run_operations()
     async with platform.store.transaction() as rows:
-        wish = NewOperation(OperationAction.TIMELINE_ARCHIVE, project_id, branch_id)
+        wish = NewOperation(ArchiveBranch, project_id, branch_id)
         await platform.services.queue.enqueue(rows, [wish], "test")
     await platform.run_operations()
     later = clock.now() + timedelta(hours=2)

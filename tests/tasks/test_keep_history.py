@@ -17,7 +17,7 @@ from bough.control.platform.history_problems import HistoryProblem
 from bough.control.platform.measurements import HistoryMeasurements
 from bough.domain.branch import Branch, BranchState, Lineage
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.engine.port import Engine
 from bough.ids import VolumeId
 from bough.store.sqlite import SqliteStore
@@ -127,7 +127,7 @@ async def test_what_open_work_was_told_to_go_back_to_is_left_alone_until_it_is_o
     branch = await history_setup.branch()
     work = make_operation(
         branch.project_id,
-        action=OperationAction.CREATE_BRANCH,
+        kind=OperationKind.CREATE_BRANCH,
         parameters={"target": {"volume_id": branch.volume_id, "lsn": "0/1"}},
     )
     async with history_setup.store.transaction() as rows:
@@ -140,7 +140,7 @@ async def test_what_open_work_was_told_to_go_back_to_is_left_alone_until_it_is_o
 
 async def test_a_branch_that_is_being_removed_is_left_alone(history_setup: Bench) -> None:
     branch = await history_setup.branch(deleted_at=NOON, recoverable_until=NOON)
-    work = make_operation(branch.project_id, action=OperationAction.DELETE_TIMELINE, branch_id=branch.id)
+    work = make_operation(branch.project_id, kind=OperationKind.DELETE_BRANCH, branch_id=branch.id)
     async with history_setup.store.transaction() as rows:
         await rows.operations.add(work)
     assert await history_setup.after(0) == []

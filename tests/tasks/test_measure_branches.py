@@ -9,12 +9,12 @@ from bough import clock
 from bough.control.platform.measurements import ComputeMeasurements
 from bough.control.platform.shutdown import stop_all_computes
 from bough.domain.branch import Branch
-from bough.domain.operation import OperationAction
 from bough.domain.usage import EndpointUsage
 from bough.engine.port import EngineError
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations import usage_measurement
 from bough.operations.action import NewOperation
+from bough.operations.actions.delete_branch import DeleteBranch
 from bough.tasks.measure_branches import MeasureBranches
 from support.platform import API, Platform
 
@@ -185,7 +185,7 @@ async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) 
     first, before = await used(platform, made)
     await use(platform, made, "one")
     project_id, branch_id = ProjectId(made["project"]["id"]), BranchId(made["branch"]["id"])
-    wish = NewOperation(OperationAction.DELETE_TIMELINE, project_id, branch_id)
+    wish = NewOperation(DeleteBranch, project_id, branch_id)
     async with platform.services.queue.locked_transaction(wish.lock) as rows:
         await platform.services.queue.enqueue(rows, [wish], "test")
     await platform.run_operations()

@@ -10,7 +10,7 @@ import pytest
 
 from bough import clock
 from bough.domain.branch import Branch, BranchState, Volume
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.engine.port import Engine
 from bough.ids import VolumeId
 from bough.store.store import Store
@@ -142,7 +142,7 @@ async def test_what_open_work_was_told_to_go_back_to_is_left_alone(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
     branch, old = await reset(store, ago=2 * HOUR)
-    work = make_operation(branch.project_id, action=OperationAction.CREATE_BRANCH, parameters={"volume_id": old})
+    work = make_operation(branch.project_id, kind=OperationKind.CREATE_BRANCH, parameters={"volume_id": old})
     async with store.transaction() as rows:
         await rows.operations.add(work)
     await task.run()

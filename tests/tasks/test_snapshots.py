@@ -14,9 +14,9 @@ from bough.config import DEFAULT_PLANS, Settings
 from bough.domain import history
 from bough.domain.branch import Branch, BranchState
 from bough.domain.history import HEAD, Point, RecoveryTarget
-from bough.domain.operation import SOURCE_KEY, OperationAction
+from bough.domain.operation import OperationKind
 from bough.domain.project import Project
-from bough.domain.snapshot import SNAPSHOT_KEY, Snapshot
+from bough.domain.snapshot import Snapshot
 from bough.domain.snapshot_schedule import Frequency, ScheduleItem, SnapshotSchedule
 from bough.engine.port import Capabilities, Engine
 from bough.operations.actions import ALL_ACTIONS
@@ -78,8 +78,8 @@ class Scheduled:
     async def targets(self) -> list[RecoveryTarget | None]:
         async with self.store.read() as rows:
             work = await rows.operations.list_open(self.project.id)
-        assert all(each.action is OperationAction.CREATE_BRANCH for each in work)
-        assert all(each.parameters[SOURCE_KEY] == self.branch.id for each in work)
+        assert all(each.kind is OperationKind.CREATE_SNAPSHOT for each in work)
+        assert all(each.parameters["source_id"] == self.branch.id for each in work)
         return [history.decode_target(each.parameters) for each in work]
 
     async def work_ends(self) -> None:
@@ -179,7 +179,7 @@ async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Schedule
     assert await scheduled.run_at(FIVE) == []
     scheduled.watch.refusal = None
     busy = make_operation(
-        scheduled.project.id, branch_id=scheduled.branch.id, action=OperationAction.DELETE_TIMELINE, parameters={}
+        scheduled.project.id, branch_id=scheduled.branch.id, kind=OperationKind.DELETE_BRANCH, parameters={}
     )
     async with scheduled.store.transaction() as rows:
         await rows.operations.add(busy)
@@ -234,6 +234,6 @@ async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
     async with scheduled.store.read() as rows:
         (work,) = await rows.operations.list_open(scheduled.project.id)
         (line,) = await rows.audit.page(AuditQuery(action="expire_snapshot"), 10, None)
-    assert (work.action, work.parameters[SNAPSHOT_KEY]) == (OperationAction.DELETE_TIMELINE, made.id)
+    assert (work.kind, work.parameters["snapshot_id"]) == (OperationKind.DELETE_SNAPSHOT, made.id)
     assert (line.thing, line.project_id, line.org_id) == (made.id, scheduled.project.id, scheduled.project.org_id)
     assert await task.run() == ""

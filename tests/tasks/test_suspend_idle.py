@@ -12,7 +12,7 @@ import pytest
 from bough import clock
 from bough.control.gateway.activity import EndpointActivity, EndpointReport
 from bough.domain.endpoint import Endpoint, EndpointState
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.domain.usage import EndpointTraffic
 from bough.engine.port import EngineError
 from bough.tasks.suspend_idle import SuspendIdle
@@ -72,7 +72,7 @@ async def test_after_its_timeout_it_sleeps_also_with_an_idle_client(platform: Pl
             await idle.fetchval("select 1")
     assert not (await platform.engine.observe()).running_endpoints
     last = (await platform.list_operations(made["project"]["id"]))[-1]
-    assert (last.action, last.status) == (OperationAction.SUSPEND_COMPUTE, OperationStatus.FINISHED)
+    assert (last.kind, last.status) == (OperationKind.SUSPEND_COMPUTE, OperationStatus.FINISHED)
 
 
 async def test_an_open_transaction_keeps_it_awake(platform: Platform, wait: Wait) -> None:
@@ -195,8 +195,8 @@ async def test_one_with_work_under_way_is_left_alone(platform: Platform, wait: W
     change = {"project": {"settings": {"enable_logical_replication": True}}}
     await platform.client.patch(f"{API}/projects/{made['project']['id']}", json=change)
     await task(platform).run()
-    actions = [operation.action for operation in await platform.list_operations(made["project"]["id"])]
-    assert OperationAction.SUSPEND_COMPUTE not in actions
+    actions = [operation.kind for operation in await platform.list_operations(made["project"]["id"])]
+    assert OperationKind.SUSPEND_COMPUTE not in actions
 
 
 async def test_one_that_does_not_answer_keeps_nobody_else_awake(

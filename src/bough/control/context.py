@@ -11,7 +11,8 @@ from bough.control.audit import AuditRecord
 from bough.control.gateway import notify
 from bough.control.idempotency import IdempotencyKey
 from bough.control.services import Services
-from bough.domain.operation import LockScope, Operation
+from bough.domain.locks import LockScope
+from bough.domain.operation import Operation
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.errors import Unavailable

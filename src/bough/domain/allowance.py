@@ -1,4 +1,4 @@
-"""What a project may store and transfer, and what becomes of it when that is used up."""
+"""Limits of storage and traffic, and the states of branches and projects that exceed them."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -6,17 +6,17 @@ from enum import StrEnum
 
 from bough.ids import ProjectId
 
-HARD_LIMIT_FACTOR = 1.2  # times the limit: above it nothing can be written
-RELEASE_FACTOR = 0.95  # times the limit: below it there is room again, so that nobody is let in and out at every look
+HARD_LIMIT_FACTOR = 1.2  # times the limit: above it, the branch is read-only
+RELEASE_FACTOR = 0.95  # times the limit: a full branch must fall below it to be released, which prevents flapping
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 class Fullness(StrEnum):
-    """How a branch stands to the storage that its plan allows."""
+    """How much of the storage limit of its plan a branch uses."""
 
     BELOW_LIMIT = "room"
-    FULL = "full"  # its transactions are read-only unless they ask for more
-    OVERFULL = "overfull"  # nothing can be written
+    FULL = "full"  # transactions are read-only by default
+    OVERFULL = "overfull"  # all transactions are read-only
 
 
 def is_worse(fullness: Fullness, than: Fullness) -> bool:
@@ -26,16 +26,18 @@ def is_worse(fullness: Fullness, than: Fullness) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPeriod:
-    """Of what its clients got a project counts what they got since its period began."""
+    """The period for which the outgoing traffic of a project is counted, usually a month."""
 
     project_id: ProjectId
     began_at: datetime
-    bytes_before: int  # that they had got by then
-    is_over: bool = False  # they got all that the plan allows
+    bytes_before: int  # the total at the start of the period
+    is_over: bool = False  # the limit of the plan is reached
 
 
 def classify_fullness(current: Fullness, stored_bytes: int, limit_bytes: int) -> Fullness:
-    """One that is full stays so until it is clearly below its limit; one where nothing is written cannot shrink."""
+    """A full branch stays full until it is clearly below its limit. An overfull one becomes writable at the limit:
+    a branch that cannot be written cannot shrink.
+    """
     if stored_bytes > limit_bytes * HARD_LIMIT_FACTOR:
         return Fullness.OVERFULL
     if stored_bytes > limit_bytes:
@@ -54,9 +56,10 @@ def current_transfer_period(
     transferred_bytes: int,
     month_start: datetime | None,
 ) -> TransferPeriod:
-    """The one that counts now; `month` is the beginning of the month, None when the first period lasts for ever.
+    """Return the current period. Without `month_start`, the first period never ends.
 
-    Nobody knows how much of what an older project moved was this month, so that counts as nothing.
+    For an older project without a known period, earlier traffic does not count: how much of it was in this month is
+    not known.
     """
     if known is None:
         is_older = month_start is not None and created_at < month_start
@@ -82,9 +85,9 @@ def start_of_next_month(now: datetime) -> datetime:
 
 
 def format_bytes(size: int) -> str:
-    """A number of bytes, in the largest unit that fits: 100 MB."""
-    unit, left = 0, float(size)
-    while left >= 1024 and unit < len(_UNITS) - 1:
-        left /= 1024
+    """In the largest unit that fits, such as 100 MB."""
+    unit, value = 0, float(size)
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value /= 1024
         unit += 1
-    return f"{round(left, 1):g} {_UNITS[unit]}"
+    return f"{round(value, 1):g} {_UNITS[unit]}"

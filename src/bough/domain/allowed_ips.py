@@ -1,4 +1,4 @@
-"""Which addresses may connect to a project's endpoints."""
+"""The addresses from which clients may connect to the endpoints of a project."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ _Address = IPv4Address | IPv6Address
 
 
 def check_entry(text: str) -> str:
-    """One address, a network in CIDR form, or a range `first-last`; a ValueError says what it should be."""
+    """Accept an address, a network in CIDR notation, or a range `first-last`; otherwise raise ValueError."""
     try:
         list(_networks_of(text))
     except (ValueError, TypeError):
@@ -19,7 +19,7 @@ def check_entry(text: str) -> str:
 
 
 def parse_networks(settings: Mapping[str, Any], *, branch_is_protected: bool) -> tuple[str, ...] | None:
-    """Networks in CIDR form out of a project's settings; None: from everywhere."""
+    """Return the networks in CIDR notation; None: all addresses are allowed."""
     allowed = settings.get("allowed_ips") or {}
     entries = allowed.get("ips") or ()
     if not entries or (allowed.get("protected_branches_only") and not branch_is_protected):
@@ -29,7 +29,7 @@ def parse_networks(settings: Mapping[str, Any], *, branch_is_protected: bool) ->
 
 @lru_cache(maxsize=1024)
 def _networks(entries: Sequence[str]) -> tuple[str, ...]:
-    """An entry that cannot be read lets nobody in."""
+    """Entries that cannot be parsed allow no address."""
     found: list[str] = []
     for entry in entries:
         with suppress(ValueError):
@@ -39,17 +39,17 @@ def _networks(entries: Sequence[str]) -> tuple[str, ...]:
 
 def _networks_of(entry: str) -> Iterator[str]:
     if "%" in entry:
-        raise ValueError("a zone means nothing on another machine")
+        raise ValueError("an address cannot have a zone")
     first, dash, last = entry.partition("-")
     if not dash:
         yield str(ip_network(entry.strip(), strict=False))
         return
-    yield from map(str, _summarized(ip_address(first.strip()), ip_address(last.strip())))
+    yield from map(str, _summarize(ip_address(first.strip()), ip_address(last.strip())))
 
 
-def _summarized(first: _Address, last: _Address) -> Iterator[Any]:
+def _summarize(first: _Address, last: _Address) -> Iterator[Any]:
     if isinstance(first, IPv4Address) and isinstance(last, IPv4Address):
         return summarize_address_range(first, last)
     if isinstance(first, IPv6Address) and isinstance(last, IPv6Address):
         return summarize_address_range(first, last)
-    raise ValueError("the two ends are of different kinds")
+    raise ValueError("a range cannot mix IPv4 and IPv6")

@@ -1,4 +1,4 @@
-"""An API key as we keep it: never its token, only a prefix and an HMAC."""
+"""An API key as it is stored: a prefix and an HMAC, never the token."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from bough.ids import OrganizationId, ProjectId, UserId
 
 
 class KeyKind(StrEnum):
-    PERSONAL = "personal"  # all projects its user may reach
+    PERSONAL = "personal"  # all projects that its user has access to
     ORGANIZATION = "organization"  # all projects of one organization
     PROJECT = "project"  # one project
 
@@ -20,7 +20,7 @@ class ApiKey:
     name: str
     prefix: str
     digest: str
-    user_id: UserId  # who made it
+    user_id: UserId  # the creator
     org_id: OrganizationId | None
     project_id: ProjectId | None
     created_at: datetime

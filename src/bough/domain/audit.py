@@ -1,4 +1,4 @@
-"""A line of the audit: who did what, when and from where."""
+"""An entry of the audit log: who did what, when and from where."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ class ActorKind(StrEnum):
     PERSONAL_KEY = "personal_key"
     ORGANIZATION_KEY = "organization_key"
     PROJECT_KEY = "project_key"
-    PLATFORM = "platform"  # nobody: a rule, or the clock
-    ANONYMOUS = "nobody"  # somebody who has not shown who they are
+    PLATFORM = "platform"  # a rule or a scheduled task
+    ANONYMOUS = "nobody"  # a client without credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
     kind: ActorKind
-    name: str  # the e-mail address of a person, the name of a key that is nobody's own
-    user_id: UserId | None = None  # the person, or who made the key
+    name: str  # the e-mail address of a person, or the name of an organization or project key
+    user_id: UserId | None = None  # the person, or the creator of the key
     key_id: int | None = None
 
 
@@ -42,5 +42,5 @@ class AuditEntry:
     action: str
     org_id: OrganizationId | None
     project_id: ProjectId | None
-    thing: str  # what it was done to, inside the organization or project
+    thing: str  # the affected resource inside the organization or project
     details: Mapping[str, Any]

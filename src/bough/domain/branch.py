@@ -1,7 +1,7 @@
-"""A branch: a name, a volume that holds its data, and the lineages that are its history.
+"""A branch: a name, a volume with its data, and the lineages that form its history.
 
-A lineage is one volume's life as a writer. A branch's history is a list of lineages; after a
-restore the branch points at another volume, and the old lineage ends where it was left.
+A lineage is the history of one volume while it is written. The history of a branch is a list of lineages: after a
+restore the branch uses another volume, and the previous lineage ends at that point.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId, LineageId, ProjectId, SnapshotId, UserId, VolumeId
 
 DEFAULT_NAME = "main"
-MAX_LIFETIME = timedelta(days=30)  # of a branch that expires
+MAX_LIFETIME = timedelta(days=30)  # of a branch with expires_at
 PARENT_DATA = "parent-data"
 SCHEMA_ONLY = "schema-only"
 
 
 class BranchState(StrEnum):
-    INIT = "init"  # planned; its volume is being made
-    READY = "ready"  # its volume may be opened
-    ARCHIVED = "archived"  # nobody used it for long; its volume is put away, and made again on use
+    INIT = "init"  # its volume is being created
+    READY = "ready"  # its volume can be opened
+    ARCHIVED = "archived"  # unused; its volume is compressed, and unpacked on use
 
 
 TRANSITIONS: dict[BranchState, set[BranchState]] = {
@@ -54,19 +54,19 @@ class Branch:
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None = None
-    ttl_seconds: int | None = None  # from when its expiration was set until then
+    ttl_seconds: int | None = None  # seconds from setting the expiration until it expires
     last_reset_at: datetime | None = None
     deleted_at: datetime | None = None
     deletion_method: str | None = None  # `user` or `ttl`
-    recoverable_until: datetime | None = None  # of a deleted one; None: its data is gone
-    restored_from: SnapshotId | None = None  # the snapshot that it was made of
-    restored_for: BranchId | None = None  # whose place it takes once its restore is finalized
-    finalized_at: datetime | None = None  # when it took that place
-    replaced_by: BranchId | None = None  # who took its place
-    written_bytes: int = 0  # WAL that was written since it was made, as far as it was measured
-    wal_position: int | None = None  # where that was measured last
+    recoverable_until: datetime | None = None  # of a deleted branch; None: its data is gone
+    restored_from: SnapshotId | None = None  # the snapshot that it was created from
+    restored_for: BranchId | None = None  # the branch that it replaces when its restore is finalized
+    finalized_at: datetime | None = None  # when it replaced that branch
+    replaced_by: BranchId | None = None  # the branch that replaced it
+    written_bytes: int = 0  # WAL written since its creation, as measured
+    wal_position: int | None = None  # the WAL position of the last measurement
     fullness: Fullness = Fullness.BELOW_LIMIT
-    stored_bytes: int | None = None  # that count towards its limit; known when there is no room
+    stored_bytes: int | None = None  # counted towards the storage limit; set when the limit is reached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,33 +74,33 @@ class Volume:
     id: VolumeId
     project_id: ProjectId
     created_at: datetime
-    retired_at: datetime | None = None  # no branch has it any more; its history may still be needed
+    retired_at: datetime | None = None  # no branch uses it any more; its history may still be needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """One volume's life as a writer. What of it can be gone back to is kept up by a task."""
+    """The history of one volume while it is written. A task updates which part of it can be restored."""
 
     id: LineageId
     project_id: ProjectId
     volume_id: VolumeId
     created_at: datetime
-    began_at: datetime | None = None  # since when one can go back to it; None: not at all so far
-    began_lsn: str | None = None  # the same as a position in its WAL
-    history_bytes: int = 0  # on disk, for going back: WAL and bases
+    began_at: datetime | None = None  # the earliest restorable time; None: nothing can be restored yet
+    began_lsn: str | None = None  # the earliest restorable WAL position
+    history_bytes: int = 0  # size of WAL archive and base backups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchLineage:
-    """A part of a branch's history: one lineage, from one point until another (or until now)."""
+    """A part of a branch's history: one lineage from one point to another, or until now."""
 
     branch_id: BranchId
     position: int
     lineage_id: LineageId
     from_lsn: str | None = None
-    until_lsn: str | None = None  # None, when it has ended: all of its lineage
-    from_at: datetime | None = None  # since when the branch was this
-    until_at: datetime | None = None  # the last commit in it, when it has ended
+    until_lsn: str | None = None  # None in a part that has ended: the end of the lineage
+    from_at: datetime | None = None  # when the branch started to use the lineage
+    until_at: datetime | None = None  # the last commit of a part that has ended
 
 
 def transition_branch(branch: Branch, to: BranchState, now: datetime) -> Branch:
@@ -112,18 +112,18 @@ def transition_branch(branch: Branch, to: BranchState, now: datetime) -> Branch:
 
 
 def set_expiration(branch: Branch, at: datetime | None, now: datetime) -> Branch:
-    """The branch with an end, or without one."""
+    """Set or clear the expiration."""
     if at is None:
         return replace(branch, expires_at=None, ttl_seconds=None)
     if at <= now:
-        raise Invalid(f"expires_at ({at.isoformat()}) is in the past; give a moment in the next 30 days.")
+        raise Invalid(f"expires_at ({at.isoformat()}) is in the past; use a time within the next 30 days.")
     if at > now + MAX_LIFETIME:
-        raise Invalid(f"expires_at ({at.isoformat()}) is more than 30 days away; a branch expires within 30 days.")
+        raise Invalid(f"expires_at ({at.isoformat()}) is more than 30 days away; use a time within the next 30 days.")
     return replace(branch, expires_at=at.astimezone(UTC), ttl_seconds=round((at - now).total_seconds()))
 
 
 def check_can_expire(branch: Branch, *, has_children: bool) -> None:
-    """Whatever must not be deleted cannot be told to delete itself."""
+    """A branch that must not be deleted cannot have an expiration."""
     if branch.expires_at is None:
         return
     if reason := _deletion_obstacle(branch, has_children=has_children):
@@ -138,8 +138,8 @@ def check_deletable(branch: Branch, *, has_children: bool) -> None:
 def check_can_have_children(branch: Branch) -> None:
     if branch.expires_at is not None:
         raise RuleViolation(
-            f"The branch {branch.name!r} expires at {branch.expires_at.isoformat()}, so no branch can be made of it. "
-            "Clear its expires_at first."
+            f"The branch {branch.name!r} expires at {branch.expires_at.isoformat()}, so no branch can be created from "
+            "it. Clear its expires_at first."
         )
 
 

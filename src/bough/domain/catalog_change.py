@@ -1,6 +1,6 @@
-"""A change to what is in a branch: its roles and databases. Each may be made twice and means the same.
+"""Changes to the roles and databases of a branch. Applying one twice has the same effect as applying it once.
 
-The row of the operation carries it, without secrets: a verifier is read from the role's own row when it is made.
+The row of an operation stores the change without secrets: a verifier is read from the row of the role.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRole:
-    """The role is there, may log in or not, and has this password."""
+    """Create a role with or without LOGIN and with this password."""
 
     name: str
     can_login: bool = True
@@ -19,7 +19,7 @@ class CreateRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPassword:
-    """A role that is there has this password from now on."""
+    """Set the password of an existing role."""
 
     name: str
     verifier: str | None = None
@@ -27,14 +27,14 @@ class SetPassword:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRole:
-    """The role is gone. What it owned in a database belongs to the database's owner."""
+    """Drop a role. The owner of each database gets the objects that the role owned in it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateDatabase:
-    """The database is there, and has this owner."""
+    """Create a database with this owner."""
 
     name: str
     owner: str
@@ -42,7 +42,7 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterDatabase:
-    """The database has another name, another owner, or both; whoever is in it is cut off for a new name."""
+    """Change the name or the owner of a database. Renaming it ends its connections."""
 
     name: str
     new_name: str
@@ -51,15 +51,15 @@ class AlterDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDatabase:
-    """The database is gone; whoever was in it is cut off."""
+    """Drop a database and end its connections."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacePasswords:
-    """These roles have new passwords (role → verifier; None: no password), and every other role that may log in has
-    none, or its own.
+    """Set the passwords of these roles (role → verifier; None: no password). All other roles that can log in lose
+    theirs, unless `keeps_others` is set.
     """
 
     verifiers: Mapping[str, str | None]
@@ -68,17 +68,16 @@ class ReplacePasswords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisableSubscriptions:
-    """No subscription follows its publisher, nor could take the parent's place there."""
+    """Disable all subscriptions and detach them from their replication slots, which belong to the parent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAllRows:
-    """The structure stays, and no row: of tables, of materialized views, of large objects, of statistics."""
+    """Keep only the schema: delete all rows, the contents of materialized views, large objects and statistics."""
 
 
-RequestedChange = (
-    CreateRole | SetPassword | DropRole | CreateDatabase | AlterDatabase | DropDatabase
-)  # by a user, for one thing
+# A change of one role or database, requested by a user.
+RequestedChange = CreateRole | SetPassword | DropRole | CreateDatabase | AlterDatabase | DropDatabase
 CatalogChange = RequestedChange | ReplacePasswords | DisableSubscriptions | DeleteAllRows
 
 _KINDS: dict[str, type[RequestedChange]] = {
@@ -94,7 +93,7 @@ _SECRET = "verifier"
 
 
 def encode_change(change: RequestedChange) -> dict[str, Any]:
-    """For the operation's row."""
+    """The stored form, without the verifier."""
     fields = {name: value for name, value in asdict(change).items() if name != _SECRET}
     return {"kind": _NAMES[type(change)], **fields}
 

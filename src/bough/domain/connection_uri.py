@@ -1,13 +1,13 @@
-"""Building the string that users copy."""
+"""The connection URI that users copy."""
 
 from urllib.parse import quote
 
 
 def build_connection_uri(*, role: str, password: str, host: str, database: str) -> str:
-    who = f"{_quoted(role)}:{_quoted(password)}"
-    return f"postgresql://{who}@{host}/{_quoted(database)}?channel_binding=require&sslmode=require"
+    credentials = f"{_quote(role)}:{_quote(password)}"
+    return f"postgresql://{credentials}@{host}/{_quote(database)}?channel_binding=require&sslmode=require"
 
 
-def _quoted(part: str) -> str:
-    """Dots are quoted too: a client cuts the whole URI at its first dot to find the host."""
+def _quote(part: str) -> str:
+    """Dots are quoted too, because one client splits the URI at its first dot to find the host."""
     return quote(part, safe="").replace(".", "%2E")

@@ -1,6 +1,6 @@
-"""A database of a branch, and which names it may have."""
+"""A database of a branch, and the rules for its name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bough.domain.identifiers import check_identifier
@@ -18,13 +18,13 @@ class Database:
     owner_name: str
     created_at: datetime
     updated_at: datetime
-    is_wished: bool = False  # Postgres has not been told of it yet
+    is_pending: bool = field(default=False, metadata={"column": "is_wished"})  # not applied in Postgres yet
 
 
-def new_database(branch_id: BranchId, name: str, owner: str, now: datetime, *, is_wished: bool = False) -> Database:
-    """Without an id, which the store gives."""
+def new_database(branch_id: BranchId, name: str, owner: str, now: datetime, *, is_pending: bool = False) -> Database:
+    """The store assigns the id."""
     return Database(
-        id=0, branch_id=branch_id, name=name, owner_name=owner, created_at=now, updated_at=now, is_wished=is_wished
+        id=0, branch_id=branch_id, name=name, owner_name=owner, created_at=now, updated_at=now, is_pending=is_pending
     )
 
 

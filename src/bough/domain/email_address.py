@@ -1,4 +1,4 @@
-"""E-mail addresses: what we take for one, and the one form in which we keep and compare them."""
+"""Validation and normalization of e-mail addresses."""
 
 import re
 
@@ -11,7 +11,7 @@ _SHAPE = re.compile(rf"(?=.{{1,64}}@){_WORD}(?:\.{_WORD})*@{_LABEL}(?:\.{_LABEL}
 
 
 def parse_email_address(text: str) -> str:
-    """The address in lower case; refuses what no mail could be sent to."""
+    """Return the address in lower case."""
     address = text.strip().lower()
     if len(address) > MAX_LENGTH or not _SHAPE.fullmatch(address):
         raise Invalid(f"{text[:80]!r} is not an e-mail address. Write it like ada@example.com.")

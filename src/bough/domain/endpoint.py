@@ -1,4 +1,4 @@
-"""An endpoint: a host that clients connect to and the compute behind it."""
+"""An endpoint: host names that clients connect to, and the compute behind them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ class EndpointType(StrEnum):
 
 
 class EndpointState(StrEnum):
-    INIT = "init"  # known, never started
+    INIT = "init"  # created, never started
     ACTIVE = "active"  # accepts connections
-    IDLE = "idle"  # stopped; wakes on connect
+    IDLE = "idle"  # suspended; starts on the next connection
 
 
 TRANSITIONS = {
@@ -38,7 +38,7 @@ class Endpoint:
     min_cu: float
     max_cu: float
     settings: Mapping[str, Any]
-    pooler_enabled: bool  # whether the plain host is pooled too; the `-pooler` one always is
+    pooler_enabled: bool  # whether the host without `-pooler` is pooled too
     disabled: bool
     passwordless_access: bool
     suspend_timeout_seconds: int
@@ -51,7 +51,11 @@ class Endpoint:
     suspended_at: datetime | None = None
     deleted_at: datetime | None = None
     name: str | None = None
-    volume_id: VolumeId | None = None  # a read replica's own; None: it serves its branch's
+    volume_id: VolumeId | None = None  # the copy of a read replica; None: it uses the volume of its branch
+
+    @property
+    def is_active_or_starting(self) -> bool:
+        return EndpointState.ACTIVE in (self.state, self.pending_state)
 
     @property
     def is_running_replica(self) -> bool:
@@ -60,14 +64,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointHosts:
-    """Where clients connect: the port is part of a host when it is not Postgres's own."""
+    """Host names of endpoints. A port other than 5432 is part of the host."""
 
     domain: str
     port: int
 
     def proxy_host(self, region_id: str) -> str:
-        cloud, place = region_id.split("-", 1)
-        return f"{place}.{cloud}.{self.domain}{self._suffix}"
+        cloud, region = region_id.split("-", 1)
+        return f"{region}.{cloud}.{self.domain}{self._suffix}"
 
     def direct_host(self, endpoint: EndpointId, region_id: str) -> str:
         return f"{endpoint}.{self.proxy_host(region_id)}"
@@ -81,30 +85,30 @@ class EndpointHosts:
 
 
 def max_connections(cu: float) -> int:
-    """Of a compute that may grow to this size."""
+    """`max_connections` of a compute with this maximum size."""
     return min(4000, max(100, int(cu * 450)))
 
 
 def request_state(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
-    """The endpoint on its way to a state; nothing pends when it is already there."""
+    """Set the state that the endpoint is moving to; none when it is already there."""
     pending = None if endpoint.state == to else to
     return replace(endpoint, pending_state=pending, updated_at=now)
 
 
 def transition_endpoint(endpoint: Endpoint, to: EndpointState, now: datetime) -> Endpoint:
-    """The endpoint arrived: `started_at` and `suspended_at` follow the state."""
+    """Change the state, and `started_at` and `suspended_at` with it."""
     if endpoint.state == to:
         return replace(endpoint, pending_state=None)
     if to not in TRANSITIONS[endpoint.state]:
         raise ValueError(f"endpoint {endpoint.id} cannot move from {endpoint.state} to {to}")
-    arrived = replace(endpoint, state=to, pending_state=None, updated_at=now)
+    changed = replace(endpoint, state=to, pending_state=None, updated_at=now)
     if to is EndpointState.ACTIVE:
-        return replace(arrived, started_at=now, last_active=now, suspended_at=None)
-    return replace(arrived, suspended_at=now)
+        return replace(changed, started_at=now, last_active=now, suspended_at=None)
+    return replace(changed, suspended_at=now)
 
 
 def reset_after_failed_start(endpoint: Endpoint, now: datetime) -> Endpoint:
-    """After a start that failed: one that never ran stays new, one that ran sleeps."""
+    """An endpoint that was active becomes idle; any other keeps its state."""
     if endpoint.state is EndpointState.ACTIVE:
         return transition_endpoint(endpoint, EndpointState.IDLE, now)
     return replace(endpoint, pending_state=None)

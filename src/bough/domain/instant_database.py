@@ -1,7 +1,7 @@
-"""An instant database: a project that nobody owns yet, known by an id that is as good as its password.
+"""An instant database: an unclaimed project, whose id is a secret that grants access.
 
-Whoever has the id may look at it and claim it. A claim that was begun keeps others away for a while; one that is
-done is for ever.
+Anyone who knows the id can view and claim it. A started claim excludes other users for a while; a completed one is
+final.
 """
 
 from dataclasses import dataclass, replace
@@ -11,28 +11,28 @@ from enum import StrEnum
 from bough.errors import Conflict, NotFound
 from bough.ids import OrganizationId, ProjectId, UserId
 
-UNCLAIMED_ORGANIZATION = OrganizationId("org-unclaimed-databases")  # made by a migration; it has no members
+UNCLAIMED_ORGANIZATION = OrganizationId("org-unclaimed-databases")  # created by a migration; it has no members
 REGION = "aws-us-east-2"
 PG_VERSION = 17
-CLAIM_DURATION = timedelta(minutes=15)  # from the start of a claim to its end
+CLAIM_DURATION = timedelta(minutes=15)  # how long a started claim is reserved
 MAX_REF_LENGTH = 200
 
 
 class InstantStatus(StrEnum):
     UNCLAIMED = "UNCLAIMED"
-    CLAIMING = "CLAIMING"  # somebody who signed in has begun to claim it
+    CLAIMING = "CLAIMING"  # a signed-in user has started to claim it
     CLAIMED = "CLAIMED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantDatabase:
-    digest: str  # of its id
+    digest: str  # of its id, which is a secret
     sealed_id: str
     project_id: ProjectId
-    ref: str  # who sent the person that made it
+    ref: str  # the referrer of the creator
     created_at: datetime
     updated_at: datetime
-    expires_at: datetime  # means nothing after the claim
+    expires_at: datetime  # ignored after the claim
     claiming_by: UserId | None = None
     claiming_until: datetime | None = None
     claimed_by: UserId | None = None
@@ -46,7 +46,7 @@ class InstantDatabase:
         return InstantStatus.UNCLAIMED
 
     def is_expired(self, now: datetime) -> bool:
-        """A claim that was begun in time may be ended."""
+        """A claim that was started in time can be completed."""
         return self.status(now) is InstantStatus.UNCLAIMED and now >= self.expires_at
 
     def is_being_claimed_by_another(self, user_id: UserId, now: datetime) -> bool:
@@ -54,33 +54,33 @@ class InstantDatabase:
 
 
 def begin_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
-    """Whoever begins again has the whole time again, but for what a claim takes after the expiration."""
+    """Starting again renews the reservation, at most until `CLAIM_DURATION` after the expiration."""
     _check_claimable(database, user_id, now)
     until = min(now, database.expires_at) + CLAIM_DURATION
     return replace(database, claiming_by=user_id, claiming_until=until, updated_at=now)
 
 
 def cancel_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
-    """Nothing changes for somebody who was not claiming it."""
+    """Has no effect for a user who has not started a claim."""
     if database.status(now) is not InstantStatus.CLAIMING or database.claiming_by != user_id:
         return database
     return replace(database, claiming_by=None, claiming_until=None, updated_at=now)
 
 
 def complete_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
-    """Only within the time of a claim that the same person began."""
+    """Requires a claim by the same user that has not expired."""
     _check_claimable(database, user_id, now)
     if database.status(now) is not InstantStatus.CLAIMING:
-        raise Conflict("The time for this claim is over, so nothing was changed. Begin it again.")
+        raise Conflict("This claim has expired, and nothing was changed. Start it again.")
     return replace(database, claiming_by=None, claiming_until=None, claimed_by=user_id, claimed_at=now, updated_at=now)
 
 
 def _check_claimable(database: InstantDatabase, user_id: UserId, now: datetime) -> None:
     if database.is_expired(now):
-        raise NotFound("This database was not claimed in time, so it is deleted. Create another.")
+        raise NotFound("This database was not claimed in time and is deleted. Create another one.")
     if database.status(now) is InstantStatus.CLAIMED:
-        raise Conflict("This database was claimed already.")
+        raise Conflict("This database is already claimed.")
     if database.is_being_claimed_by_another(user_id, now):
         raise Conflict(
-            "Somebody else is claiming this database right now. If they do not finish, try again in 15 minutes."
+            "Another user is claiming this database. If they do not complete the claim, try again in 15 minutes."
         )

@@ -1,4 +1,4 @@
-"""An invitation into an organization, for whoever shows that the e-mail address is theirs."""
+"""An invitation to an organization, for the owner of an e-mail address."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ class Invitation:
     org_id: OrganizationId
     email: str
     role: MemberRole
-    digest: str  # of the token in the link that was mailed
+    digest: str  # of the token in the mailed link
     invited_by: UserId
     invited_at: datetime
     expires_at: datetime

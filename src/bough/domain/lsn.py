@@ -1,4 +1,4 @@
-"""A position in the WAL (LSN), as Postgres writes it: two hexadecimal halves with a slash between. Pure."""
+"""A WAL position (LSN) as Postgres writes it: two hexadecimal numbers separated by a slash. Pure."""
 
 import re
 
@@ -8,7 +8,7 @@ _FORM = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
 def to_int(text: str) -> int:
-    """In bytes from the beginning."""
+    """The byte position."""
     high, low = text.split("/")
     return (int(high, 16) << 32) + int(low, 16)
 
@@ -22,7 +22,7 @@ def is_lsn(value: str) -> bool:
 
 
 def parse_lsn(value: str, parameter_name: str) -> str:
-    """What a caller wrote as `name`, in the one way that Postgres writes it."""
+    """Return a request parameter as Postgres writes it."""
     if not is_lsn(value):
-        raise Invalid(f"{parameter_name} is {value[:40]!r}: write a position in the WAL as 0/1A2B3C4D.")
+        raise Invalid(f"{parameter_name} is {value[:40]!r}: write a WAL position such as 0/1A2B3C4D.")
     return to_text(to_int(value))

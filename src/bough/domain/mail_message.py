@@ -1,4 +1,4 @@
-"""A mail that waits to be sent. It may hold a link that opens an account, so its text is kept sealed."""
+"""A mail that waits to be sent. It may contain a link that grants access, so its text is encrypted."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,9 @@ from datetime import datetime
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailMessage:
     id: int
-    recipient: str | None  # None: nobody; written so that a caller cannot tell who has an account
+    recipient: (
+        str | None
+    )  # None: discarded; queued only so that a request takes equally long with and without an account
     subject: str
     sealed_text: str
     tries: int

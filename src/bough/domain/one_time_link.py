@@ -1,4 +1,4 @@
-"""A link that works once: to finish signing up, to set a password, to begin as the operator."""
+"""A link that works once: to sign up, to set a password, or for the first sign-in of the operator."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,16 +8,16 @@ from bough.ids import UserId
 
 
 class LinkPurpose(StrEnum):
-    SIGN_UP = "sign_up"  # the address is theirs: make an account for it
+    SIGN_UP = "sign_up"  # proves the address and creates an account
     RESET = "reset"  # set a new password
-    WELCOME = "welcome"  # the operator's first
+    WELCOME = "welcome"  # the first sign-in of the operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneTimeLink:
-    digest: str  # of the token in the link, which is not kept
+    digest: str  # of the token in the link, which is not stored
     purpose: LinkPurpose
     email: str
-    user_id: UserId | None  # None: to sign up, or nobody has the address and the link does nothing
+    user_id: UserId | None  # None to sign up, or when no account has the address and the link has no effect
     created_at: datetime
     expires_at: datetime

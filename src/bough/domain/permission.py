@@ -1,4 +1,4 @@
-"""A project shared with an e-mail address; it counts from the moment that somebody with the address has an account."""
+"""A project shared with an e-mail address. It takes effect when a user with that address has an account."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,6 @@
-"""How an endpoint pools, in PgBouncer's words: which of its settings are honoured here, and what they say.
+"""Pool settings of an endpoint, under the names that PgBouncer uses.
 
-Unset, a setting has the value that stands in `PoolSettings`. One that was stored before it was checked and
-cannot be read is passed over: a wrong number shall shut nobody out.
+`PoolSettings` has the defaults. A stored value that is invalid is ignored, so that it cannot lock out clients.
 """
 
 import re
@@ -11,14 +10,14 @@ from typing import Any
 
 from bough.errors import Invalid
 
-SETTINGS_KEY = "pgbouncer_settings"  # where they are in the settings of an endpoint
+SETTINGS_KEY = "pgbouncer_settings"  # in the settings of an endpoint
 POOL_MODE = "transaction"
-MAX_SECONDS = 2_147_483_647  # seconds
+MAX_SECONDS = 2_147_483_647
 MAX_COUNT = 10_000
 
 _WHOLE = re.compile(r"[0-9]{1,10}")
 _DECIMAL = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
-_SHORTEST = 0.000001  # that can be written so
+_MIN_POSITIVE = 0.000001  # the smallest positive value that _DECIMAL accepts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolStats:
-    """Who is at an endpoint's pools at a moment."""
+    """The clients and server connections of the pools of an endpoint."""
 
     clients_active: int = 0
     clients_waiting: int = 0
@@ -55,26 +54,26 @@ class _Setting:
     field: str  # of `PoolSettings`
     form: re.Pattern[str]
     number: Callable[[str], float]
-    least: float
-    most: float
-    use: str  # what is possible, for whoever wrote something else
+    minimum: float
+    maximum: float
+    use: str  # the accepted values, for error messages
 
     def read(self, text: str) -> float | None:
-        """None: it says nothing that is possible."""
+        """Return None for an invalid value."""
         if not self.form.fullmatch(text):
             return None
         value = self.number(text)
-        return value if self.least <= value <= self.most else None
+        return value if self.minimum <= value <= self.maximum else None
 
 
 def _count(field: str) -> _Setting:
     use = f"a whole number from 1 to {MAX_COUNT}"
-    return _Setting(field=field, form=_WHOLE, number=int, least=1, most=MAX_COUNT, use=use)
+    return _Setting(field=field, form=_WHOLE, number=int, minimum=1, maximum=MAX_COUNT, use=use)
 
 
 def _seconds(field: str) -> _Setting:
     use = f"seconds, such as 30 or 0.5, up to {MAX_SECONDS}; 0 for no limit"
-    return _Setting(field=field, form=_DECIMAL, number=float, least=0, most=MAX_SECONDS, use=use)
+    return _Setting(field=field, form=_DECIMAL, number=float, minimum=0, maximum=MAX_SECONDS, use=use)
 
 
 _NUMBERS = {
@@ -83,26 +82,26 @@ _NUMBERS = {
     "server_idle_timeout": _seconds("idle_seconds"),
     "server_lifetime": replace(
         _seconds("lifetime_seconds"),
-        least=_SHORTEST,
-        use=f"seconds above 0, up to {MAX_SECONDS}; PgBouncer's 0, a server connection for every use, is not offered",
+        minimum=_MIN_POSITIVE,
+        use=f"seconds above 0, up to {MAX_SECONDS}; 0, a new server connection for every transaction, is not supported",
     ),
     "idle_transaction_timeout": _seconds("idle_transaction_seconds"),
     "client_idle_timeout": _seconds("client_idle_seconds"),
     "max_prepared_statements": replace(
-        _count("statements"), use=f"a whole number from 1 to {MAX_COUNT}; prepared statements cannot be switched off"
+        _count("statements"), use=f"a whole number from 1 to {MAX_COUNT}; prepared statements cannot be disabled"
     ),
 }
 SUPPORTED_SETTINGS = ("pool_mode", *_NUMBERS)
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """A setting that is not honoured, or not so, is refused with what is."""
+    """Reject unsupported settings and invalid values; the message says what is supported."""
     for name, text in settings.items():
         if name == "pool_mode":
             check_pool_mode(f"{SETTINGS_KEY}.pool_mode", text)
         elif name not in _NUMBERS:
             raise Invalid(
-                f"{SETTINGS_KEY} has {name[:63]!r}, which is not honoured here. These are: "
+                f"{SETTINGS_KEY} has {name[:63]!r}, which is not supported. Supported settings: "
                 f"{', '.join(SUPPORTED_SETTINGS)}."
             )
         elif _NUMBERS[name].read(text) is None:
@@ -112,20 +111,19 @@ def check_settings(settings: Mapping[str, str]) -> None:
 def check_pool_mode(name: str, mode: str) -> None:
     if mode != POOL_MODE:
         raise Invalid(
-            f"{name} is {mode[:63]!r}: only {POOL_MODE} is possible here. The host without -pooler gives a "
-            "client a session "
-            "of its own, while pooler_enabled is false."
+            f"{name} is {mode[:63]!r}: only {POOL_MODE} is supported. For session connections, use the host without "
+            "-pooler and leave pooler_enabled false."
         )
 
 
 def parse_pool_settings(settings: Mapping[str, Any], max_connections: int, *, direct_host_too: bool) -> PoolSettings:
-    """Out of an endpoint's settings. A tenth of its connections is left for those who are not pooled."""
-    said: Mapping[str, str] = settings.get(SETTINGS_KEY) or {}
-    read: dict[str, Any] = {
+    """Parse the settings of an endpoint. A tenth of its connections is reserved for direct clients."""
+    texts: Mapping[str, str] = settings.get(SETTINGS_KEY) or {}
+    values: dict[str, Any] = {
         setting.field: value
         for name, setting in _NUMBERS.items()
-        if (value := setting.read(said.get(name, ""))) is not None
+        if (value := setting.read(texts.get(name, ""))) is not None
     }
     servers = max(1, max_connections * 9 // 10)
-    read["servers_per_pool"] = min(read.get("servers_per_pool", servers), servers)
-    return PoolSettings(servers=servers, direct_host_too=direct_host_too, **read)
+    values["servers_per_pool"] = min(values.get("servers_per_pool", servers), servers)
+    return PoolSettings(servers=servers, direct_host_too=direct_host_too, **values)

@@ -1,4 +1,4 @@
-"""A project: one pinned Postgres install, a tree of branches, settings and limits."""
+"""A project: a Postgres version, a tree of branches, settings and limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Project:
     name: str
     region_id: str
     pg_version: int
-    install: str  # the build of Postgres that may open its volumes
+    install: str  # the Postgres build that its volumes require
     provisioner: str
     settings: Mapping[str, Any]
     default_endpoint_settings: Mapping[str, Any]
@@ -59,7 +59,7 @@ def check_autoscaling(minimum: float, maximum: float, largest: float) -> None:
     if minimum > maximum:
         raise Invalid(f"autoscaling_limit_min_cu ({minimum:g}) is larger than autoscaling_limit_max_cu ({maximum:g}).")
     if maximum > largest:
-        raise Invalid(f"autoscaling_limit_max_cu ({maximum:g}) is over the {largest:g} CU that the plan allows.")
+        raise Invalid(f"autoscaling_limit_max_cu ({maximum:g}) exceeds the {largest:g} CU that the plan allows.")
 
 
 def check_suspend_timeout(seconds: int) -> None:

@@ -1,4 +1,4 @@
-"""An offer to take over a project, for whoever knows its id; and what a plan must have room for."""
+"""A request to transfer a project to another organization, and the plan limits that it must respect."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MAX_PROJECTS = 400  # in one call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRequest:
-    digest: str  # of the request's id, which is a secret
+    digest: str  # of the id of the request, which is a secret
     project_id: ProjectId
     created_by: UserId
     created_at: datetime
@@ -23,16 +23,16 @@ class TransferRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferQuota:
-    """What an organization would need with the projects that come, or what its plan allows."""
+    """What an organization would need after a transfer, or what its plan allows."""
 
-    projects: int  # all of them, with those it has
-    branches: int  # of the project that has most
-    history_seconds: int  # of the project that keeps most
+    projects: int  # in total
+    branches: int  # of the project with the most branches
+    history_seconds: int  # of the project with the longest retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """A limit of the new owner's plan that would be exceeded."""
+    """A limit of the receiving organization's plan that the transfer would exceed."""
 
     name: str
     code: str
@@ -41,10 +41,12 @@ class ExceededLimit:
 
     @property
     def message(self) -> str:
-        return f"It would take {self.name} of {self.required}, and the organization's plan allows {self.limit}."
+        return (
+            f"The transfer needs {self.name} of {self.required}, and the plan of the organization allows {self.limit}."
+        )
 
 
-_LIMITS = (  # field of Room, its name for clients, the code of its refusal
+_LIMITS = (  # field of TransferQuota, its public name, the error code
     ("projects", "projects", "PROJECTS_LIMIT_EXCEEDED"),
     ("branches", "branches_per_project", "BRANCHES_LIMIT_EXCEEDED"),
     ("history_seconds", "history_retention_seconds", "HISTORY_RETENTION_LIMIT_EXCEEDED"),
@@ -53,9 +55,9 @@ _LIMITS = (  # field of Room, its name for clients, the code of its refusal
 
 def find_exceeded_limits(*, required: TransferQuota, allowed: TransferQuota) -> Iterator[ExceededLimit]:
     for field, name, code in _LIMITS:
-        wanted, limit = getattr(required, field), getattr(allowed, field)
-        if wanted > limit:
-            yield ExceededLimit(name=name, code=code, limit=limit, required=wanted)
+        needed, limit = getattr(required, field), getattr(allowed, field)
+        if needed > limit:
+            yield ExceededLimit(name=name, code=code, limit=limit, required=needed)
 
 
 def check_ttl(seconds: int) -> None:

@@ -1,6 +1,6 @@
-"""Who may do what: levels on a project, roles in an organization, and what each of them allows.
+"""Access control: levels on projects, roles in organizations, and the rights that they give. Pure.
 
-Pure: docs/rights.md says the same for people, and a test holds the two together.
+docs/rights.md documents the same table, and a test compares the two.
 """
 
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from bough.domain.organization import MemberRole
 
 
 class AccessLevel(IntEnum):
-    """How much of one project somebody has."""
+    """The level of access to one project."""
 
     NONE = 0
-    VIEWER = 1  # reads, but no password
-    EDITOR = 2  # changes, and sees passwords
-    ADMIN = 3  # shares and deletes, too
+    VIEWER = 1  # reads everything except passwords
+    EDITOR = 2  # also changes things and sees passwords
+    ADMIN = 3  # also shares and deletes
 
 
 class ProjectRole(StrEnum):
-    """What a member of the organization was given on one project, instead of what their role gives."""
+    """A member's role on one project, which overrides the role in the organization."""
 
     VIEWER = "viewer"
     EDITOR = "editor"
@@ -31,7 +31,7 @@ class ProjectRole(StrEnum):
 
 
 class Right(StrEnum):
-    """On a project. The words stand in refusals: "may not … this project"."""
+    """A right on a project. The values are part of error messages: "may not … this project"."""
 
     READ = "read"
     CONNECT = "see passwords of"
@@ -43,7 +43,7 @@ class Right(StrEnum):
 
 
 class OrgRight(StrEnum):
-    """On an organization: "may not … this organization"."""
+    """A right on an organization: "may not … this organization"."""
 
     READ = "see"
     SEE_MEMBERS = "see the members of"
@@ -81,13 +81,13 @@ ORG_RIGHT_ROLES: Mapping[OrgRight, frozenset[MemberRole]] = {
     OrgRight.AUDIT: _ADMINS,
     OrgRight.MANAGE: _ADMINS,
 }
-ORGANIZATION_KEY_RIGHTS = frozenset(OrgRight) - {OrgRight.MANAGE}  # people are managed by people
+ORGANIZATION_KEY_RIGHTS = frozenset(OrgRight) - {OrgRight.MANAGE}  # a key cannot manage members
 
-SHARED_LEVEL = AccessLevel.EDITOR  # what a permission by e-mail gives
+SHARED_LEVEL = AccessLevel.EDITOR  # of a project shared by e-mail
 
 
 def resolve_level(role: MemberRole | None, project_role: ProjectRole | None, *, is_shared: bool) -> AccessLevel:
-    """Of a person: their role in the project's organization, what they were given on it, whether it is shared."""
+    """The access level of a user, from the role in the project's organization, the role on the project, and sharing."""
     if role is MemberRole.ADMIN:
         return AccessLevel.ADMIN
     inside = AccessLevel.NONE if role is None else project_role.level if project_role else ROLE_LEVELS[role]
@@ -95,11 +95,11 @@ def resolve_level(role: MemberRole | None, project_role: ProjectRole | None, *, 
 
 
 def is_allowed(right: Right, level: AccessLevel, role: MemberRole | None) -> bool:
-    """Whether somebody of this level may; `role` is their role in the project's organization."""
+    """Whether a user with this level has the right; `role` is the role in the project's organization."""
     if level < AccessLevel.VIEWER:
         return False
     if right is Right.SEE_PEOPLE:
         return level is AccessLevel.ADMIN or role in _ORGANIZATION_WIDE_ROLES
-    if right is Right.TRANSFER:  # what belongs to an organization leaves it by its admins only
+    if right is Right.TRANSFER:  # only admins may move a project out of their organization
         return role is MemberRole.ADMIN
     return level >= REQUIRED_LEVELS[right]

@@ -1,8 +1,8 @@
-"""A role of a branch, and which names it may have."""
+"""A role of a branch, and the rules for its name."""
 
 import secrets
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bough.domain.identifiers import check_identifier
@@ -17,13 +17,13 @@ _PASSWORD_LETTERS = string.ascii_letters + string.digits
 class Role:
     branch_id: BranchId
     name: str
-    verifier: str | None  # as Postgres stores it; None: it has no password
-    sealed_password: str | None  # None when it is not stored, or was changed with SQL
+    verifier: str | None  # as Postgres stores it; None: no password
+    sealed_password: str | None  # None when it is not stored or was changed with SQL
     is_protected: bool
     created_at: datetime
     updated_at: datetime
-    valid_until: datetime | None = None  # when its password ends
-    is_wished: bool = False  # Postgres has not been told of it yet
+    valid_until: datetime | None = None  # when its password expires
+    is_pending: bool = field(default=False, metadata={"column": "is_wished"})  # not applied in Postgres yet
     can_login: bool = True
 
 
@@ -32,7 +32,7 @@ def check_name(name: str) -> str:
 
 
 def new_password() -> str:
-    """Letters and digits only: clients put passwords into URIs without quoting them."""
+    """Only letters and digits, because clients put passwords into URIs without quoting them."""
     return "npg_" + "".join(secrets.choice(_PASSWORD_LETTERS) for _ in range(24))
 
 

@@ -1,4 +1,4 @@
-"""Somebody who signed in with a browser."""
+"""A browser session of a signed-in user."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from bough.ids import UserId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    digest: str  # of the token in the cookie, which is not kept
+    digest: str  # of the token in the cookie, which is not stored
     user_id: UserId
     address: str
     agent: str

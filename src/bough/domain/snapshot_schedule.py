@@ -1,6 +1,6 @@
-"""A schedule of snapshots: which moments it names, which of them are due, and how long what was taken is kept. Pure.
+"""A schedule of snapshots: when they are due and how long they are kept. Pure.
 
-Moments are hours in UTC. What was missed is made up for by one snapshot for each item, for the newest of its moments.
+Times are full hours in UTC. After missed runs each item creates one snapshot, for the latest missed time.
 """
 
 from calendar import monthrange
@@ -13,7 +13,7 @@ from typing import Any
 from bough.errors import Invalid
 from bough.ids import BranchId, ProjectId
 
-MIN_RETENTION_SECONDS, MAX_RETENTION_SECONDS = 3600, 3_024_000  # seconds that a snapshot is kept
+MIN_RETENTION_SECONDS, MAX_RETENTION_SECONDS = 3600, 3_024_000  # of a snapshot
 
 
 class Frequency(StrEnum):
@@ -23,7 +23,7 @@ class Frequency(StrEnum):
     MONTHLY = "monthly"
 
 
-_DAYS = {Frequency.WEEKLY: 7, Frequency.MONTHLY: 31}  # the last that can be asked for
+_DAYS = {Frequency.WEEKLY: 7, Frequency.MONTHLY: 31}  # the largest allowed value
 _SECONDS = {
     Frequency.HOURLY: 3600,
     Frequency.DAILY: 86_400,
@@ -36,8 +36,8 @@ _SECONDS = {
 class ScheduleItem:
     frequency: Frequency
     hour: int | None = None
-    day: int | None = None  # of the week, from Monday on, or of the month; of a short one its last
-    retention_seconds: int | None = None  # None: until somebody deletes them
+    day: int | None = None  # of the week, 1 is Monday; or of the month, at most its last day
+    retention_seconds: int | None = None  # None: until they are deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,28 +45,28 @@ class SnapshotSchedule:
     branch_id: BranchId
     project_id: ProjectId
     items: Sequence[ScheduleItem]
-    next_at: datetime  # the first of its moments that nobody has looked after
+    next_at: datetime  # the first run that is not processed yet
     updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledSnapshot:
-    """A moment at which a snapshot is wanted."""
+    """A snapshot that a schedule asks for."""
 
     frequency: Frequency
     at: datetime
-    retention: timedelta | None  # None: for ever
+    retention: timedelta | None  # None: without limit
 
     def name(self, branch_name: str) -> str:
         return f"{branch_name} {self.frequency} {self.at:%Y-%m-%d %H:%M}"
 
 
 def check_schedule(items: Sequence[ScheduleItem]) -> None:
-    for place, item in enumerate(items):
-        _check_item(f"schedule[{place}]", item)
-    moments = [_run_times_key(item) for item in items]
-    if len(set(moments)) < len(moments):
-        raise Invalid("schedule: two items name the same moments. Leave one of them out.")
+    for index, item in enumerate(items):
+        _check_item(f"schedule[{index}]", item)
+    keys = [_run_times_key(item) for item in items]
+    if len(set(keys)) < len(keys):
+        raise Invalid("schedule: two items run at the same times. Remove one of them.")
 
 
 def _check_item(where: str, item: ScheduleItem) -> None:
@@ -86,55 +86,55 @@ def _check_item(where: str, item: ScheduleItem) -> None:
 
 
 def _run_times_key(item: ScheduleItem) -> tuple[Frequency, int | None, int | None]:
-    """What of an item says when."""
+    """Equal for items that run at the same times."""
     if item.frequency is Frequency.HOURLY:
         return item.frequency, None, None
     return item.frequency, item.hour, item.day if item.frequency in _DAYS else None
 
 
 def count_retained(items: Iterable[ScheduleItem]) -> int:
-    """How many snapshots there are when it has run for long; of those that are kept for ever nobody can tell."""
+    """How many snapshots exist at the same time in the long run. Items without a retention count as one."""
     return sum(-(-(item.retention_seconds or 1) // _SECONDS[item.frequency]) for item in items)
 
 
 def list_due(items: Iterable[ScheduleItem], since: datetime, now: datetime) -> list[ScheduledSnapshot]:
-    """Of each item the newest moment from `since` to now, if there is one; where two have the same, the longer one."""
+    """For each item the latest run from `since` to now. Of two with the same time, the longer retention wins."""
     found: dict[tuple[Frequency, datetime], ScheduledSnapshot] = {}
     for item in items:
         at = last_run_at(item, now)
         if at < since:
             continue
-        slot = ScheduledSnapshot(frequency=item.frequency, at=at, retention=_retention(item))
-        known = found.get((item.frequency, at))
-        found[item.frequency, at] = slot if known is None else max(known, slot, key=_retention_or_max)
-    return sorted(found.values(), key=lambda slot: slot.at)
+        due = ScheduledSnapshot(frequency=item.frequency, at=at, retention=_retention(item))
+        same = found.get((item.frequency, at))
+        found[item.frequency, at] = due if same is None else max(same, due, key=_retention_or_max)
+    return sorted(found.values(), key=lambda each: each.at)
 
 
 def _retention(item: ScheduleItem) -> timedelta | None:
     return None if item.retention_seconds is None else timedelta(seconds=item.retention_seconds)
 
 
-def _retention_or_max(slot: ScheduledSnapshot) -> timedelta:
-    return timedelta.max if slot.retention is None else slot.retention
+def _retention_or_max(due: ScheduledSnapshot) -> timedelta:
+    return timedelta.max if due.retention is None else due.retention
 
 
 def next_run_of_all(items: Iterable[ScheduleItem], now: datetime) -> datetime | None:
-    """The first moment after now; None: there is none."""
+    """The first run after now; None for an empty schedule."""
     return min((next_run_at(item, now) for item in items), default=None)
 
 
 def last_run_at(item: ScheduleItem, now: datetime) -> datetime:
-    """The last of its moments at or before now."""
+    """The last run at or before now."""
     return max(at for at in _nearby_runs(item, now.astimezone(UTC)) if at <= now)
 
 
 def next_run_at(item: ScheduleItem, now: datetime) -> datetime:
-    """The first of its moments after now."""
+    """The first run after now."""
     return min(at for at in _nearby_runs(item, now.astimezone(UTC)) if at > now)
 
 
 def _nearby_runs(item: ScheduleItem, now: datetime) -> list[datetime]:
-    """Its moments shortly before and after."""
+    """The runs before and after now."""
     whole = now.replace(minute=0, second=0, microsecond=0)
     if item.frequency is Frequency.HOURLY:
         return [whole, whole + timedelta(hours=1)]
@@ -154,7 +154,7 @@ def _in_month(hour: datetime, months: int, day: int) -> datetime:
 
 
 def encode_items(items: Iterable[ScheduleItem]) -> list[dict[str, Any]]:
-    """As it is stored: what was said, and how long snapshots are kept."""
+    """The stored form."""
     return [{name: value for name, value in asdict(item).items() if value is not None} for item in items]
 
 

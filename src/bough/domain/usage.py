@@ -1,4 +1,4 @@
-"""What an endpoint used since it was made: bytes, connections, time. Only ever grows."""
+"""The total usage of an endpoint: bytes, connections, time. It never decreases."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,17 +13,17 @@ class EndpointUsage:
     bytes_in: int = 0  # from clients
     bytes_out: int = 0  # to clients
     connections_opened: int = 0
-    active_seconds: float = 0.0  # that its compute ran
-    compute_seconds: float = 0.0  # the same, times its size in CU
-    counted_at: datetime | None = None  # until when its time is counted; None: it does not run
-    cpu_seconds: float = 0.0  # that its processes took
-    cpu_run: datetime | None = None  # the start of the compute whose processes were measured last
-    cpu_run_seconds: float = 0.0  # and what they had taken by then
+    active_seconds: float = 0.0  # while its compute ran
+    compute_seconds: float = 0.0  # active_seconds times the size in CU
+    counted_at: datetime | None = None  # until when the time is counted; None: the compute does not run
+    cpu_seconds: float = 0.0  # CPU time of its processes
+    cpu_run: datetime | None = None  # start time of the last measured compute
+    cpu_run_seconds: float = 0.0  # CPU time of that compute at the last measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTraffic:
-    """What one endpoint's clients did since the report before."""
+    """The traffic of one endpoint since the previous report."""
 
     endpoint_id: EndpointId
     bytes_in: int

@@ -1,4 +1,4 @@
-"""A person with an account. The e-mail address is theirs: whoever has an account has shown that."""
+"""A user account. The owner has confirmed the e-mail address."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,4 +22,4 @@ class User:
         return self.id == OPERATOR
 
 
-OPERATOR = UserId("00000000-0000-4000-8000-000000000001")  # made by the first migration
+OPERATOR = UserId("00000000-0000-4000-8000-000000000001")  # created by the first migration

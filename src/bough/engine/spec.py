@@ -116,8 +116,8 @@ def build_compute_spec(
         min_cu=endpoint.min_cu,
         settings={**_build_settings(project, endpoint), **_build_full_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
-        roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_wished else None) for role in roles),
-        databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_wished),
+        roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_pending else None) for role in roles),
+        databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_pending),
     )
     if endpoint.volume_id is None:
         return replace(

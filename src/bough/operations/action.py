@@ -1,36 +1,32 @@
-"""An action: named steps in the order they run, each beside its undo.
+"""An action: named steps in the order in which they run, each with an optional undo.
 
-Every step may run twice: after a crash the runner repeats the step whose outcome was not
-recorded. When an action fails for good, the undos of its steps run in reverse.
+Every step must be repeatable: after a crash the runner repeats the step whose outcome was not recorded. When an
+action fails for good, the runner calls the undo methods of its steps in reverse order.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
-from bough.domain.operation import (
-    VARIANT_KEY,
-    LockScope,
-    Operation,
-    OperationAction,
-    OperationRequest,
-    Variant,
-    lock_of,
-)
+from bough.domain.locks import LockRequest, LockScope
+from bough.domain.operation import Operation, OperationKind
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.context import ActionContext
 from bough.operations.outcome import Outcome
+from bough.operations.params import NoParams, Params
 
 StepMethod = Callable[[Any, ActionContext], Awaitable[Outcome]]
-_B = TypeVar("_B", bound=StepMethod)
+UndoMethod = Callable[[Any, ActionContext], Awaitable[None]]
+_S = TypeVar("_S", bound=StepMethod)
+_P = TypeVar("_P", bound=Params)
 
 
 @overload
-def step(body: _B) -> _B: ...
+def step(body: _S) -> _S: ...
 @overload
-def step(*, undo: str) -> Callable[[_B], _B]: ...
-def step(body: Any = None, *, undo: str | None = None) -> Any:
-    """Mark a method as a step; `undo` names the method that takes it back."""
+def step(*, undo: UndoMethod) -> Callable[[_S], _S]: ...
+def step(body: Any = None, *, undo: UndoMethod | None = None) -> Any:
+    """Mark a method as a step; `undo` is the method that reverts it. Rows store the name of the method."""
 
     def mark(method: Any) -> Any:
         method.is_step, method.undo = True, undo
@@ -39,39 +35,27 @@ def step(body: Any = None, *, undo: str | None = None) -> Any:
     return mark if body is None else mark(body)
 
 
-@dataclass(frozen=True, slots=True)
-class NewOperation:
-    """Work to be enqueued: which action, on what."""
+class Action(Generic[_P]):
+    """Base of all actions. A subclass sets `kind` and `params_type`, and defines `locks` and its steps in order."""
 
-    action: OperationAction
-    project_id: ProjectId
-    branch_id: BranchId | None = None
-    endpoint_id: EndpointId | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def lock(self) -> LockScope:
-        return lock_of(self)
-
-
-class Action:
-    """Subclass it, name the `action`, write the steps from top to bottom."""
-
-    action: ClassVar[OperationAction]
-    variant: ClassVar[Variant | None] = None  # of several with the same name
-    is_forward_only: ClassVar[bool] = False  # deletions are repeated until they succeed, never undone
+    kind: ClassVar[OperationKind]
+    params_type: ClassVar[type[Params]] = NoParams
+    is_forward_only: ClassVar[bool] = False  # deletions are repeated until they succeed and never undone
     steps: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         own = tuple(name for name, member in vars(cls).items() if getattr(member, "is_step", False))
         cls.steps = own or cls.steps
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
+        self.params = cast(_P, self.params_type.decode(operation.parameters))
 
     @classmethod
-    def key(cls) -> tuple[OperationAction, str | None]:
-        return cls.action, cls.variant
+    def locks(cls, params: _P, step: str | None) -> LockRequest:
+        """What the operation locks before and while it runs `step`; None while it waits for the one before it."""
+        raise NotImplementedError
 
     @property
     def project_id(self) -> ProjectId:
@@ -79,25 +63,45 @@ class Action:
 
     @property
     def branch_id(self) -> BranchId:
-        assert self.operation.branch_id is not None, f"{self.action} needs a branch"
+        assert self.operation.branch_id is not None, f"{self.kind} needs a branch"
         return self.operation.branch_id
 
     @property
     def endpoint_id(self) -> EndpointId:
-        assert self.operation.endpoint_id is not None, f"{self.action} needs an endpoint"
+        assert self.operation.endpoint_id is not None, f"{self.kind} needs an endpoint"
         return self.operation.endpoint_id
 
     async def run(self, name: str, ctx: ActionContext) -> Outcome:
-        """A step that an earlier version recorded and this one lacks: from the first again, for all may be repeated."""
+        """Run a step. A step that only an earlier version had means the first one: every step is repeatable."""
         outcome: Outcome = await getattr(self, name if name in self.steps else self.steps[0])(ctx)
         return outcome
 
     async def undo(self, name: str, ctx: ActionContext) -> None:
-        undo: str | None = getattr(self, name).undo if name in self.steps else None
+        undo: UndoMethod | None = getattr(type(self), name).undo if name in self.steps else None
         if undo is not None:
-            await getattr(self, undo)(ctx)
+            await undo(self, ctx)
 
 
-def action_key(work: OperationRequest) -> tuple[OperationAction, str | None]:
-    """Which action does it: see `Action.key`."""
-    return work.action, work.parameters.get(VARIANT_KEY)
+ActionType = type[Action[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class NewOperation:
+    """An operation to enqueue: the action, what it works on, and its parameters."""
+
+    action: ActionType
+    project_id: ProjectId
+    branch_id: BranchId | None = None
+    endpoint_id: EndpointId | None = None
+    params: Params = field(default_factory=NoParams)
+
+    def __post_init__(self) -> None:
+        # An action whose parameters all have defaults may be named alone.
+        if type(self.params) is NoParams and self.action.params_type is not NoParams:
+            object.__setattr__(self, "params", self.action.params_type())
+        assert isinstance(self.params, self.action.params_type), (self.action, self.params)
+
+    @property
+    def lock(self) -> LockScope:
+        request = self.action.locks(self.params, self.action.steps[0])
+        return LockScope.of(request, self.project_id, self.branch_id, self.endpoint_id)

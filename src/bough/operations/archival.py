@@ -1,38 +1,40 @@
-"""Archived branches come back by themselves as soon as somebody uses them, and their ancestors with them.
+"""Operations that archive and unarchive branches.
 
-Whatever needs a branch's data asks here first, and puts the work that it is given before its own.
+An archived branch is unarchived when it is used, together with its archived ancestors. Whatever needs the data of a
+branch calls `plan_unarchive` and enqueues these operations before its own.
 """
 
 from collections.abc import Sequence
 
 from bough.domain.branch import Branch, BranchState
-from bough.domain.operation import OperationAction
 from bough.errors import Invalid, RuleViolation
 from bough.ids import BranchId, ProjectId
 from bough.operations.action import NewOperation
+from bough.operations.actions.archive_branch import ArchiveBranch
+from bough.operations.actions.unarchive_branch import UnarchiveBranch
 from bough.store.store import Rows
 
 
 async def plan_unarchive(rows: Rows, branch: Branch) -> list[NewOperation]:
-    """The work that brings back the branch and its ancestors, the eldest first; none when none of them is archived.
+    """Operations that unarchive the branch and its ancestors, the oldest ancestor first.
 
-    Nearly always none, found out by one row for each ancestor.
+    Usually there are none; finding out takes one row per ancestor.
     """
-    line = [branch]
-    while (parent_id := line[-1].parent_id) is not None:
+    ancestry = [branch]
+    while (parent_id := ancestry[-1].parent_id) is not None:
         parent = await rows.branches.get(branch.project_id, parent_id)
-        if parent is None or parent.id in {each.id for each in line}:
+        if parent is None or parent.id in {each.id for each in ancestry}:
             break
-        line.append(parent)
+        ancestry.append(parent)
     return [
-        _unarchive_operation(each)
-        for each in reversed(line)
+        NewOperation(UnarchiveBranch, each.project_id, each.id)
+        for each in reversed(ancestry)
         if each.state is BranchState.ARCHIVED and each.deleted_at is None
     ]
 
 
 async def plan_unarchive_by_id(rows: Rows, project_id: ProjectId, branch_id: BranchId) -> list[NewOperation]:
-    """The same for whoever connects: one row by its key, unless the branch itself is archived."""
+    """The same for a connecting client: reads one row, unless the branch itself is archived."""
     branch = await rows.branches.get(project_id, branch_id)
     if branch is None or branch.state is not BranchState.ARCHIVED:
         return []
@@ -40,13 +42,9 @@ async def plan_unarchive_by_id(rows: Rows, project_id: ProjectId, branch_id: Bra
 
 
 def plan_archive(branch: Branch, endpoints: Sequence[object]) -> NewOperation:
-    """The work, to be put behind the making of the branch, for a caller who asked for `archived`."""
+    """The operation that archives a new branch, for a request with `archived`; it runs after the creation."""
     if endpoints:
-        raise Invalid("An archived branch has no compute that runs: leave out archived, or the endpoints.")
+        raise Invalid("An archived branch cannot have a running compute: omit archived, or omit the endpoints.")
     if branch.is_protected:
-        raise RuleViolation(f"The branch {branch.name!r} is protected, and a protected branch cannot be archived.")
-    return NewOperation(OperationAction.TIMELINE_ARCHIVE, branch.project_id, branch.id)
-
-
-def _unarchive_operation(branch: Branch) -> NewOperation:
-    return NewOperation(OperationAction.TIMELINE_UNARCHIVE, branch.project_id, branch.id)
+        raise RuleViolation(f"The branch {branch.name!r} is protected, and protected branches cannot be archived.")
+    return NewOperation(ArchiveBranch, branch.project_id, branch.id)

@@ -1,7 +1,7 @@
-"""All computes of a branch end, because it gets other data.
+"""Stops all computes of a branch before it gets other data.
 
-As with any stop, what was changed in roles and databases is read before, and what they used is measured. What was
-read is written at once: whoever repeats this after a crash finds it in the rows.
+As with every stop, changes to roles and databases are read and the usage is measured first. Changes are written at
+once, so that a repeated step finds them in the rows.
 """
 
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ from bough.store.store import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedCompute:
-    """An endpoint whose compute ended, and what it had used, if anybody could tell."""
+    """An endpoint whose compute was stopped, and its last usage, if the compute could be queried."""
 
     endpoint: Endpoint
     usage: ComputeUsage | None
 
 
 async def read_contents(ctx: ActionContext, branch_id: BranchId) -> BranchContents:
-    """Roles and databases of a branch: as its compute has them, else as rows say."""
+    """Read the roles and databases of a branch from its compute, or from rows when the compute does not run."""
     async with ctx.read() as rows:
         serving = await rows.endpoints.get_read_write(branch_id)
-    seen = await ctx.inspect_contents(serving) if serving else None
-    if seen is not None:
-        return seen.actual
+    inspection = await ctx.inspect_contents(serving) if serving else None
+    if inspection is not None:
+        return inspection.actual
     async with ctx.read() as rows:
         return contents_sync.to_contents(await contents_sync.load_contents(rows, branch_id))
 
 
 async def stop_computes(ctx: ActionContext, branch_id: BranchId, reason: str) -> list[StoppedCompute]:
-    """Read replicas first: they follow the others. Whoever is connected is told why."""
+    """Stop read replicas first, because they follow the read-write compute. Connected clients are told the reason."""
     async with ctx.read() as rows:
         endpoints = await rows.endpoints.list_in_branch(branch_id)
     await ctx.gateways.end_sessions([endpoint.id for endpoint in endpoints], reason)
@@ -45,17 +45,17 @@ async def stop_computes(ctx: ActionContext, branch_id: BranchId, reason: str) ->
 
 
 async def _stop(ctx: ActionContext, endpoint: Endpoint) -> StoppedCompute:
-    seen = await ctx.inspect_contents(endpoint)
-    if seen is not None and seen.has_changes:
+    inspection = await ctx.inspect_contents(endpoint)
+    if inspection is not None and inspection.has_changes:
         async with ctx.transaction() as rows:
-            await contents_sync.sync_rows(rows, seen)
+            await contents_sync.sync_rows(rows, inspection)
     usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
     await ctx.engine.ensure_suspended(endpoint.id)
     return StoppedCompute(endpoint=endpoint, usage=usage)
 
 
 async def record_stopped(rows: Rows, stopped: Sequence[StoppedCompute], resuming: frozenset[EndpointId]) -> None:
-    """They sleep, or are about to start again; written while the branch still has the data that they served."""
+    """Mark the endpoints as idle, or as starting again. Call it before the branch gets its new data."""
     now = clock.now()
     for each in stopped:
         endpoint = await rows.endpoints.get(each.endpoint.id)
@@ -63,15 +63,15 @@ async def record_stopped(rows: Rows, stopped: Sequence[StoppedCompute], resuming
             continue
         if endpoint.state is EndpointState.ACTIVE:
             endpoint = transition_endpoint(endpoint, EndpointState.IDLE, now)
-        wish = EndpointState.ACTIVE if endpoint.id in resuming else endpoint.state
-        await rows.endpoints.save(request_state(endpoint, wish, now))
+        target_state = EndpointState.ACTIVE if endpoint.id in resuming else endpoint.state
+        await rows.endpoints.save(request_state(endpoint, target_state, now))
         await rows.usage.stop_metering(endpoint, now, each.usage.cu if each.usage else None)
         if each.usage is not None:
             await usage_measurement.record_usage(rows, endpoint, each.usage)
 
 
 async def resume_computes(ctx: ActionContext, branch_id: BranchId) -> None:
-    """Those that are to run, run as before. One that cannot sleeps, and wakes when somebody connects."""
+    """Start the active computes again. One that cannot start is suspended and wakes on the next connection."""
     async with ctx.read() as rows:
         active = [each for each in await rows.endpoints.list_in_branch(branch_id) if each.state is EndpointState.ACTIVE]
     for endpoint in sorted(active, key=lambda each: each.type is not EndpointType.READ_WRITE):

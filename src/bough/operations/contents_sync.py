@@ -1,11 +1,11 @@
-"""Rows of roles and databases follow what Postgres has: while a compute runs, its catalogs are the truth.
+"""Synchronizes the rows of roles and databases with Postgres: while a compute runs, its catalogs are authoritative.
 
-What was made with SQL gets a row, what was changed changes its row, and the row of what was dropped goes. While
-a wish of the API is on its way to Postgres, and when rows changed between the look and the writing, nothing is
-written: the next look sees how it ended.
+Objects created with SQL get a row, changed objects change their row, and the row of a dropped object is removed.
+Nothing is written while a change requested through the API is pending, or when the rows changed after they were read:
+the next inspection sees the result.
 
-A tenant can make any number of them with SQL. Those beyond the plan's limit get no row: whoever has one keeps it, then
-come the oldest. A gateway lets in nobody whose role has no row.
+A tenant can create any number of roles and databases with SQL. Those beyond the limit of the plan get no row: existing
+rows are kept first, then the oldest objects. A role without a row cannot log in through the gateway.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,24 +32,24 @@ from bough.ids import BranchId
 from bough.store.store import Rows, Store
 
 T = TypeVar("T", Role, Database)
-PlanLookup = Callable[[str], Plan]  # by their names
+PlanLookup = Callable[[str], Plan]  # by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredContents:
-    """A branch's roles and databases, as rows."""
+    """The rows of a branch's roles and databases."""
 
     roles: tuple[Role, ...]
     databases: tuple[Database, ...]
 
     @property
     def has_pending_changes(self) -> bool:
-        return any(role.is_wished for role in self.roles) or any(each.is_wished for each in self.databases)
+        return any(role.is_pending for role in self.roles) or any(each.is_pending for each in self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentsInspection:
-    """The same as rows and as Postgres has them."""
+    """The roles and databases of a branch, as stored and as Postgres has them."""
 
     branch_id: BranchId
     stored: StoredContents
@@ -71,24 +71,23 @@ async def load_contents(rows: Rows, branch_id: BranchId) -> StoredContents:
 async def inspect_contents(
     store: Store, engine: EngineInspection, endpoint: Endpoint, plans: PlanLookup | None = None
 ) -> ContentsInspection | None:
-    """None when its compute does not run, or only follows another one's. Without plans there is no limit by them."""
+    """Return None for a read replica, and when the compute does not run. Without `plans`, no plan limits apply."""
     if endpoint.type is not EndpointType.READ_WRITE:
         return None
-    async with store.read() as rows:  # first: what the API changes after this is not written over
-        before = await load_contents(rows, endpoint.branch_id)
+    async with store.read() as rows:  # read first, so that later changes through the API are not overwritten
+        stored = await load_contents(rows, endpoint.branch_id)
         plan = await rows.organizations.get_plan_of_project(endpoint.project_id) if plans else None
-    now = await engine.read_compute_contents(endpoint.id, build_listing(before, plans, plan))
-    if now is None:
+    actual = await engine.read_compute_contents(endpoint.id, build_listing(stored, plans, plan))
+    if actual is None:
         return None
-    differs = not (
-        await _is_same(before.roles, now.roles, _role_as_actual)
-        and await _is_same(before.databases, now.databases, _database_as_actual)
+    is_same = await _is_same(stored.roles, actual.roles, _role_as_actual) and await _is_same(
+        stored.databases, actual.databases, _database_as_actual
     )
-    return ContentsInspection(branch_id=endpoint.branch_id, stored=before, actual=now, has_changes=differs)
+    return ContentsInspection(branch_id=endpoint.branch_id, stored=stored, actual=actual, has_changes=not is_same)
 
 
 def build_listing(stored: StoredContents, plans: PlanLookup | None, plan_name: str | None) -> ContentsQuery:
-    """What has a row keeps it, also when the plan has become smaller."""
+    """Existing rows are kept even when a smaller plan allows fewer."""
     plan = plans(plan_name) if plans and plan_name else None
     return ContentsQuery(
         max_roles=_listing_limit(plan.roles if plan else MAX_LISTED, len(stored.roles)),
@@ -103,58 +102,60 @@ def _listing_limit(limit: int, present: int) -> int:
 
 
 async def _is_same(
-    present: Sequence[T],
-    now: Sequence[ObservedRole | ObservedDatabase],
-    told: Callable[[T], ObservedRole | ObservedDatabase],
+    stored: Sequence[T],
+    actual: Sequence[ObservedRole | ObservedDatabase],
+    as_actual: Callable[[T], ObservedRole | ObservedDatabase],
 ) -> bool:
-    by_name = {each.name: each for each in now}
-    async for some in iterate_chunks(present):
-        if any(by_name.pop(each.name, None) != each for each in map(told, some)):
+    by_name = {each.name: each for each in actual}
+    async for chunk in iterate_chunks(stored):
+        if any(by_name.pop(each.name, None) != each for each in map(as_actual, chunk)):
             return False
     return not by_name
 
 
 async def sync_rows(rows: Rows, inspection: ContentsInspection) -> bool:
-    """Write what changed, in a transaction; False when it has to be looked at again."""
-    present = await load_contents(rows, inspection.branch_id)
-    if present != inspection.stored or present.has_pending_changes:
+    """Write the changes; False when the rows have changed since and the compute must be inspected again."""
+    stored = await load_contents(rows, inspection.branch_id)
+    if stored != inspection.stored or stored.has_pending_changes:
         return False
-    await _sync_roles(rows, inspection.branch_id, present.roles, inspection.actual.roles)
-    await _sync_databases(rows, inspection.branch_id, present.databases, inspection.actual.databases)
+    await _sync_roles(rows, inspection.branch_id, stored.roles, inspection.actual.roles)
+    await _sync_databases(rows, inspection.branch_id, stored.databases, inspection.actual.databases)
     return True
 
 
 async def inherit_contents(rows: Rows, branch_id: BranchId, parent: BranchContents, *, has_new_passwords: bool) -> None:
-    """A new branch has what its parent had; when it is rekeyed, without the passwords that it was not given anew."""
+    """Give a new branch the roles and databases of its parent. With `has_new_passwords` only passwords that were
+    created for the branch are kept.
+    """
     own = await load_contents(rows, branch_id)
-    kept = {role.name for role in own.roles if role.is_wished}
-    others = [role for role in own.roles if role.name not in kept]
-    seen = [role for role in parent.roles if role.name not in kept]
+    pending = {role.name for role in own.roles if role.is_pending}
+    stored = [role for role in own.roles if role.name not in pending]
+    actual = [role for role in parent.roles if role.name not in pending]
     if has_new_passwords:
-        seen = [replace(role, verifier=None) for role in seen]
-    await _sync_roles(rows, branch_id, others, seen)
+        actual = [replace(role, verifier=None) for role in actual]
+    await _sync_roles(rows, branch_id, stored, actual)
     await _sync_databases(rows, branch_id, own.databases, parent.databases)
 
 
 async def replace_contents(rows: Rows, branch_id: BranchId, actual: BranchContents) -> None:
-    """The branch has other data, and what is in it is known: nothing that was wished of it before is any more."""
+    """Replace all roles and databases of a branch that got other data. Pending changes are dropped."""
     own = await load_contents(rows, branch_id)
     await _sync_roles(rows, branch_id, own.roles, actual.roles)
     await _sync_databases(rows, branch_id, own.databases, actual.databases)
     for role in await rows.roles.list_in_branch(branch_id):
-        if role.is_wished:
+        if role.is_pending:
             await rows.roles.mark_applied(branch_id, role.name, role.verifier, clock.now())
 
 
 def to_contents(stored: StoredContents) -> BranchContents:
-    """What rows say that Postgres has."""
+    """What Postgres should have, according to the rows."""
     return BranchContents(
         roles=tuple(map(_role_as_actual, stored.roles)), databases=tuple(map(_database_as_actual, stored.databases))
     )
 
 
 async def mark_applied(rows: Rows, spec: ComputeSpec) -> None:
-    """What Postgres knows by now is no longer a wish."""
+    """Clear the pending marks of everything that the compute was started with."""
     now = clock.now()
     for name, verifier in spec.target_verifiers.items():
         await rows.roles.mark_applied(spec.branch_id, name, verifier, now)
@@ -162,38 +163,38 @@ async def mark_applied(rows: Rows, spec: ComputeSpec) -> None:
         await rows.databases.mark_applied(spec.branch_id, database.name, now)
 
 
-async def _sync_roles(rows: Rows, branch_id: BranchId, present: Iterable[Role], seen: Sequence[ObservedRole]) -> None:
+async def _sync_roles(rows: Rows, branch_id: BranchId, stored: Iterable[Role], actual: Sequence[ObservedRole]) -> None:
     now = clock.now()
-    by_name = {role.name: role for role in present}
-    made: list[Role] = []
+    by_name = {role.name: role for role in stored}
+    added: list[Role] = []
     changed: list[Role] = []
-    async for some in iterate_chunks(seen):
-        for each in some:
+    async for chunk in iterate_chunks(actual):
+        for each in chunk:
             role = by_name.pop(each.name, None)
             if role is None:
-                made.append(_new_role(branch_id, each, now))
+                added.append(_new_role(branch_id, each, now))
             elif _role_as_actual(role) != each:
                 changed.append(_updated_role(role, each, now))
-    await rows.roles.add_all(made)
+    await rows.roles.add_all(added)
     await rows.roles.save_all(changed)
     await rows.roles.remove_all(branch_id, list(by_name))
 
 
 async def _sync_databases(
-    rows: Rows, branch_id: BranchId, present: Iterable[Database], seen: Sequence[ObservedDatabase]
+    rows: Rows, branch_id: BranchId, stored: Iterable[Database], actual: Sequence[ObservedDatabase]
 ) -> None:
     now = clock.now()
-    by_name = {database.name: database for database in present}
-    made: list[Database] = []
+    by_name = {database.name: database for database in stored}
+    added: list[Database] = []
     changed: list[Database] = []
-    async for some in iterate_chunks(seen):
-        for each in some:
+    async for chunk in iterate_chunks(actual):
+        for each in chunk:
             database = by_name.pop(each.name, None)
             if database is None:
-                made.append(new_database(branch_id, each.name, each.owner, now))
+                added.append(new_database(branch_id, each.name, each.owner, now))
             elif database.owner_name != each.owner:
                 changed.append(replace(database, owner_name=each.owner, updated_at=now))
-    await rows.databases.add_all(made)
+    await rows.databases.add_all(added)
     await rows.databases.save_all(changed)
     await rows.databases.remove_all(list(by_name.values()))
 
@@ -220,13 +221,13 @@ def _new_role(branch_id: BranchId, role: ObservedRole, now: datetime) -> Role:
     )
 
 
-def _updated_role(role: Role, seen: ObservedRole, now: datetime) -> Role:
-    """A stored password is worth nothing once another verifier is in force."""
+def _updated_role(role: Role, actual: ObservedRole, now: datetime) -> Role:
+    """The stored password is dropped when the verifier has changed."""
     return replace(
         role,
-        verifier=seen.verifier,
-        valid_until=seen.valid_until,
-        can_login=seen.can_login,
-        sealed_password=role.sealed_password if role.verifier == seen.verifier else None,
+        verifier=actual.verifier,
+        valid_until=actual.valid_until,
+        can_login=actual.can_login,
+        sealed_password=role.sealed_password if role.verifier == actual.verifier else None,
         updated_at=now,
     )

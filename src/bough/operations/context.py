@@ -1,6 +1,6 @@
-"""The few things an action may hold."""
+"""What the steps of an action work with: the store, the engine, the gateways."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -9,6 +9,7 @@ from bough import log
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
 from bough.domain.history import HEAD, RecoveryTarget
+from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.engine.port import BranchContents, Engine, EngineError
@@ -30,6 +31,8 @@ class ActionContext:
         store: Store,
         engine: Engine,
         operation: Operation,
+        *,
+        lock_of: Callable[[Operation], LockScope],
         gateways: GatewayPort | None = None,
         plans: PlanLookup | None = None,
     ) -> None:
@@ -37,13 +40,14 @@ class ActionContext:
         self._plans = plans
         self.gateways: GatewayPort = gateways or NoGateway()
         self.engine = engine
+        self.lock_of = lock_of
         self._operation = operation
 
     def read(self) -> AbstractAsyncContextManager[Rows]:
         return self._store.read()
 
     async def inspect_contents(self, endpoint: Endpoint) -> ContentsInspection | None:
-        """What is to be written of it before its compute is gone. One that cannot be asked is let go."""
+        """Inspect a compute before it stops; None when it does not run or cannot be queried."""
         try:
             return await contents_sync.inspect_contents(self._store, self.engine, endpoint, self._plans)
         except EngineError as error:
@@ -51,7 +55,7 @@ class ActionContext:
             return None
 
     async def inspect_volume(self, spec: BranchSpec, branch_id: BranchId) -> BranchContents:
-        """What is in a volume, up to what the branch may have that gets it."""
+        """Read the roles and databases of a volume, up to the limits of the branch that gets it."""
         async with self.read() as rows:
             own = await contents_sync.load_contents(rows, branch_id)
             plan = await rows.organizations.get_plan_of_project(spec.project_id) if self._plans else None
@@ -59,7 +63,7 @@ class ActionContext:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:
-        """Writes that happen only while the lease is ours; may be repeated, like the step they belong to."""
+        """Open a transaction that fails when the lease is lost. Its writes must be repeatable, like the step itself."""
         async with self._store.transaction(durable=False) as rows:
             await rows.operations.check_lease(self._operation.id, self._operation.fence)
             yield rows
@@ -79,7 +83,7 @@ class ActionContext:
     async def build_branch_spec(
         self, project_id: ProjectId, branch_id: BranchId, target: RecoveryTarget | None = None
     ) -> BranchSpec:
-        """Without a target it begins with all that its parent has, if it has one."""
+        """Without a target the branch starts with everything that its parent has, if it has a parent."""
         async with self.read() as rows:
             project = require_found(await rows.projects.get(project_id), "project")
             branch = require_found(await rows.branches.get(project_id, branch_id), "branch")
@@ -90,7 +94,7 @@ class ActionContext:
         return build_branch_spec(project, branch, endpoint, target)
 
     async def find_wal_end(self, spec: BranchSpec) -> str | None:
-        """Where the WAL of a volume ends that was changed before anybody could open it: its history begins there."""
+        """Return the end of the WAL of a new volume, which is where its history starts."""
         end = await self.engine.read_wal_end(spec.volume_id)
         return end or (await self.engine.ensure_history_started(spec.project_id, spec.volume_id)).began_lsn
 

@@ -1,8 +1,7 @@
-"""Data of another time, or of another branch, becomes a branch's own, in a volume that nobody serves yet.
+"""Adapts a volume with data of another time or of another branch, before any compute serves it.
 
-Whoever could enter the branch before still can, with the same password, if that data knows them. Roles that only the
-data has keep the passwords in it, unless it is a protected branch's: those open nothing but that. Subscriptions do not
-go on: what was published since is not in the data.
+Roles that the branch already has keep their passwords. Roles that only the copied data has keep the passwords in it,
+unless the source is protected. Subscriptions are disabled: changes published since are not in the data.
 """
 
 from collections.abc import Mapping
@@ -12,11 +11,11 @@ from bough.domain.catalog_change import DisableSubscriptions, ReplacePasswords
 from bough.engine.port import BranchContents, BranchEngine, Origin
 from bough.engine.spec import BranchSpec
 
-Verifiers = Mapping[str, str | None]  # role → verifier; None: it has no password
+Verifiers = Mapping[str, str | None]  # by role; None: the role has no password
 
 
 async def disable_subscriptions(engine: BranchEngine, spec: BranchSpec, origin: Origin) -> None:
-    """Nothing in the volume follows a publisher any more. May be repeated."""
+    """Disable all subscriptions in the volume. Repeatable."""
     if origin.has_subscriptions:
         await engine.apply_change(spec, DisableSubscriptions())
 
@@ -24,10 +23,10 @@ async def disable_subscriptions(engine: BranchEngine, spec: BranchSpec, origin: 
 async def adopt_passwords(
     engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers, *, is_protected: bool
 ) -> BranchContents:
-    """What is in the volume then. May be repeated."""
+    """Set these passwords and return the new contents. The passwords of a protected source are removed. Repeatable."""
     if is_protected:
         verifiers = {role.name: verifiers.get(role.name) for role in contents.roles}
-        if contents.unlisted_roles:  # they have passwords too, and may be listed later
+        if contents.unlisted_roles:  # they have passwords too
             await engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
             return replace_verifiers(contents, verifiers)
     return await keep_passwords(engine, spec, contents, verifiers)
@@ -36,15 +35,15 @@ async def adopt_passwords(
 async def keep_passwords(
     engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers
 ) -> BranchContents:
-    """Roles that are in both have these passwords."""
-    others = {
+    """Set these passwords for the roles that the volume has."""
+    changed = {
         role.name: verifiers[role.name]
         for role in contents.roles
         if role.name in verifiers and verifiers[role.name] != role.verifier
     }
-    if others:
-        await engine.apply_change(spec, ReplacePasswords(verifiers=others, keeps_others=True))
-    return replace_verifiers(contents, others)
+    if changed:
+        await engine.apply_change(spec, ReplacePasswords(verifiers=changed, keeps_others=True))
+    return replace_verifiers(contents, changed)
 
 
 def verifiers_of(contents: BranchContents) -> Verifiers:

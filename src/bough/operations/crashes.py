@@ -1,9 +1,9 @@
-"""What becomes of an operation whose step was running when control died without stopping: a crash, or `kill -9`.
+"""What happens to an operation whose step was running when control died, by a crash or `kill -9`.
 
-The step may be why control died. It is repeated, each time after a longer pause, and from the second crash on never
-beside another such operation: then only the one that is to blame is counted further. After some crashes its action is
-undone; where nothing can be undone, or the undo crashes too, it is set aside and tried again only after an hour, then
-two, then four. An orderly stop releases what runs, so it counts as no crash.
+The step may be the cause. It is repeated, each time after a longer pause, and from the second crash on never at the
+same time as another suspect, so that only the cause keeps counting crashes. After several crashes the operation is
+undone. When it cannot be undone, or the undo crashes too, it is set aside and retried only after 1, 2, 4 … hours. An
+orderly stop releases running operations, so it does not count as a crash.
 """
 
 from dataclasses import replace
@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 from bough.domain.operation import Operation
 
-SUSPECT_CRASHES = 2  # crashes, from which on it runs beside no other suspect
-MAX_CRASHES = 5  # crashes of one step; then it is undone, or set aside
+SUSPECT_CRASHES = 2  # from this count on, suspects run one at a time
+MAX_CRASHES = 5  # of one step, before it is undone or set aside
 _FIRST_PAUSE = timedelta(seconds=1)
-_ASIDE_FIRST, _ASIDE_LONGEST = timedelta(hours=1), timedelta(hours=24)
+_SET_ASIDE_FIRST, _SET_ASIDE_MAX = timedelta(hours=1), timedelta(hours=24)
 
 
 def is_suspect(operation: Operation) -> bool:
@@ -25,27 +25,25 @@ def is_set_aside(operation: Operation) -> bool:
     return operation.crashes >= MAX_CRASHES and not operation.has_ended
 
 
-def record_crash(operation: Operation, now: datetime, *, forward_only: bool) -> Operation:
-    """The operation as it is after one more crash, held by nobody."""
+def record_crash(operation: Operation, now: datetime, *, can_undo: bool) -> Operation:
+    """Return the operation after one more crash, without a lease."""
     crashes = operation.crashes + 1
     counted = replace(operation, crashes=crashes, lease_until=None, updated_at=now)
     if crashes < MAX_CRASHES:
         pause = _FIRST_PAUSE * 2 ** (crashes - SUSPECT_CRASHES) if crashes >= SUSPECT_CRASHES else timedelta()
         return replace(counted, due_at=now + pause)
-    if not (forward_only or operation.undoing):
+    if can_undo and not operation.undoing:
         return _start_undo(counted, now)
-    pause = min(_ASIDE_LONGEST, _ASIDE_FIRST * 2 ** min(crashes - MAX_CRASHES, 10))
+    pause = min(_SET_ASIDE_MAX, _SET_ASIDE_FIRST * 2 ** min(crashes - MAX_CRASHES, 10))
     what = f"undoing its step {_undo_step(operation)!r}" if operation.undoing else f"its step {operation.step!r}"
-    sentence = (
-        f"The operation is set aside: {what} ended the control process {crashes} times. The operator has to look."
-    )
-    return replace(counted, due_at=now + pause, error=sentence)
+    message = f"The operation is set aside: {what} crashed the control process {crashes} times. Ask the operator."
+    return replace(counted, due_at=now + pause, error=message)
 
 
 def _start_undo(operation: Operation, now: datetime) -> Operation:
-    sentence = f"The operation is undone: its step {operation.step!r} ended the control process {MAX_CRASHES} times."
+    message = f"The operation is undone: its step {operation.step!r} crashed the control process {MAX_CRASHES} times."
     steps_done = (*operation.steps_done, operation.step)
-    return replace(operation, undoing=True, steps_done=steps_done, crashes=0, due_at=now, error=sentence)
+    return replace(operation, undoing=True, steps_done=steps_done, crashes=0, due_at=now, error=message)
 
 
 def _undo_step(operation: Operation) -> str:

@@ -1,11 +1,11 @@
-"""Tell waiters that something happened: the single signal that rises."""
+"""Notifications inside one process: an operation was enqueued, an operation ended."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Notifier:
-    """Wakes everyone who waits. Take `next()` before you look, and no beat in between is missed."""
+    """Wakes all waiters. Call `next_event` before reading the state, so that no notification is missed."""
 
     def __init__(self) -> None:
         self._next: asyncio.Event = asyncio.Event()
@@ -18,7 +18,7 @@ class Notifier:
         return self._next
 
     async def wait(self, timeout: float, event: asyncio.Event | None = None) -> None:
-        # Not `wait_for`: in 3.11 a beat at the moment of a cancellation makes it forget that one.
+        # Not `wait_for`: in Python 3.11 it swallows a cancellation that coincides with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await (event or self._next).wait()
@@ -26,5 +26,5 @@ class Notifier:
 
 class Events:
     def __init__(self) -> None:
-        self.enqueued = Notifier()  # there is new work
+        self.enqueued = Notifier()  # an operation was added or became due
         self.ended = Notifier()  # an operation ended

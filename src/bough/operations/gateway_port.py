@@ -1,4 +1,4 @@
-"""Telling the doors of the platform what is about to happen: an operation may not know who keeps them."""
+"""The port through which operations notify gateways."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -8,14 +8,14 @@ from bough.ids import EndpointId
 
 class GatewayPort(Protocol):
     async def end_sessions(self, endpoints: Collection[EndpointId], reason: str) -> None:
-        """The computes of these are about to end: whoever is connected and waits for nothing is told why."""
+        """End the sessions of these endpoints, whose computes are about to stop; idle clients are told the reason."""
 
     async def invalidate(self, endpoints: Collection[EndpointId]) -> None:
-        """What is remembered of these is not true any more."""
+        """Drop what gateways have cached about these endpoints."""
 
 
 class NoGateway:
-    """Where nobody is let in."""
+    """For platforms without gateways."""
 
     async def end_sessions(self, endpoints: Collection[EndpointId], reason: str) -> None:
         return None

@@ -1,4 +1,4 @@
-"""How operations end, and how long they take, for Prometheus."""
+"""Prometheus metrics of operations: results, failures, crashes and durations."""
 
 from prometheus_client import Counter, Histogram
 
@@ -12,20 +12,18 @@ _SECONDS = Histogram(
     ["action"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300),
 )
-
-
 _CRASHES = Counter("bough_operation_crashes_total", "Steps during which a control process died", ["action"])
 
 
 def count_crash(operation: Operation) -> None:
-    _CRASHES.labels(operation.action).inc()
+    _CRASHES.labels(operation.stored_action).inc()
 
 
 def count_step_failure(operation: Operation) -> None:
-    _FAILURES.labels(operation.action).inc()
+    _FAILURES.labels(operation.stored_action).inc()
 
 
 def observe_end(operation: Operation) -> None:
     assert operation.ended_at is not None
-    _ENDED.labels(operation.action, operation.status).inc()
-    _SECONDS.labels(operation.action).observe((operation.ended_at - operation.created_at).total_seconds())
+    _ENDED.labels(operation.stored_action, operation.status).inc()
+    _SECONDS.labels(operation.stored_action).observe((operation.ended_at - operation.created_at).total_seconds())

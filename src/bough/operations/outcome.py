@@ -1,7 +1,7 @@
-"""What a step says when it is over. Steps do not loop, sleep or raise to move on.
+"""Outcomes of steps. A step returns one instead of looping, sleeping or calling the next step.
 
-What the last step has to write goes with its outcome, so that it is written in the transaction that
-records the end: there is no moment with the one and without the other.
+The writes of the last step are part of its outcome: they are committed in the transaction that records the end of the
+operation.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ RowWriter = Callable[[Rows], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Goto:
-    """Record this step and run that one."""
+    """Record this step as done and run another one."""
 
     step: Callable[..., Awaitable[Any]]
 
@@ -34,7 +34,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The action is over once `writes` are written. `changed=False`: there was nothing to do."""
+    """The action is done once `writes` is committed. `has_changed=False`: there was nothing to do."""
 
     message: str
     has_changed: bool = True

@@ -1,6 +1,6 @@
-"""What a compute used is measured now and then while it runs, and once more before it stops.
+"""Measures the usage of computes: periodically while they run, and once more before they stop.
 
-A figure never shrinks, whoever measures: of one run only what is new since the last measure is added.
+Recorded usage never decreases: of each run only the difference to the last measurement is added.
 """
 
 from bough import log
@@ -12,7 +12,7 @@ logger = log.get_logger(component="operations")
 
 
 async def measure_usage(engine: EngineInspection, endpoint: Endpoint) -> ComputeUsage | None:
-    """None when its compute does not run. One that cannot be asked keeps nobody from going on."""
+    """Return None when the compute does not run or cannot be queried."""
     try:
         return await engine.measure_usage(endpoint.id)
     except EngineError as error:
@@ -21,11 +21,11 @@ async def measure_usage(engine: EngineInspection, endpoint: Endpoint) -> Compute
 
 
 async def has_new_usage(rows: Rows, endpoint: Endpoint, usage: ComputeUsage) -> bool:
-    known = await rows.usage.get(endpoint.id)
+    stored = await rows.usage.get(endpoint.id)
     branch = await rows.branches.get(endpoint.project_id, endpoint.branch_id)
-    if known is None or branch is None:
+    if stored is None or branch is None:
         return False
-    if (known.cpu_run, known.cpu_run_seconds) != (usage.started_at, usage.cpu_seconds):
+    if (stored.cpu_run, stored.cpu_run_seconds) != (usage.started_at, usage.cpu_seconds):
         return True
     if usage.wal_position is None:
         return False
@@ -33,10 +33,10 @@ async def has_new_usage(rows: Rows, endpoint: Endpoint, usage: ComputeUsage) -> 
 
 
 async def record_usage(rows: Rows, endpoint: Endpoint, usage: ComputeUsage) -> None:
-    """Write it down, unless a later measure of the run was: then its position in the WAL is no longer true.
+    """Record the usage, unless a later measurement of the same run is recorded already.
 
-    Of a branch only the compute that writes it tells; a read replica may lag behind. One that ran before a restore
-    tells nothing of what the branch is now.
+    Size and WAL position come only from the read-write compute, because a read replica may lag behind, and not from a
+    compute that was started before the branch was restored.
     """
     is_latest = await rows.usage.add_cpu(endpoint.id, usage.started_at, usage.cpu_seconds)
     if not is_latest or usage.wal_position is None:

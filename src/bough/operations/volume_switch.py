@@ -1,8 +1,7 @@
-"""A branch gets another volume: all that rows say of it changes in one transaction. Before it everything is as it
-was, after it everything is new.
+"""Gives a branch another volume: all its rows change in one transaction.
 
-What the branch had goes to the branch that preserves it, with its history and the children; where nobody preserves
-it, the volume is retired: its history stays, and its data goes.
+The old volume goes to the branch that preserves it, with its history and the children. When no branch preserves it,
+the volume is retired: its history stays restorable, and its data is removed.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from bough.domain.branch import Branch, BranchLineage, BranchState, transition_b
 from bough.domain.history import LineageRange
 from bough.engine.port import BranchContents, Origin
 from bough.ids import BranchId, VolumeId
-from bough.operations import contents_sync as contents
+from bough.operations import contents_sync
 from bough.operations.context import require_found
 from bough.store.store import Rows
 
@@ -23,13 +22,13 @@ from bough.store.store import Rows
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSwitch:
     branch_id: BranchId
-    source_id: BranchId  # whose data it gets; it may be its own
+    source_id: BranchId  # the branch that has the data; may be the same branch
     source_volume_id: VolumeId
-    volume_id: VolumeId  # what it gets
+    volume_id: VolumeId  # the new volume
     origin: Origin
-    start_lsn: str | None  # where the history of that begins
-    contents: BranchContents  # what is in it
-    previous_end_lsn: str | None  # where the WAL of what it had ended; None: nobody knows
+    start_lsn: str | None  # where the history of the new volume starts
+    contents: BranchContents  # roles and databases of the new volume
+    previous_end_lsn: str | None  # where the WAL of the old volume ends, if known
     preserved_id: BranchId | None
 
     @property
@@ -38,48 +37,50 @@ class VolumeSwitch:
 
 
 async def switch_volume(rows: Rows, branch: Branch, change: VolumeSwitch) -> None:
-    """The branch is given as it was; its computes do not run."""
+    """`branch` is its current row. Its computes must be stopped."""
     now = clock.now()
-    pasts = await rows.lineages.list_ranges(branch.id)
+    ranges = await rows.lineages.list_ranges(branch.id)
     source = await rows.branches.get(branch.project_id, change.source_id)
-    own = contents.to_contents(await contents.load_contents(rows, branch.id))
-    # In this order, because no two branches may have one volume, not even for a moment.
+    own = contents_sync.to_contents(await contents_sync.load_contents(rows, branch.id))
+    # The order matters: at no moment may two branches have the same volume.
     await rows.branches.save(_updated_branch(branch, source or branch, change, now))
-    await _start_lineage(rows, change, pasts, now)
+    await _start_lineage(rows, change, ranges, now)
     if change.preserved_id is None:
         await rows.lineages.retire_volume(branch.volume_id, now)
     else:
-        await _preserve(rows, branch, change, pasts, now)
-        await contents.replace_contents(rows, change.preserved_id, own)
-    await contents.replace_contents(rows, branch.id, change.contents)
+        await _preserve(rows, branch, change, ranges, now)
+        await contents_sync.replace_contents(rows, change.preserved_id, own)
+    await contents_sync.replace_contents(rows, branch.id, change.contents)
 
 
-async def _start_lineage(rows: Rows, wish: VolumeSwitch, pasts: list[LineageRange], now: datetime) -> None:
-    """Its history goes on with the new lineage."""
-    lineage = require_found(await rows.lineages.get_by_volume(wish.volume_id), "lineage")
-    await rows.lineages.set_history_start(wish.volume_id, now, wish.start_lsn)
-    if wish.is_own_history:
-        lived = restore_rules.truncate_lineages(pasts, wish.source_volume_id, wish.origin.lsn, wish.origin.at)
+async def _start_lineage(rows: Rows, change: VolumeSwitch, ranges: list[LineageRange], now: datetime) -> None:
+    """Continue the history of the branch with the new lineage."""
+    lineage = require_found(await rows.lineages.get_by_volume(change.volume_id), "lineage")
+    await rows.lineages.set_history_start(change.volume_id, now, change.start_lsn)
+    if change.is_own_history:
+        previous = restore_rules.truncate_lineages(ranges, change.source_volume_id, change.origin.lsn, change.origin.at)
     else:
-        lived = restore_rules.end_last_lineage(pasts, wish.previous_end_lsn, now)
+        previous = restore_rules.end_last_lineage(ranges, change.previous_end_lsn, now)
     new = BranchLineage(
-        branch_id=wish.branch_id, position=0, lineage_id=lineage.id, from_lsn=wish.start_lsn, from_at=now
+        branch_id=change.branch_id, position=0, lineage_id=lineage.id, from_lsn=change.start_lsn, from_at=now
     )
-    await rows.lineages.replace_stretches(wish.branch_id, [*lived, new])
+    await rows.lineages.replace_stretches(change.branch_id, [*previous, new])
 
 
-async def _preserve(rows: Rows, before: Branch, wish: VolumeSwitch, pasts: list[LineageRange], now: datetime) -> None:
-    """Its volume of passage, which was never made, is no longer needed."""
-    assert wish.preserved_id is not None
-    preserved = require_found(await rows.branches.get(before.project_id, wish.preserved_id), "branch")
-    parts_from_it = preserved.parent_id == before.id
-    at = wish.origin if wish.is_own_history else Origin()
+async def _preserve(
+    rows: Rows, before: Branch, change: VolumeSwitch, ranges: list[LineageRange], now: datetime
+) -> None:
+    """Give the old volume, its history and the children to the preserving branch, whose placeholder volume goes."""
+    assert change.preserved_id is not None
+    preserved = require_found(await rows.branches.get(before.project_id, change.preserved_id), "branch")
+    is_child = preserved.parent_id == before.id
+    origin = change.origin if change.is_own_history else Origin()
     await rows.branches.save(
         replace(
             transition_branch(preserved, BranchState.READY, now),
             volume_id=before.volume_id,
-            parent_lsn=at.lsn if parts_from_it else before.parent_lsn,
-            parent_timestamp=at.at if parts_from_it else before.parent_timestamp,
+            parent_lsn=origin.lsn if is_child else before.parent_lsn,
+            parent_timestamp=origin.at if is_child else before.parent_timestamp,
             logical_size=before.logical_size,
             wal_position=before.wal_position,
             fullness=before.fullness,
@@ -87,21 +88,21 @@ async def _preserve(rows: Rows, before: Branch, wish: VolumeSwitch, pasts: list[
         )
     )
     await rows.lineages.remove_volume(preserved.volume_id)
-    await rows.lineages.replace_stretches(preserved.id, [past.branch_lineage for past in pasts])
+    await rows.lineages.replace_stretches(preserved.id, [each.branch_lineage for each in ranges])
     await rows.branches.move_children(before.id, preserved.id)
 
 
-def _updated_branch(before: Branch, source: Branch, wish: VolumeSwitch, now: datetime) -> Branch:
+def _updated_branch(before: Branch, source: Branch, change: VolumeSwitch, now: datetime) -> Branch:
     after = replace(
         before,
-        volume_id=wish.volume_id,
+        volume_id=change.volume_id,
         logical_size=source.logical_size,
         fullness=source.fullness,
         stored_bytes=source.stored_bytes,
-        wal_position=positions.to_int(wish.start_lsn) if wish.start_lsn else wish.origin.position,
+        wal_position=positions.to_int(change.start_lsn) if change.start_lsn else change.origin.position,
         updated_at=now,
     )
-    if wish.is_own_history or source.id != before.parent_id:
+    if change.is_own_history or source.id != before.parent_id:
         return after
-    reset = replace(after, parent_lsn=wish.origin.lsn, parent_timestamp=wish.origin.at, last_reset_at=now)
+    reset = replace(after, parent_lsn=change.origin.lsn, parent_timestamp=change.origin.at, last_reset_at=now)
     return restore_rules.renew_expiration(reset, now)

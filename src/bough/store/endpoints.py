@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
-from bough.domain.operation import OperationAction, OperationStatus
+from bough.domain.operation import STORED_KINDS, OperationKind, OperationStatus
 from bough.domain.project import SUSPEND_DEFAULT
 from bough.domain.usage import EndpointUsage
 from bough.ids import BranchId, EndpointId, ProjectId
@@ -30,7 +30,7 @@ _STARTED_LATER = sa.exists().where(
     _later_start.c.project_id == operations.c.project_id,
     _later_start.c.created_at > operations.c.created_at,
     _later_start.c.endpoint_id == operations.c.endpoint_id,
-    _later_start.c.action == OperationAction.START_COMPUTE,
+    _later_start.c.action == STORED_KINDS[OperationKind.START_COMPUTE].action,
 )
 
 
@@ -135,7 +135,7 @@ class Endpoints(Queries):
             .join(operations, operations.c.endpoint_id == endpoints.c.id)
             .where(
                 operations.c.status == _FAILED,
-                operations.c.action == OperationAction.START_COMPUTE,
+                operations.c.action == STORED_KINDS[OperationKind.START_COMPUTE].action,
                 endpoints.c.state != EndpointState.ACTIVE,
                 endpoints.c.pending_state.is_(None),
                 ~_STARTED_LATER,

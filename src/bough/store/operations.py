@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import STORED_KINDS, Operation, OperationKind, OperationStatus, decode_kind, encode_kind
 from bough.ids import EndpointId, OperationId, ProjectId
 from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
 from bough.store.queries import Queries, equals_param, update_by_id
@@ -86,17 +86,28 @@ class LostLease(Exception):
     """Another runner has leased the operation, or it has ended. The caller must not write its results."""
 
 
+def _to_operation(row: Mapping[str, Any]) -> Operation:
+    kind, parameters = decode_kind(row["action"], row["parameters"])
+    return from_row(Operation, {**row, "kind": kind, "parameters": parameters})
+
+
+def _to_columns(operation: Operation) -> dict[str, Any]:
+    columns = to_columns(operation)
+    columns["action"], columns["parameters"] = encode_kind(columns.pop("kind"), operation.parameters)
+    return columns
+
+
 class Operations(Queries):
     async def add(self, operation: Operation) -> None:
-        await self._insert(operations, to_columns(operation))
+        await self._insert(operations, _to_columns(operation))
 
     async def get(self, operation_id: OperationId) -> Operation | None:
         row = await self._one(_ONE, id=operation_id)
-        return from_row(Operation, row) if row else None
+        return _to_operation(row) if row else None
 
     async def list_open(self, project_id: ProjectId) -> list[Operation]:
         rows = await self._all(_OPEN_IN_PROJECT, project_id=project_id)
-        return [from_row(Operation, row) for row in rows]
+        return [_to_operation(row) for row in rows]
 
     async def list_busy_endpoint_ids(self) -> frozenset[EndpointId]:
         """Returns the endpoints that an open operation affects, directly or through their branch."""
@@ -113,19 +124,19 @@ class Operations(Queries):
         )
         return frozenset(EndpointId(row["id"]) for row in rows)
 
-    async def count_open_by_action(self, action: OperationAction) -> int:
-        """Counts in all projects."""
+    async def count_open_by_kind(self, kind: OperationKind) -> int:
+        """Counts in all projects. The kind must not share its stored action with another."""
         open_ones = sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None))
-        return int(await self._value(open_ones.where(operations.c.action == action)))
+        return int(await self._value(open_ones.where(operations.c.action == STORED_KINDS[kind].action)))
 
     async def list_waiting_for(self, operation_id: OperationId) -> list[Operation]:
         rows = await self._all(_WAITING_FOR, after=operation_id)
-        return [from_row(Operation, row) for row in rows]
+        return [_to_operation(row) for row in rows]
 
     async def page(self, project_id: ProjectId, *, limit: int, after: PagePosition | None) -> Page[Operation]:
         statement = _LATER_PAGE if after else _FIRST_PAGE
         rows = await self._all(statement, project_id=project_id, **page_params(limit, after))
-        return build_page([from_row(Operation, row) for row in rows], limit)
+        return build_page([_to_operation(row) for row in rows], limit)
 
     async def get_next_due(
         self,
@@ -143,7 +154,7 @@ class Operations(Queries):
         below = _ANY_CRASHES if crashes_below is None else crashes_below
         statement = _exclude_projects(_NEXT_DUE[urgent], excluding)
         row = await self._one(statement, now=now, soon=now + _MAX_CLOCK_SKEW, crashes_below=below)
-        return from_row(Operation, row) if row else None
+        return _to_operation(row) if row else None
 
     async def get_next_due_time(
         self,
@@ -169,7 +180,7 @@ class Operations(Queries):
             started_at=operation.started_at or now,
             updated_at=now,
         )
-        await self._save(operations, to_columns(leased))
+        await self._save(operations, _to_columns(leased))
         return leased
 
     async def expire_leases(self) -> int:
@@ -187,7 +198,7 @@ class Operations(Queries):
     async def list_set_aside(self, crashes: int) -> list[Operation]:
         """Returns open operations with at least this many crashes."""
         rows = await self._all(_SET_ASIDE, crashes_from=crashes)
-        return [from_row(Operation, row) for row in rows]
+        return [_to_operation(row) for row in rows]
 
     async def count_set_aside(self, crashes: int) -> int:
         return int(await self._value(_COUNT_SET_ASIDE, crashes_from=crashes))
@@ -201,7 +212,7 @@ class Operations(Queries):
 
     async def save(self, operation: Operation) -> None:
         """Writes under the lease with which this copy was read. Raises LostLease if the lease is no longer valid."""
-        columns = to_columns(operation)
+        columns = _to_columns(operation)
         if await self._run(_SAVE_OPEN, saved_id=columns.pop("id"), leased_fence=operation.fence, **columns) != 1:
             raise LostLease(operation.id)
 

@@ -7,11 +7,11 @@ from bough.config import Settings
 from bough.control.audit import write_platform_record
 from bough.domain.archive_policy import ArchivePolicy, should_archive
 from bough.domain.branch import Branch
-from bough.domain.operation import OperationAction
 from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import BranchId
 from bough.operations.action import NewOperation
+from bough.operations.actions.archive_branch import ArchiveBranch
 from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
@@ -38,7 +38,7 @@ class ArchiveBranches:
         now = clock.now()
         self._tried = {each: until for each, until in self._tried.items() if until > clock.monotonic()}
         async with self._store.read(slow=True) as rows:
-            room = CONCURRENCY - await rows.operations.count_open_by_action(OperationAction.TIMELINE_ARCHIVE)
+            room = CONCURRENCY - await rows.operations.count_open_by_kind(ArchiveBranch.kind)
             due = await rows.unused_branches.list_due_for_archiving(
                 created_before=now - self._policy.min_age,
                 used_since=now - self._policy.min_idle,
@@ -49,7 +49,7 @@ class ArchiveBranches:
         return f"archiving {count} branches that nobody uses" if count else ""
 
     async def _archive(self, branch: Branch) -> bool:
-        wish = NewOperation(OperationAction.TIMELINE_ARCHIVE, branch.project_id, branch.id)
+        wish = NewOperation(ArchiveBranch, branch.project_id, branch.id)
         try:
             async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
                 if not await self._is_due(rows, branch):

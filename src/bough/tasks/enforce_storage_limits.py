@@ -15,11 +15,12 @@ from bough.control.gateway.allowances import AllowancePolicy
 from bough.domain import allowance
 from bough.domain.allowance import Fullness, classify_fullness
 from bough.domain.endpoint import EndpointType
-from bough.domain.operation import LockLevel, LockScope, OperationAction
+from bough.domain.locks import LockLevel, LockScope
 from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId, ProjectId
 from bough.operations.action import NewOperation
+from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.queue import OperationQueue
 from bough.postgres import storage
 from bough.store.allowances import BranchStorage
@@ -148,7 +149,7 @@ class EnforceStorageLimits:
         touch = LockScope(level=LockLevel.BRANCH, project_id=held.project_id, branch_id=held.branch_id)
         try:
             async with self._queue.locked_transaction(touch, can_wait=False) as rows:
-                wish = NewOperation(OperationAction.APPLY_CONFIG, held.project_id, held.branch_id, endpoint_id)
+                wish = NewOperation(ApplyConfig, held.project_id, held.branch_id, endpoint_id)
                 await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
         except Busy:
             self._activity.mark_unmeasured([endpoint_id])  # the next beat tries again
@@ -180,7 +181,7 @@ class EnforceStorageLimits:
                 return
             await rows.allowances.set_fullness(held.branch_id, target, stored)
             if fresh.writer_id is not None:
-                wish = NewOperation(OperationAction.APPLY_CONFIG, held.project_id, held.branch_id, fresh.writer_id)
+                wish = NewOperation(ApplyConfig, held.project_id, held.branch_id, fresh.writer_id)
                 await self._queue.enqueue(rows, [wish], request_id=REQUEST_ID)
         if held.writer_id is not None:
             self._activity.invalidate(held.writer_id)

@@ -14,10 +14,10 @@ from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy, is_unclaimed
 from bough.domain import allowance
 from bough.domain.endpoint import EndpointState, request_state
-from bough.domain.operation import OperationAction
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
+from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.queue import OperationQueue
 from bough.store.allowances import TransferUsage
 from bough.store.store import Store
@@ -95,7 +95,7 @@ class EnforceTransferLimits:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return False
-        wish = NewOperation(OperationAction.SUSPEND_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        wish = NewOperation(SuspendCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint_id)

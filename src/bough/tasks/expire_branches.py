@@ -6,7 +6,7 @@ from bough.control.audit import write_platform_record
 from bough.control.branches import deletion
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.branch import Branch
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.errors import Busy, RuleViolation
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store

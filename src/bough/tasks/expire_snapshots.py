@@ -26,7 +26,7 @@ class ExpireSnapshots:
         return f"deleting {count} snapshots that expired" if count else ""
 
     async def _expire(self, snapshot: Snapshot) -> bool:
-        removing = snapshots.build_delete_operation(snapshot.project_id, snapshot.id)
+        removing = snapshots.plan_delete(snapshot.project_id, snapshot.id)
         try:
             async with self._queue.locked_transaction(removing.lock, can_wait=False) as rows:
                 fresh = await rows.snapshots.get(snapshot.project_id, snapshot.id)

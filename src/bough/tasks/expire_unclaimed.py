@@ -5,7 +5,7 @@ from bough.control.audit import write_platform_record
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.projects import projects
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.errors import Busy
 from bough.ids import ProjectId
 from bough.operations.queue import OperationQueue

@@ -15,6 +15,7 @@ from bough import clock
 from bough.engine.port import EngineError, HistoryEngine, HistoryStatus
 from bough.ids import VolumeId
 from bough.operations import retention
+from bough.operations.actions import ALL_ACTIONS
 from bough.operations.retention import StoreAccess
 from bough.store.histories import LiveLineage
 from bough.store.store import Store
@@ -46,7 +47,9 @@ class MaintainHistory:
 
     def __init__(self, store: Store, engine: HistoryEngine, alarm: HistoryAlarm) -> None:
         self._store = store
-        self._ways = StoreAccess(read=store.read, transaction=partial(store.transaction, durable=False))
+        self._ways = StoreAccess(
+            read=store.read, transaction=partial(store.transaction, durable=False), lock_of=ALL_ACTIONS.lock_of
+        )
         self._engine = engine
         self._alarm = alarm
         self._states: dict[VolumeId, _InspectionState] = {}

@@ -4,7 +4,7 @@ from bough import clock
 from bough.control.audit import write_platform_record
 from bough.control.branches.deletion import plan_data_deletion
 from bough.domain.branch import Branch
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.domain.project import Project
 from bough.errors import Busy
 from bough.ids import BranchId, ProjectId

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from bough import clock, log
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint
-from bough.domain.operation import OperationAction
 from bough.engine.port import EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId, ProjectId
 from bough.operations import contents_sync
 from bough.operations.action import NewOperation
+from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.contents_sync import ContentsInspection, PlanLookup
 from bough.operations.queue import OperationQueue
 from bough.postgres.pg_hba import ROLE_PATTERNS_SINCE
@@ -115,7 +115,7 @@ class ReadContents:
             project = await rows.projects.get(endpoint.project_id)
         if project is None or project.pg_version >= ROLE_PATTERNS_SINCE or not seen.has_role_name_changes:
             return
-        wish = NewOperation(OperationAction.APPLY_CONFIG, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        wish = NewOperation(ApplyConfig, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:
                 await self._queue.enqueue(rows, [wish], request_id="read-contents")

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import EndpointState
-from bough.domain.operation import OperationAction, lock_of
 from bough.engine.port import ComputeEngine, EngineInspection
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
+from bough.operations.actions.start_compute import StartCompute
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
@@ -51,7 +51,7 @@ class ReconcileComputes:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return
-        wish = NewOperation(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        wish = NewOperation(StartCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         try:
             async with self._queue.locked_transaction(wish.lock) as rows:
                 await self._queue.enqueue(rows, [wish], request_id="keep-computes")
@@ -66,5 +66,5 @@ class ReconcileComputes:
             living = await rows.endpoints.get_live(endpoint_id)
         if living is not None and living.state is EndpointState.ACTIVE:
             return
-        if not any(lock_of(operation).endpoint_id == endpoint_id for operation in work):
+        if not any(self._queue.lock_of(operation).endpoint_id == endpoint_id for operation in work):
             await self._engine.ensure_suspended(endpoint_id)

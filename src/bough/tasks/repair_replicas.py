@@ -6,12 +6,13 @@ A connection that was lost comes back by itself, so one that only waits is left 
 from bough import clock, log
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
-from bough.domain.operation import OperationAction
 from bough.engine.port import ComputeEngine, ReplicaState
 from bough.errors import Busy
 from bough.ids import EndpointId
-from bough.operations.action import NewOperation
-from bough.operations.actions.suspend_compute import DISCARD_COPY_KEY
+from bough.operations.action import ActionType, NewOperation
+from bough.operations.actions.start_compute import StartCompute, StartComputeParams
+from bough.operations.actions.suspend_compute import SuspendCompute, SuspendComputeParams
+from bough.operations.params import Params
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 from bough.tasks.inspection_schedule import InspectionSchedule
@@ -65,8 +66,10 @@ class RepairReplicas:
         return rest == 0 and rounds.bit_count() == 1  # after 3, 6, 12, 24 … looks
 
     async def _enqueue(self, endpoint: Endpoint, following: ReplicaState) -> bool:
-        start = _new_operation(OperationAction.START_COMPUTE, endpoint)
-        stop = _new_operation(OperationAction.SUSPEND_COMPUTE, endpoint, afresh=following is ReplicaState.LOST)
+        start = _new_operation(StartCompute, endpoint, StartComputeParams())
+        stop = _new_operation(
+            SuspendCompute, endpoint, SuspendComputeParams(discards_copy=following is ReplicaState.LOST)
+        )
         try:
             async with self._queue.locked_transaction(start.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint.id)
@@ -82,6 +85,5 @@ class RepairReplicas:
         return True
 
 
-def _new_operation(action: OperationAction, endpoint: Endpoint, *, afresh: bool = False) -> NewOperation:
-    parameters = {DISCARD_COPY_KEY: True} if afresh else {}
-    return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id, parameters)
+def _new_operation(action: ActionType, endpoint: Endpoint, params: Params) -> NewOperation:
+    return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id, params)

@@ -10,12 +10,11 @@ from bough import clock
 from bough.config import Settings
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
-from bough.domain.operation import OperationAction
 from bough.domain.project import MIN_SUSPEND_SECONDS, SUSPEND_DEFAULT
 from bough.engine.port import ComputeEngine
 from bough.errors import Busy
 from bough.operations.action import NewOperation
-from bough.operations.actions.suspend_compute import ONLY_IF_IDLE_KEY
+from bough.operations.actions.suspend_compute import SuspendCompute, SuspendComputeParams
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 from bough.tasks.inspections import InspectionPool
@@ -67,11 +66,11 @@ class SuspendIdle:
 
     async def _enqueue(self, endpoint: Endpoint) -> bool:
         wish = NewOperation(
-            OperationAction.SUSPEND_COMPUTE,
+            SuspendCompute,
             endpoint.project_id,
             endpoint.branch_id,
             endpoint.id,
-            parameters={ONLY_IF_IDLE_KEY: True},
+            SuspendComputeParams(only_if_idle=True),
         )
         try:
             async with self._queue.locked_transaction(wish.lock, can_wait=False) as rows:

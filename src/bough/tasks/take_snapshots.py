@@ -22,6 +22,7 @@ from bough.domain.snapshot_schedule import ScheduledSnapshot, SnapshotSchedule
 from bough.engine.port import EngineInspection
 from bough.errors import Busy, Invalid, RuleViolation
 from bough.ids import SnapshotId
+from bough.operations.actions.create_snapshot import create_snapshot_lock
 from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
@@ -52,7 +53,7 @@ class TakeSnapshots:
 
     async def _run_schedule(self, schedule: SnapshotSchedule) -> int:
         """How many are taken."""
-        touch = snapshots.build_create_operation(schedule.project_id, SnapshotId.new(), schedule.branch_id).lock
+        touch = create_snapshot_lock(schedule.project_id, SnapshotId.new(), schedule.branch_id)
         try:
             async with self._queue.locked_transaction(touch, can_wait=False) as rows:
                 fresh = await rows.snapshot_schedules.get(schedule.branch_id)
@@ -95,13 +96,14 @@ class TakeSnapshots:
         if organization is not None:
             await snapshots.check_snapshot_quota(rows, project.id, self._settings.plan(organization.plan))
         target = await _target(rows, project, branch, slot, now)
-        making = snapshots.build_create_operation(project.id, SnapshotId.new(), branch.id)
         name = snapshot.make_unique_name(name, await rows.snapshots.list_names(project.id))
         ends = now + slot.retention if slot.retention else None
-        made = snapshots.plan_snapshot(making, branch, target.point, name, now, expires_at=ends, is_manual=False)
+        made = snapshots.plan_snapshot(
+            SnapshotId.new(), branch, target.point, name, now, expires_at=ends, is_manual=False
+        )
         await snapshots.add_snapshot(rows, made)
         behind = await find_creating_operation(rows, branch)
-        await self._queue.enqueue(rows, [snapshots.set_target(making, target)], REQUEST_ID, predecessor_id=behind)
+        await self._queue.enqueue(rows, [snapshots.plan_create(made, target)], REQUEST_ID, predecessor_id=behind)
         await write_platform_record(
             rows,
             "take_snapshot",

@@ -1,6 +1,8 @@
 """Operations: the platform's work on a project and its results."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
@@ -9,11 +11,43 @@ from fastapi import APIRouter, Path, Query, Response
 from bough.api.dependencies import IdempotentRoute, ReadableProject, ServicesDep
 from bough.api.paging import Pagination, decode_cursor, to_pagination
 from bough.api.schemas import Text, View, to_response
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationKind, OperationStatus
 from bough.errors import NotFound
 from bough.ids import OperationId
 
 router = APIRouter(tags=["Operation"], route_class=IdempotentRoute)
+
+
+class OperationAction(StrEnum):
+    """What an operation does, under the names that clients know."""
+
+    CREATE_TIMELINE = "create_timeline"
+    CREATE_BRANCH = "create_branch"
+    START_COMPUTE = "start_compute"
+    SUSPEND_COMPUTE = "suspend_compute"
+    APPLY_CONFIG = "apply_config"
+    DELETE_TIMELINE = "delete_timeline"
+    APPLY_STORAGE_CONFIG = "apply_storage_config"
+    TIMELINE_ARCHIVE = "timeline_archive"
+    TIMELINE_UNARCHIVE = "timeline_unarchive"
+
+
+PUBLISHED_ACTIONS: Mapping[OperationKind, OperationAction] = {
+    OperationKind.CREATE_ROOT_BRANCH: OperationAction.CREATE_TIMELINE,
+    OperationKind.CREATE_BRANCH: OperationAction.CREATE_BRANCH,
+    OperationKind.RESTORE_BRANCH: OperationAction.CREATE_TIMELINE,
+    OperationKind.FINALIZE_RESTORE: OperationAction.CREATE_TIMELINE,
+    OperationKind.CREATE_SNAPSHOT: OperationAction.CREATE_BRANCH,
+    OperationKind.DELETE_SNAPSHOT: OperationAction.DELETE_TIMELINE,
+    OperationKind.START_COMPUTE: OperationAction.START_COMPUTE,
+    OperationKind.SUSPEND_COMPUTE: OperationAction.SUSPEND_COMPUTE,
+    OperationKind.APPLY_CONFIG: OperationAction.APPLY_CONFIG,
+    OperationKind.CHANGE_CATALOG: OperationAction.APPLY_CONFIG,
+    OperationKind.DELETE_BRANCH: OperationAction.DELETE_TIMELINE,
+    OperationKind.APPLY_HISTORY_RETENTION: OperationAction.APPLY_STORAGE_CONFIG,
+    OperationKind.ARCHIVE_BRANCH: OperationAction.TIMELINE_ARCHIVE,
+    OperationKind.UNARCHIVE_BRANCH: OperationAction.TIMELINE_UNARCHIVE,
+}
 
 
 class OperationView(View):
@@ -42,7 +76,7 @@ class OperationView(View):
             project_id=operation.project_id,
             branch_id=operation.branch_id,
             endpoint_id=operation.endpoint_id,
-            action=operation.action,
+            action=PUBLISHED_ACTIONS[operation.kind],
             status=operation.status,
             error=operation.error,
             failures_count=operation.failures,

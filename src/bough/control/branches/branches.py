@@ -1,6 +1,5 @@
 """Branches: create, change, delete, make one the default."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -22,18 +21,18 @@ from bough.control.context import Context
 from bough.control.endpoints import endpoints
 from bough.control.endpoints.plan import plan_endpoint
 from bough.domain import branch as branches
-from bough.domain import history
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint
-from bough.domain.history import Point
-from bough.domain.operation import SOURCE_KEY, LockLevel, LockScope, Operation, OperationAction
+from bough.domain.history import Point, RecoveryTarget
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.errors import NotFound, RuleViolation
 from bough.ids import BranchId
 from bough.operations import archival
 from bough.operations.action import NewOperation
-from bough.operations.actions.create_branch import NEW_PASSWORDS_KEY
+from bough.operations.actions.create_branch import CreateBranch, CreateBranchParams
 from bough.operations.archival import plan_unarchive
 from bough.store.queries import Duplicate
 from bough.store.store import Rows
@@ -60,8 +59,11 @@ async def create_branch(context: Context, project: Project, requested: NewBranch
         parent = await lookup.branch(rows, project, parent_id)
         plan = await context.project_plan(rows, project)
         await _check_quota(rows, project, plan, len(requested.endpoints))
-        parameters = {SOURCE_KEY: parent.id, NEW_PASSWORDS_KEY: parent.is_protected}
-        parameters |= await _resolve_point(context, rows, project, parent, requested.point, end=end)
+        params = CreateBranchParams(
+            source_id=parent.id,
+            replaces_passwords=parent.is_protected,
+            target=await _resolve_point(context, rows, project, parent, requested.point, end=end),
+        )
         branch = await _add_branch(context, rows, project, parent, requested)
         context.audit.add_details(thing=branch.id, name=branch.name)
         # A microsecond apart, so that lists show them in the order they were asked for.
@@ -77,7 +79,7 @@ async def create_branch(context: Context, project: Project, requested: NewBranch
         operations = await context.enqueue(
             rows,
             *await archival.plan_unarchive(rows, parent),
-            NewOperation(OperationAction.CREATE_BRANCH, project.id, branch.id, parameters=parameters),
+            NewOperation(CreateBranch, project.id, branch.id, params=params),
             *endpoints.plan_starts(*made),
             *([archival.plan_archive(branch, made)] if requested.is_archived else []),
             after=await find_creating_operation(rows, parent),
@@ -181,12 +183,12 @@ async def _check_quota(rows: Rows, project: Project, plan: Plan, more_endpoints:
 
 async def _resolve_point(
     context: Context, rows: Rows, project: Project, parent: Branch, point: Point, *, end: str | None
-) -> Mapping[str, str]:
-    """Which point of whose life it begins with; nothing, when that is the parent as it is now."""
+) -> RecoveryTarget | None:
+    """None for the parent as it is now."""
     if point.is_head:
-        return {}
+        return None
     name = "parent_lsn" if point.lsn is not None else "parent_timestamp"
-    return history.encode_target(await points.resolve_point(context, rows, project, parent, point, name=name, end=end))
+    return await points.resolve_point(context, rows, project, parent, point, name=name, end=end)
 
 
 async def _add_branch(context: Context, rows: Rows, project: Project, parent: Branch, wish: NewBranch) -> Branch:

@@ -4,20 +4,21 @@ A branch whose compute runs is changed through it. One that sleeps, or has no en
 the change takes, and is not woken for clients. One that is archived is brought back first.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from bough.access import lookup
 from bough.control.context import Context
 from bough.control.gateway.allowances import check_writable
 from bough.domain.branch import Branch
-from bough.domain.catalog_change import RequestedChange, encode_change
-from bough.domain.operation import CHANGE_KEY, LockLevel, LockScope, Operation, OperationAction
+from bough.domain.catalog_change import RequestedChange
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.ids import BranchId
 from bough.operations.action import NewOperation
+from bough.operations.actions.change_catalog import ChangeCatalog, ChangeCatalogParams, PreviousDatabase
 from bough.operations.archival import plan_unarchive
 from bough.store.store import Rows
 
@@ -35,11 +36,9 @@ async def locked_branch(context: Context, project: Project, branch_id: BranchId)
 
 
 async def enqueue_change(
-    context: Context, rows: Rows, branch: Branch, change: RequestedChange, before: Mapping[str, Any] | None = None
+    context: Context, rows: Rows, branch: Branch, change: RequestedChange, previous: PreviousDatabase | None = None
 ) -> list[Operation]:
     endpoint = await rows.endpoints.get_read_write(branch.id)
-    parameters = {CHANGE_KEY: encode_change(change), **(before or {})}
-    wish = NewOperation(
-        OperationAction.APPLY_CONFIG, branch.project_id, branch.id, endpoint.id if endpoint else None, parameters
-    )
-    return await context.enqueue(rows, *await plan_unarchive(rows, branch), wish)
+    params = ChangeCatalogParams(change=change, previous=previous)
+    operation = NewOperation(ChangeCatalog, branch.project_id, branch.id, endpoint.id if endpoint else None, params)
+    return await context.enqueue(rows, *await plan_unarchive(rows, branch), operation)

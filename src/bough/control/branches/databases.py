@@ -13,7 +13,7 @@ from bough.domain.project import Project
 from bough.engine.port import MAX_LISTED
 from bough.errors import Conflict, Invalid, NotFound, RuleViolation
 from bough.ids import BranchId
-from bough.operations.actions.apply_config import PREVIOUS_KEY
+from bough.operations.actions.change_catalog import PreviousDatabase
 from bough.store.store import Rows
 
 
@@ -32,7 +32,7 @@ async def create_database(
                 f"The branch has {limit} databases, all that its plan allows. Delete one, or change the plan.",
                 code="DATABASES_LIMIT_EXCEEDED",
             )
-        made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_wished=True))
+        made = await rows.databases.add(databases.new_database(branch.id, name, owner, clock.now(), is_pending=True))
         operations = await enqueue_change(context, rows, branch, CreateDatabase(name=name, owner=owner))
     return made, operations
 
@@ -54,14 +54,14 @@ async def update_database(
         if after.name != name:
             _check_free(after.name, known)
         await _check_owner(rows, branch.id, after.owner_name)
-        after = replace(after, is_wished=True, updated_at=clock.now())
+        after = replace(after, is_pending=True, updated_at=clock.now())
         await rows.databases.save(after)
         operations = await enqueue_change(
             context,
             rows,
             branch,
             AlterDatabase(name=name, new_name=after.name, owner=after.owner_name),
-            {PREVIOUS_KEY: {"name": name, "owner_name": before.owner_name}},
+            PreviousDatabase(name=name, owner_name=before.owner_name),
         )
     return after, operations
 

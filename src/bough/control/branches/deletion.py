@@ -11,9 +11,9 @@ from bough import clock
 from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint, EndpointType
-from bough.domain.operation import OperationAction
 from bough.operations.action import NewOperation
-from bough.operations.actions.delete_branch import WITH_PROJECT_KEY
+from bough.operations.actions.delete_branch import DeleteBranch, DeleteBranchParams
+from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.store.store import Rows
 
 
@@ -38,13 +38,11 @@ async def delete_branch_rows(rows: Rows, branch: Branch, *, method: str, recover
 
 
 def plan_data_deletion(branch: Branch, *, with_project: bool = False) -> NewOperation:
-    parameters = {WITH_PROJECT_KEY: True} if with_project else {}
-    return NewOperation(OperationAction.DELETE_TIMELINE, branch.project_id, branch.id, parameters=parameters)
+    params = DeleteBranchParams(with_project=with_project)
+    return NewOperation(DeleteBranch, branch.project_id, branch.id, params=params)
 
 
 def _plan_suspends(gone: list[Endpoint]) -> list[NewOperation]:
     """Read replicas first: they follow the others."""
     in_order = sorted(gone, key=lambda endpoint: endpoint.type is EndpointType.READ_WRITE)
-    return [
-        NewOperation(OperationAction.SUSPEND_COMPUTE, each.project_id, each.branch_id, each.id) for each in in_order
-    ]
+    return [NewOperation(SuspendCompute, each.project_id, each.branch_id, each.id) for each in in_order]

@@ -70,4 +70,4 @@ def copy_role(role: Role, child: Branch, vault: Vault | None, inherited: Inherit
 
 
 def _rebind_role(role: Role, child: Branch) -> Role:
-    return replace(role, branch_id=child.id, created_at=child.created_at, updated_at=child.created_at, is_wished=False)
+    return replace(role, branch_id=child.id, created_at=child.created_at, updated_at=child.created_at, is_pending=False)

@@ -112,7 +112,7 @@ def new_role(
         is_protected=False,
         created_at=now,
         updated_at=now,
-        is_wished=True,
+        is_pending=True,
         can_login=credentials is not None,
     )
 
@@ -120,5 +120,5 @@ def new_role(
 async def add_first_database(rows: Rows, branch: Branch, name: str | None, owner: Role) -> Database:
     checked = databases.check_name(databases.DEFAULT_NAME if name is None else name)
     return await rows.databases.add(
-        databases.new_database(branch.id, checked, owner.name, branch.created_at, is_wished=True)
+        databases.new_database(branch.id, checked, owner.name, branch.created_at, is_pending=True)
     )

@@ -10,7 +10,7 @@ from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.endpoint import EndpointType
 from bough.domain.history import HEAD, Point
-from bough.domain.operation import CREATES_BRANCH, VARIANT_KEY, OperationAction
+from bough.domain.operation import OperationKind
 from bough.domain.project import Project
 from bough.errors import Conflict, Invalid, RuleViolation
 from bough.ids import BranchId, OperationId, ProjectId
@@ -71,8 +71,9 @@ async def find_creating_operation(rows: Rows, parent: Branch) -> OperationId | N
 
     A root branch has its role and database only once its first compute has started.
     """
-    wished = any(role.is_wished for role in await rows.roles.list_in_branch(parent.id))
-    making = CREATES_BRANCH | ({OperationAction.START_COMPUTE} if wished else frozenset())
-    open_work = await rows.operations.list_open(parent.project_id)
-    work = [each for each in open_work if each.branch_id == parent.id and VARIANT_KEY not in each.parameters]
-    return next((each.id for each in reversed(work) if each.action in making), None)
+    kinds = {OperationKind.CREATE_ROOT_BRANCH, OperationKind.CREATE_BRANCH}
+    if any(role.is_pending for role in await rows.roles.list_in_branch(parent.id)):
+        kinds.add(OperationKind.START_COMPUTE)
+    operations = await rows.operations.list_open(parent.project_id)
+    creating = [each.id for each in operations if each.branch_id == parent.id and each.kind in kinds]
+    return creating[-1] if creating else None

@@ -12,7 +12,7 @@ from bough.control.context import Context
 from bough.control.endpoints import endpoints
 from bough.domain.branch import Branch, BranchState
 from bough.domain.endpoint import Endpoint, EndpointState, transition_endpoint
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.errors import Conflict, Invalid, NotFound, RuleViolation

@@ -76,7 +76,7 @@ async def reset_role_password(
             role,
             verifier=secret.verifier,
             sealed_password=context.services.vault.seal(secret.password, purpose) if project.store_passwords else None,
-            is_wished=True,
+            is_pending=True,
             updated_at=clock.now(),
         )
         await rows.roles.save(changed)

@@ -10,19 +10,22 @@ from bough.control.endpoints.plan import PG_SETTINGS, RequestedEndpoint, apply_e
 from bough.control.gateway.allowances import check_writable
 from bough.domain.branch import Volume
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request_state
-from bough.domain.operation import LockLevel, LockScope, Operation, OperationAction
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.errors import NotFound, PreconditionFailed, RuleViolation
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations.action import NewOperation
+from bough.operations.action import ActionType, NewOperation
+from bough.operations.actions.apply_config import ApplyConfig
+from bough.operations.actions.start_compute import StartCompute
+from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.archival import plan_unarchive
-from bough.operations.queue import find_conflict
 from bough.store.store import Rows
 
-_TARGET_STATE = {
-    OperationAction.START_COMPUTE: EndpointState.ACTIVE,
-    OperationAction.SUSPEND_COMPUTE: EndpointState.IDLE,
+_TARGET_STATE: dict[ActionType, EndpointState] = {
+    StartCompute: EndpointState.ACTIVE,
+    SuspendCompute: EndpointState.IDLE,
 }
 
 
@@ -67,11 +70,11 @@ async def update_endpoint(
         before = await lookup.endpoint(rows, project, endpoint_id)
         plan = await context.project_plan(rows, project)
         after = apply_endpoint_change(before, requested, project, plan=plan, now=clock.now())
-        work = _required_action(before, after)
-        if work is OperationAction.SUSPEND_COMPUTE:
+        action = _required_action(before, after)
+        if action is SuspendCompute:
             after = request_state(after, EndpointState.IDLE, clock.now())
         await rows.endpoints.save(after)
-        operations = await context.enqueue(rows, *([_new_operation(work, after)] if work else []))
+        operations = await context.enqueue(rows, *([_new_operation(action, after)] if action else []))
         if _limits(before) != _limits(after):
             operations += await _reconfigure_replicas(context, rows, after)
     await context.invalidate_endpoints(endpoint_id)
@@ -95,7 +98,7 @@ async def delete_endpoint(
             return None
         deleted = replace(endpoint, deleted_at=clock.now(), pending_state=None, updated_at=clock.now())
         await rows.endpoints.save(deleted)
-        operations = await context.enqueue(rows, _new_operation(OperationAction.SUSPEND_COMPUTE, endpoint))
+        operations = await context.enqueue(rows, _new_operation(SuspendCompute, endpoint))
         operations += await _reconfigure_replicas(context, rows, endpoint)
     await context.invalidate_endpoints(endpoint_id)
     return deleted, operations
@@ -105,23 +108,21 @@ async def start_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]]:
     """One that runs is left alone: its operation has nothing to do."""
-    return await _run_actions(context, project, endpoint_id, OperationAction.START_COMPUTE)
+    return await _run_actions(context, project, endpoint_id, StartCompute)
 
 
 async def suspend_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]]:
     """Whoever is connected is cut off. One that sleeps goes on sleeping."""
-    return await _run_actions(context, project, endpoint_id, OperationAction.SUSPEND_COMPUTE)
+    return await _run_actions(context, project, endpoint_id, SuspendCompute)
 
 
 async def restart_endpoint(
     context: Context, project: Project, endpoint_id: EndpointId
 ) -> tuple[Endpoint, list[Operation]]:
     """Whoever is connected is cut off; it comes back with fresh processes."""
-    return await _run_actions(
-        context, project, endpoint_id, OperationAction.SUSPEND_COMPUTE, OperationAction.START_COMPUTE
-    )
+    return await _run_actions(context, project, endpoint_id, SuspendCompute, StartCompute)
 
 
 async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint) -> list[Operation]:
@@ -132,26 +133,28 @@ async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint)
     if changed.type is not EndpointType.READ_WRITE:
         return []
     running = [each for each in await rows.endpoints.list_in_branch(changed.branch_id) if each.is_running_replica]
-    wishes = [_new_operation(OperationAction.APPLY_CONFIG, each) for each in running]
-    told = [await context.enqueue(rows, wish) for wish in wishes if await find_conflict(rows, wish.lock) is None]
-    return [operation for each in told for operation in each]
+    operations: list[Operation] = []
+    for operation in [_new_operation(ApplyConfig, each) for each in running]:
+        if await context.services.queue.find_conflict(rows, operation.lock) is None:
+            operations += await context.enqueue(rows, operation)
+    return operations
 
 
 async def _run_actions(
-    context: Context, project: Project, endpoint_id: EndpointId, *actions: OperationAction
+    context: Context, project: Project, endpoint_id: EndpointId, *actions: ActionType
 ) -> tuple[Endpoint, list[Operation]]:
     async with context.services.store.read() as rows:
         held = await lookup.endpoint(rows, project, endpoint_id)
     async with context.locked_transaction(_endpoint_lock(held)) as rows:
         endpoint = await lookup.endpoint(rows, project, endpoint_id)
-        if endpoint.disabled and OperationAction.START_COMPUTE in actions:
+        if endpoint.disabled and StartCompute in actions:
             raise PreconditionFailed(f"The endpoint {endpoint_id} is disabled. Enable it first.")
-        if OperationAction.START_COMPUTE in actions:
+        if StartCompute in actions:
             await context.services.allowances.check_transfer_limit(rows, project.id, clock.now())
         after = request_state(endpoint, _TARGET_STATE[actions[0]], clock.now())
         await rows.endpoints.save(after)
         first: list[NewOperation] = []
-        if OperationAction.START_COMPUTE in actions:
+        if StartCompute in actions:
             first = await plan_unarchive(rows, await lookup.branch(rows, project, endpoint.branch_id))
         operations = await context.enqueue(rows, *first, *(_new_operation(action, endpoint) for action in actions))
     return after, operations
@@ -176,19 +179,19 @@ async def add_endpoint(rows: Rows, endpoint: Endpoint) -> None:
 
 def plan_starts(*endpoints: Endpoint) -> list[NewOperation]:
     """The work that makes new endpoints accept connections."""
-    return [_new_operation(OperationAction.START_COMPUTE, endpoint) for endpoint in endpoints if not endpoint.disabled]
+    return [_new_operation(StartCompute, endpoint) for endpoint in endpoints if not endpoint.disabled]
 
 
-def _required_action(before: Endpoint, after: Endpoint) -> OperationAction | None:
+def _required_action(before: Endpoint, after: Endpoint) -> ActionType | None:
     """What its compute has to do about a change."""
     if after.disabled and not before.disabled:
-        return OperationAction.SUSPEND_COMPUTE
+        return SuspendCompute
     is_same = (before.min_cu, before.max_cu, before.settings.get(PG_SETTINGS)) == (
         after.min_cu,
         after.max_cu,
         after.settings.get(PG_SETTINGS),
     )
-    return None if is_same or before.state is not EndpointState.ACTIVE else OperationAction.APPLY_CONFIG
+    return None if is_same or before.state is not EndpointState.ACTIVE else ApplyConfig
 
 
 def _limits(endpoint: Endpoint) -> tuple[float, object]:
@@ -196,7 +199,7 @@ def _limits(endpoint: Endpoint) -> tuple[float, object]:
     return endpoint.max_cu, endpoint.settings.get(PG_SETTINGS)
 
 
-def _new_operation(action: OperationAction, endpoint: Endpoint) -> NewOperation:
+def _new_operation(action: ActionType, endpoint: Endpoint) -> NewOperation:
     return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id)
 
 

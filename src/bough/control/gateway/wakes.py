@@ -15,14 +15,15 @@ from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.platform.admission import Admission
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
-from bough.domain.operation import Operation, OperationAction, OperationStatus
+from bough.domain.operation import Operation, OperationStatus
 from bough.engine.port import ComputeAddress, ComputeEngine
 from bough.errors import Busy, NotFound, PlatformError, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations import archival
 from bough.operations.action import NewOperation
+from bough.operations.actions.start_compute import StartCompute
 from bough.operations.events import Events
-from bough.operations.queue import OperationQueue, find_conflict
+from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
 REQUEST_ID = "wake"
@@ -103,7 +104,7 @@ class Wakes:
             if address := await self._find_address(endpoint):
                 return address
             work = await self._start(endpoint)
-            if work.action is OperationAction.START_COMPUTE and work.endpoint_id == endpoint_id:
+            if work.kind is StartCompute.kind and work.endpoint_id == endpoint_id:
                 await self._until_started(work)
                 if address := await self._engine.find_address(endpoint_id):
                     return address
@@ -130,9 +131,9 @@ class Wakes:
 
     async def _start(self, endpoint: Endpoint) -> Operation:
         """The operation that starts it, or the work that has to end before."""
-        wish = NewOperation(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        wish = NewOperation(StartCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
         async with self._store.transaction(durable=False) as rows:
-            obstacle = await find_conflict(rows, wish.lock)
+            obstacle = await self._queue.find_conflict(rows, wish.lock)
             if obstacle is not None:
                 if not obstacle.is_urgent:
                     await rows.operations.mark_urgent(obstacle.id)

@@ -21,7 +21,7 @@ from bough.control.services import Services
 from bough.domain import instant_database
 from bough.domain.allowance import Fullness
 from bough.domain.instant_database import InstantDatabase
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import OrgRight

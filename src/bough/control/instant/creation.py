@@ -15,7 +15,7 @@ from bough.domain import database as databases
 from bough.domain import role as roles
 from bough.domain.connection_uri import build_connection_uri
 from bough.domain.instant_database import PG_VERSION, REGION, InstantDatabase
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.errors import Conflict, Denied, PlatformError, RuleViolation, Unavailable
 from bough.ids import EndpointId, InstantId, ProjectId
 from bough.store.queries import Duplicate

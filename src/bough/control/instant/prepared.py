@@ -18,7 +18,7 @@ from bough.domain.api_key import KeyKind
 from bough.domain.audit import PLATFORM
 from bough.domain.endpoint import EndpointState
 from bough.domain.instant_database import PG_VERSION, REGION, UNCLAIMED_ORGANIZATION
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.domain.user import OPERATOR
 from bough.errors import Busy, Internal, PlatformError
 from bough.ids import ProjectId

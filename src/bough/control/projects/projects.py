@@ -13,14 +13,20 @@ from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request_state
-from bough.domain.operation import LockLevel, LockScope, Operation, OperationAction
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_recoverable, recovery_deadline
 from bough.domain.rights import OrgRight, Right
 from bough.domain.role import Role
 from bough.errors import RuleViolation
 from bough.ids import OrganizationId, ProjectId
-from bough.operations.action import NewOperation
+from bough.operations.action import ActionType, NewOperation
+from bough.operations.actions.apply_config import ApplyConfig
+from bough.operations.actions.apply_history_retention import ApplyHistoryRetention
+from bough.operations.actions.create_root_branch import CreateRootBranch
+from bough.operations.actions.start_compute import StartCompute
+from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.archival import plan_unarchive_by_id
 from bough.store.store import Rows
 
@@ -76,8 +82,8 @@ async def add_project(
     creator = await rows.users.get(project.created_by)
     operations = await context.enqueue(
         rows,
-        NewOperation(OperationAction.CREATE_TIMELINE, project.id, branch.id),
-        NewOperation(OperationAction.START_COMPUTE, project.id, branch.id, endpoint.id),
+        NewOperation(CreateRootBranch, project.id, branch.id),
+        NewOperation(StartCompute, project.id, branch.id, endpoint.id),
     )
     return CreatedProject(
         project=project,
@@ -100,7 +106,7 @@ async def update_project(context: Context, project: Project, change: ProjectChan
         if after.has_logical_replication != before.has_logical_replication:
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
-            operations += await context.enqueue(rows, NewOperation(OperationAction.APPLY_STORAGE_CONFIG, project.id))
+            operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
     return after, operations
 
 
@@ -130,7 +136,7 @@ async def recover_project(context: Context, project: Project) -> Project:
         if endpoint:
             await rows.endpoints.save(request_state(endpoint, EndpointState.ACTIVE, now))
             first = await plan_unarchive_by_id(rows, project.id, endpoint.branch_id)
-            await context.enqueue(rows, *first, _new_operation(OperationAction.START_COMPUTE, endpoint))
+            await context.enqueue(rows, *first, _new_operation(StartCompute, endpoint))
     if endpoint:
         await context.services.hostnames.publish(endpoint.id, project.region_id)
     return recovered
@@ -149,7 +155,7 @@ async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> l
     active = [one for one in await rows.endpoints.list_in_project(project.id) if one.state is EndpointState.ACTIVE]
     operations: list[Operation] = []
     for endpoint in active:
-        operations += await context.enqueue(rows, _new_operation(OperationAction.APPLY_CONFIG, endpoint))
+        operations += await context.enqueue(rows, _new_operation(ApplyConfig, endpoint))
     return operations
 
 
@@ -164,8 +170,8 @@ async def delete_project_rows(
     endpoints = await rows.endpoints.list_in_project(project.id)
     for endpoint in endpoints:
         await rows.endpoints.save(request_state(endpoint, EndpointState.IDLE, now))
-    return deleted, [_new_operation(OperationAction.SUSPEND_COMPUTE, endpoint) for endpoint in endpoints]
+    return deleted, [_new_operation(SuspendCompute, endpoint) for endpoint in endpoints]
 
 
-def _new_operation(action: OperationAction, endpoint: Endpoint) -> NewOperation:
+def _new_operation(action: ActionType, endpoint: Endpoint) -> NewOperation:
     return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id)

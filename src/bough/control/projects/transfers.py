@@ -10,7 +10,7 @@ from bough.control.context import Context
 from bough.control.projects.ownership import change_owner, format_as_limits, format_as_reasons
 from bough.domain import project_transfer
 from bough.domain.api_key import KeyKind
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.project_transfer import TransferRequest

@@ -10,14 +10,15 @@ from bough.control.branches.inheritance import InheritedContents
 from bough.control.branches.plan import check_name_is_free
 from bough.control.context import Context
 from bough.domain.branch import Branch
-from bough.domain.endpoint import EndpointState, EndpointType
-from bough.domain.operation import ALSO_LOCKED_KEY, RESUMES_KEY, VARIANT_KEY, Operation, OperationAction, Variant
+from bough.domain.endpoint import EndpointType
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.errors import Busy, RuleViolation
 from bough.ids import BranchId, ProjectId
 from bough.operations.action import NewOperation
-from bough.operations.actions.finalize_restore import OLD_NAME_KEY
+from bough.operations.actions.finalize_restore import FinalizeRestore, FinalizeRestoreParams
+from bough.operations.actions.start_compute import StartCompute, StartComputeParams
 from bough.operations.archival import plan_unarchive
 from bough.store.store import Rows
 
@@ -49,23 +50,23 @@ async def _share_passwords(context: Context, rows: Rows, project: Project, old: 
         if known is None or role.verifier is None or role.verifier == known.verifier:
             continue
         copy = inheritance.copy_role(role, branch, vault, InheritedContents(roles=[], databases=[]))
-        await rows.roles.save(replace(copy, created_at=known.created_at, updated_at=clock.now(), is_wished=True))
+        await rows.roles.save(replace(copy, created_at=known.created_at, updated_at=clock.now(), is_pending=True))
 
 
 def plan_finalize(
     project_id: ProjectId, branch_id: BranchId, old_id: BranchId, name: str | None = None
 ) -> NewOperation:
-    own = {VARIANT_KEY: Variant.FINALIZE, ALSO_LOCKED_KEY: old_id, **({} if name is None else {OLD_NAME_KEY: name})}
-    return NewOperation(OperationAction.CREATE_TIMELINE, project_id, branch_id, parameters=own)
+    params = FinalizeRestoreParams(replaced_branch_id=old_id, old_name=name)
+    return NewOperation(FinalizeRestore, project_id, branch_id, params=params)
 
 
 async def plan_takeover(rows: Rows, branch: Branch, old: Branch, name: str | None = None) -> list[NewOperation]:
     """Computes that run are started again behind it, the one that writes first."""
     served = await rows.endpoints.list_in_branch(old.id)
-    running = [each for each in served if EndpointState.ACTIVE in (each.state, each.pending_state)]
+    running = [each for each in served if each.is_active_or_starting]
     running.sort(key=lambda each: each.type is not EndpointType.READ_WRITE)
     starts = [
-        NewOperation(OperationAction.START_COMPUTE, branch.project_id, branch.id, each.id, {RESUMES_KEY: True})
+        NewOperation(StartCompute, branch.project_id, branch.id, each.id, StartComputeParams(resumes=True))
         for each in running
     ]
     return [plan_finalize(branch.project_id, branch.id, old.id, name), *starts]

@@ -12,27 +12,19 @@ from bough.access import lookup
 from bough.control.branches import inheritance, new_rows, points
 from bough.control.branches.plan import check_branch_quota, check_name_is_free, find_creating_operation
 from bough.control.context import Context
-from bough.domain import history, restore_rules
+from bough.domain import restore_rules
 from bough.domain.branch import Branch, Volume
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
 from bough.domain.history import Point, RecoveryTarget
-from bough.domain.operation import (
-    ALSO_LOCKED_KEY,
-    RESUMES_KEY,
-    SOURCE_KEY,
-    VARIANT_KEY,
-    LockLevel,
-    LockScope,
-    Operation,
-    OperationAction,
-    Variant,
-)
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.ids import BranchId, VolumeId
 from bough.operations import archival
 from bough.operations.action import NewOperation
-from bough.operations.actions.restore_branch import NEW_VOLUME_KEY
+from bough.operations.actions.restore_branch import RestoreBranch, RestoreBranchParams
+from bough.operations.actions.start_compute import StartCompute, StartComputeParams
 from bough.store.store import Rows
 
 
@@ -114,15 +106,13 @@ async def _plan_restore(
     volume_id, now = VolumeId.new(), clock.now()
     await rows.lineages.add_volume(Volume(id=volume_id, project_id=branch.project_id, created_at=now))
     await new_rows.add_lineage(rows, branch.project_id, volume_id, now)
-    parameters = {
-        VARIANT_KEY: Variant.RESTORE,
-        SOURCE_KEY: source.id,
-        NEW_VOLUME_KEY: volume_id,
-        **history.encode_target(target),
-    }
-    if preserved is not None:
-        parameters[ALSO_LOCKED_KEY] = preserved.id
-    return NewOperation(OperationAction.CREATE_TIMELINE, branch.project_id, branch.id, parameters=parameters)
+    params = RestoreBranchParams(
+        source_id=source.id,
+        new_volume_id=volume_id,
+        target=target,
+        preserved_branch_id=preserved.id if preserved else None,
+    )
+    return NewOperation(RestoreBranch, branch.project_id, branch.id, params=params)
 
 
 async def _plan_unarchive_all(rows: Rows, *used: Branch) -> list[NewOperation]:
@@ -135,7 +125,7 @@ def _plan_starts(served: list[Endpoint]) -> list[NewOperation]:
     """The one that writes first: the others follow it."""
     in_order = sorted(served, key=lambda endpoint: endpoint.type is not EndpointType.READ_WRITE)
     return [
-        NewOperation(OperationAction.START_COMPUTE, each.project_id, each.branch_id, each.id, {RESUMES_KEY: True})
+        NewOperation(StartCompute, each.project_id, each.branch_id, each.id, StartComputeParams(resumes=True))
         for each in in_order
     ]
 

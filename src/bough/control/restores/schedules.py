@@ -6,7 +6,7 @@ from bough import clock
 from bough.access import lookup
 from bough.control.context import Context
 from bough.domain import snapshot, snapshot_schedule
-from bough.domain.operation import LockLevel, LockScope
+from bough.domain.locks import LockLevel, LockScope
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.domain.snapshot_schedule import ScheduleItem, SnapshotSchedule
@@ -25,7 +25,7 @@ async def set_snapshot_schedule(
     ) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
-        snapshot.check_is_root(branch, "A schedule of snapshots")
+        snapshot.check_is_root(branch, "a snapshot schedule")
         _check_fits(items, (await context.project_plan(rows, project)).snapshots)
         now = clock.now()
         next_at = snapshot_schedule.next_run_of_all(items, now)

@@ -16,17 +16,18 @@ from bough.control.endpoints import endpoints
 from bough.control.endpoints.plan import RequestedEndpoint, plan_endpoint
 from bough.control.restores.finalize import check_unchanged, find_current_branch, plan_finalize, plan_takeover
 from bough.control.restores.snapshots import find_snapshot
-from bough.domain import history
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint, EndpointType
 from bough.domain.history import HEAD, RecoveryTarget
-from bough.domain.operation import SOURCE_KEY, LockLevel, LockScope, Operation, OperationAction
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
 from bough.domain.snapshot import Snapshot, make_unique_name
 from bough.errors import RuleViolation
 from bough.ids import BranchId, SnapshotId
 from bough.operations.action import NewOperation
+from bough.operations.actions.create_branch import CreateBranch, CreateBranchParams
 from bough.store.store import Rows
 
 
@@ -140,7 +141,6 @@ async def _add_endpoint(rows: Rows, project: Project, branch: Branch, plan: Plan
 
 
 def _create_operation(branch: Branch, snapshot: Snapshot) -> NewOperation:
-    whole = history.encode_target(RecoveryTarget(volume_id=snapshot.volume_id, point=HEAD))
-    return NewOperation(
-        OperationAction.CREATE_BRANCH, branch.project_id, branch.id, parameters={SOURCE_KEY: snapshot.id, **whole}
-    )
+    target = RecoveryTarget(volume_id=snapshot.volume_id, point=HEAD)
+    params = CreateBranchParams(source_id=snapshot.id, target=target)
+    return NewOperation(CreateBranch, branch.project_id, branch.id, params=params)

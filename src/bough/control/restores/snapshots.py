@@ -9,25 +9,19 @@ from bough.config import Plan
 from bough.control.branches import points
 from bough.control.branches.plan import find_creating_operation
 from bough.control.context import Context
-from bough.domain import history, snapshot
+from bough.domain import snapshot
 from bough.domain.branch import Branch, Volume
 from bough.domain.history import HEAD, Point, RecoveryTarget
-from bough.domain.operation import (
-    ALSO_LOCKED_KEY,
-    SOURCE_KEY,
-    VARIANT_KEY,
-    LockLevel,
-    LockScope,
-    Operation,
-    OperationAction,
-    Variant,
-)
+from bough.domain.locks import LockLevel, LockScope
+from bough.domain.operation import Operation
 from bough.domain.project import Project
 from bough.domain.rights import Right
-from bough.domain.snapshot import SNAPSHOT_KEY, Snapshot, SnapshotState
+from bough.domain.snapshot import Snapshot, SnapshotState
 from bough.errors import Conflict, NotFound, RuleViolation
 from bough.ids import BranchId, ProjectId, SnapshotId, VolumeId
 from bough.operations.action import NewOperation
+from bough.operations.actions.create_snapshot import CreateSnapshot, CreateSnapshotParams, create_snapshot_lock
+from bough.operations.actions.delete_snapshot import DeleteSnapshot, DeleteSnapshotParams
 from bough.operations.archival import plan_unarchive
 from bough.store.queries import Duplicate
 from bough.store.store import Rows
@@ -57,21 +51,21 @@ async def create_snapshot(
     now = clock.now()
     expires_at = snapshot.check_expiry(requested.expires_at, now)
     end = await points.read_wal_end(context, project, branch_id, requested.point)
-    making = build_create_operation(project.id, SnapshotId.new(), branch_id)
-    async with context.locked_transaction(making.lock) as rows:
+    snapshot_id = SnapshotId.new()
+    async with context.locked_transaction(create_snapshot_lock(project.id, snapshot_id, branch_id)) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
-        snapshot.check_is_root(branch, "Snapshots")
+        snapshot.check_is_root(branch, "snapshots")
         await check_snapshot_quota(rows, project.id, await context.project_plan(rows, project))
         asked = "lsn" if requested.point.lsn else "timestamp"
         target = await points.resolve_point(context, rows, project, branch, requested.point, name=asked, end=end)
         name = requested.name or await _default_name(rows, branch, requested.point.at or now)
-        made = plan_snapshot(making, branch, requested.point, name, now, expires_at=expires_at)
+        made = plan_snapshot(snapshot_id, branch, requested.point, name, now, expires_at=expires_at)
         await add_snapshot(rows, made)
         context.audit.add_details(thing=made.id, name=made.name, branch=branch.id)
         first = await plan_unarchive(rows, branch)
         behind = await find_creating_operation(rows, branch)
-        operations = await context.enqueue(rows, *first, set_target(making, target), after=behind)
+        operations = await context.enqueue(rows, *first, plan_create(made, target), after=behind)
     return made, operations
 
 
@@ -97,10 +91,10 @@ async def delete_snapshot(context: Context, project: Project, snapshot_id: Snaps
     """Nobody finds it from now on; the work makes its data go."""
     async with context.services.store.read() as rows:
         await find_snapshot(rows, project.id, snapshot_id)
-    removing = build_delete_operation(project.id, snapshot_id)
-    async with context.locked_transaction(removing.lock) as rows:
+    deletion = plan_delete(project.id, snapshot_id)
+    async with context.locked_transaction(deletion.lock) as rows:
         await mark_deleted(rows, await find_snapshot(rows, project.id, snapshot_id))
-        return await context.enqueue(rows, removing)
+        return await context.enqueue(rows, deletion)
 
 
 async def _default_name(rows: Rows, branch: Branch, at: datetime) -> str:
@@ -108,23 +102,13 @@ async def _default_name(rows: Rows, branch: Branch, at: datetime) -> str:
     return snapshot.make_unique_name(snapshot.default_name(branch.name, at), taken)
 
 
-def build_create_operation(project_id: ProjectId, snapshot_id: SnapshotId, branch_id: BranchId) -> NewOperation:
-    """The work, before it is known which volume is copied."""
-    own = {
-        VARIANT_KEY: Variant.SNAPSHOT,
-        SNAPSHOT_KEY: snapshot_id,
-        ALSO_LOCKED_KEY: snapshot_id,
-        SOURCE_KEY: branch_id,
-    }
-    return NewOperation(OperationAction.CREATE_BRANCH, project_id, parameters=own)
-
-
-def set_target(operation: NewOperation, target: RecoveryTarget) -> NewOperation:
-    return replace(operation, parameters={**operation.parameters, **history.encode_target(target)})
+def plan_create(snapshot: Snapshot, target: RecoveryTarget) -> NewOperation:
+    params = CreateSnapshotParams(snapshot_id=snapshot.id, source_id=snapshot.branch_id, target=target)
+    return NewOperation(CreateSnapshot, snapshot.project_id, params=params)
 
 
 def plan_snapshot(
-    operation: NewOperation,
+    snapshot_id: SnapshotId,
     branch: Branch,
     point: Point,
     name: str,
@@ -134,7 +118,7 @@ def plan_snapshot(
     is_manual: bool = True,
 ) -> Snapshot:
     return Snapshot(
-        id=operation.parameters[SNAPSHOT_KEY],
+        id=snapshot_id,
         project_id=branch.project_id,
         branch_id=branch.id,
         volume_id=VolumeId.new(),
@@ -161,9 +145,8 @@ async def add_snapshot(rows: Rows, snapshot: Snapshot) -> None:
         raise _name_conflict(snapshot.name) from None
 
 
-def build_delete_operation(project_id: ProjectId, snapshot_id: SnapshotId) -> NewOperation:
-    own = {VARIANT_KEY: Variant.SNAPSHOT, SNAPSHOT_KEY: snapshot_id, ALSO_LOCKED_KEY: snapshot_id}
-    return NewOperation(OperationAction.DELETE_TIMELINE, project_id, parameters=own)
+def plan_delete(project_id: ProjectId, snapshot_id: SnapshotId) -> NewOperation:
+    return NewOperation(DeleteSnapshot, project_id, params=DeleteSnapshotParams(snapshot_id=snapshot_id))
 
 
 async def mark_deleted(rows: Rows, snapshot: Snapshot) -> None:

@@ -1,122 +1,76 @@
-"""Create a branch from its parent's data, as it is now or as it was at a point in history.
+"""Create a branch from the data of its parent or of a snapshot, as of now or as of a point in history.
 
-Its volume is made while the parent goes on serving. What belongs to the parent alone is taken out of it before
-anybody can open it: its subscriptions and, of a protected parent, its passwords; and all rows, when only its
-structure was asked for. Data of another time may have other roles and databases than the parent has now: then it is
-looked into, and roles that are in both have the passwords of now. Then the branch is published, and its own history
-begins.
+The volume is created while the parent keeps serving clients. Before any client can connect, the action removes what
+must not be copied: subscriptions, the passwords of a protected parent, and all rows of a schema-only branch. Data of
+another time may have other roles and databases than the parent has now: then the volume is inspected, and roles that
+exist in both get the current passwords. Finally the branch is published and its own history starts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Self
 
 from bough import clock
-from bough.domain import history
 from bough.domain.branch import SCHEMA_ONLY, Branch, BranchState, transition_branch
 from bough.domain.catalog_change import DeleteAllRows, DisableSubscriptions, ReplacePasswords
-from bough.domain.operation import SOURCE_KEY, OperationAction
+from bough.domain.history import RecoveryTarget, decode_target, encode_target
+from bough.domain.locks import LockLevel, LockRequest
+from bough.domain.operation import OperationKind
 from bough.engine.port import BranchContents, Origin
 from bough.engine.spec import BranchSpec
-from bough.operations import contents_sync as contents
-from bough.operations import copied_volume
+from bough.ids import BranchId, SnapshotId
+from bough.operations import contents_sync, copied_volume
 from bough.operations.action import Action, step
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Goto, Outcome
+from bough.operations.params import Params, drop_none
 from bough.store.store import Rows
 
-NEW_PASSWORDS_KEY = "rekeys"  # the parameter of a branch whose parent's passwords shall not open it
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateBranchParams(Params):
+    source_id: BranchId | SnapshotId | None = None  # what is copied; None in rows of the first version: the parent
+    replaces_passwords: bool = False  # the passwords of a protected parent must not open the branch
+    target: RecoveryTarget | None = None  # None: everything that the parent has
+
+    def to_stored(self) -> dict[str, Any]:
+        target = encode_target(self.target) if self.target else {}
+        return {**drop_none({"source_id": self.source_id}), "rekeys": self.replaces_passwords, **target}
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
+        source = stored.get("source_id")
+        return cls(
+            source_id=_parse_source_id(source) if source else None,
+            replaces_passwords=bool(stored.get("rekeys")),
+            target=decode_target(stored),
+        )
+
+
+def _parse_source_id(text: str) -> BranchId | SnapshotId:
+    return SnapshotId(text) if text.startswith(f"{SnapshotId.prefix}-") else BranchId(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedVolume:
-    """The volume, ready to be opened."""
+    """A volume that is ready to be opened."""
 
     origin: Origin
-    start_lsn: str | None  # where its own history begins
-    contents: BranchContents | None = None  # what is in it; None: what the rows say
+    start_lsn: str | None  # where its own history starts
+    contents: BranchContents | None = None  # its roles and databases; None: as the rows say
 
 
-class CreateBranch(Action):
-    action = OperationAction.CREATE_BRANCH
+class CreateBranch(Action[CreateBranchParams]):
+    kind = OperationKind.CREATE_BRANCH
+    params_type = CreateBranchParams
 
-    @step(undo="drop_volume")
-    async def make_volume(self, ctx: ActionContext) -> Outcome:
-        """The parent's roles and databases are looked at first: what they are then is in the copy."""
-        branch = await ctx.get_branch(self.project_id, self.branch_id)
-        source_id = self.operation.parameters.get(SOURCE_KEY) or branch.parent_id
-        async with ctx.read() as rows:
-            serving = await rows.endpoints.get_read_write(source_id) if source_id else None
-        seen = await ctx.inspect_contents(serving) if serving else None
-        origin = await ctx.engine.ensure_branch(await self._spec(ctx))
-        if seen is not None:
-            async with ctx.transaction() as rows:
-                await contents.inherit_contents(rows, branch.id, seen.actual, has_new_passwords=self._has_new_passwords)
-        if self._has_new_passwords or self._target or origin.has_subscriptions or branch.init_source == SCHEMA_ONLY:
-            return Goto(self.part)
-        return Done(
-            "the branch is ready", writes=partial(self.publish, CreatedVolume(origin=origin, start_lsn=origin.lsn))
-        )
-
-    @step
-    async def part(self, ctx: ActionContext) -> Outcome:
-        """It is nobody's but its own from now on."""
-        spec = await self._spec(ctx)
-        origin = await ctx.engine.ensure_branch(spec)
-        branch = await ctx.get_branch(self.project_id, self.branch_id)
-        if origin.has_subscriptions:
-            await ctx.engine.apply_change(spec, DisableSubscriptions())
-        if branch.init_source == SCHEMA_ONLY:
-            await ctx.engine.apply_change(spec, DeleteAllRows())
-        inside = await ctx.inspect_volume(spec, branch.id) if self._target else None
-        inside = (
-            await self._replace_passwords(ctx, spec, inside)
-            if self._has_new_passwords
-            else await self._keep_passwords(ctx, spec, inside)
-        )
-        if branch.restored_from is None:
-            begins = await ctx.find_wal_end(spec)
-        else:  # its snapshot may go, so it stands on nothing but itself
-            begins = (await ctx.engine.ensure_history_started(self.project_id, branch.volume_id)).began_lsn
-        return Done(
-            "the branch is ready",
-            writes=partial(self.publish, CreatedVolume(origin=origin, start_lsn=begins, contents=inside)),
-        )
-
-    async def _replace_passwords(
-        self, ctx: ActionContext, spec: BranchSpec, inside: BranchContents | None
-    ) -> BranchContents | None:
-        """With the passwords that it was given anew, and no other."""
-        async with ctx.read() as rows:
-            roles = await rows.roles.list_in_branch(self.branch_id)
-        verifiers = {role.name: role.verifier for role in roles if role.is_wished and role.verifier is not None}
-        await ctx.engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
-        if inside is None:
-            return None
-        return copied_volume.replace_verifiers(inside, {role.name: verifiers.get(role.name) for role in inside.roles})
-
-    async def _keep_passwords(
-        self, ctx: ActionContext, spec: BranchSpec, inside: BranchContents | None
-    ) -> BranchContents | None:
-        if inside is None:
-            return None
-        async with ctx.read() as rows:
-            own = contents.to_contents(await contents.load_contents(rows, self.branch_id))
-        return await copied_volume.keep_passwords(ctx.engine, spec, inside, copied_volume.verifiers_of(own))
-
-    @property
-    def _has_new_passwords(self) -> bool:
-        return bool(self.operation.parameters.get(NEW_PASSWORDS_KEY))
-
-    @property
-    def _target(self) -> history.RecoveryTarget | None:
-        """None: all that the parent has."""
-        return history.decode_target(self.operation.parameters)
-
-    async def _spec(self, ctx: ActionContext) -> BranchSpec:
-        return await ctx.build_branch_spec(self.project_id, self.branch_id, self._target)
+    @classmethod
+    def locks(cls, params: CreateBranchParams, step: str | None) -> LockRequest:
+        return LockRequest(level=LockLevel.BRANCH, source_id=params.source_id, creates_branch=True)
 
     async def drop_volume(self, ctx: ActionContext) -> None:
-        """A branch that could not be made is as good as deleted, and its name is free again."""
+        """Mark the branch as deleted, which frees its name."""
         branch = await ctx.get_branch(self.project_id, self.branch_id)
         await ctx.engine.ensure_absent(self.project_id, branch.volume_id)
         now = clock.now()
@@ -126,29 +80,97 @@ class CreateBranch(Action):
             for endpoint in await rows.endpoints.list_in_branch(branch.id):
                 await rows.endpoints.save(replace(endpoint, deleted_at=now, pending_state=None, updated_at=now))
 
-    async def publish(self, made: CreatedVolume, rows: Rows) -> None:
+    @step(undo=drop_volume)
+    async def make_volume(self, ctx: ActionContext) -> Outcome:
+        """The roles and databases of the parent are read before the copy, so that the copy contains them."""
+        branch = await ctx.get_branch(self.project_id, self.branch_id)
+        source_id = self.params.source_id or branch.parent_id
+        async with ctx.read() as rows:
+            serving = await rows.endpoints.get_read_write(BranchId(source_id)) if source_id else None
+        inspection = await ctx.inspect_contents(serving) if serving else None
+        origin = await ctx.engine.ensure_branch(await self._spec(ctx))
+        if inspection is not None:
+            async with ctx.transaction() as rows:
+                await contents_sync.inherit_contents(
+                    rows, branch.id, inspection.actual, has_new_passwords=self.params.replaces_passwords
+                )
+        is_schema_only = branch.init_source == SCHEMA_ONLY
+        if self.params.replaces_passwords or self.params.target or origin.has_subscriptions or is_schema_only:
+            return Goto(self.part)
+        created = CreatedVolume(origin=origin, start_lsn=origin.lsn)
+        return Done("the branch is ready", writes=partial(self.publish, created))
+
+    @step
+    async def part(self, ctx: ActionContext) -> Outcome:
+        """Separate the copy from its source: subscriptions, rows and passwords."""
+        spec = await self._spec(ctx)
+        origin = await ctx.engine.ensure_branch(spec)
+        branch = await ctx.get_branch(self.project_id, self.branch_id)
+        if origin.has_subscriptions:
+            await ctx.engine.apply_change(spec, DisableSubscriptions())
+        if branch.init_source == SCHEMA_ONLY:
+            await ctx.engine.apply_change(spec, DeleteAllRows())
+        contents = await ctx.inspect_volume(spec, branch.id) if self.params.target else None
+        if self.params.replaces_passwords:
+            contents = await self._replace_passwords(ctx, spec, contents)
+        else:
+            contents = await self._keep_passwords(ctx, spec, contents)
+        if branch.restored_from is None:
+            start_lsn = await ctx.find_wal_end(spec)
+        else:  # the snapshot may be deleted, so the history must not depend on it
+            start_lsn = (await ctx.engine.ensure_history_started(self.project_id, branch.volume_id)).began_lsn
+        created = CreatedVolume(origin=origin, start_lsn=start_lsn, contents=contents)
+        return Done("the branch is ready", writes=partial(self.publish, created))
+
+    async def _replace_passwords(
+        self, ctx: ActionContext, spec: BranchSpec, contents: BranchContents | None
+    ) -> BranchContents | None:
+        """Set the new passwords of the branch, and remove all others."""
+        async with ctx.read() as rows:
+            roles = await rows.roles.list_in_branch(self.branch_id)
+        verifiers = {role.name: role.verifier for role in roles if role.is_pending and role.verifier is not None}
+        await ctx.engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
+        if contents is None:
+            return None
+        return copied_volume.replace_verifiers(
+            contents, {role.name: verifiers.get(role.name) for role in contents.roles}
+        )
+
+    async def _keep_passwords(
+        self, ctx: ActionContext, spec: BranchSpec, contents: BranchContents | None
+    ) -> BranchContents | None:
+        if contents is None:
+            return None
+        async with ctx.read() as rows:
+            own = contents_sync.to_contents(await contents_sync.load_contents(rows, self.branch_id))
+        return await copied_volume.keep_passwords(ctx.engine, spec, contents, copied_volume.verifiers_of(own))
+
+    async def _spec(self, ctx: ActionContext) -> BranchSpec:
+        return await ctx.build_branch_spec(self.project_id, self.branch_id, self.params.target)
+
+    async def publish(self, created: CreatedVolume, rows: Rows) -> None:
         branch = require_found(await rows.branches.get(self.project_id, self.branch_id), "branch")
         is_copy = branch.parent_id is not None and branch.restored_from is None
         parent = await rows.branches.get(self.project_id, branch.parent_id or branch.id) if is_copy else None
         now = clock.now()
-        for role in await rows.roles.list_in_branch(branch.id) if self._has_new_passwords else []:
+        for role in await rows.roles.list_in_branch(branch.id) if self.params.replaces_passwords else []:
             await rows.roles.mark_applied(branch.id, role.name, role.verifier, now)
-        if made.contents is not None:
-            await contents.replace_contents(rows, branch.id, made.contents)
-        await rows.branches.save(_published(transition_branch(branch, BranchState.READY, now), parent, made.origin))
-        await rows.lineages.set_history_start(branch.volume_id, now, made.start_lsn)
+        if created.contents is not None:
+            await contents_sync.replace_contents(rows, branch.id, created.contents)
+        await rows.branches.save(_published(transition_branch(branch, BranchState.READY, now), parent, created.origin))
+        await rows.lineages.set_history_start(branch.volume_id, now, created.start_lsn)
 
 
 def _published(branch: Branch, parent: Branch | None, origin: Origin) -> Branch:
-    """A point that was asked for is told as it was asked for."""
-    made = replace(branch, wal_position=origin.position)
+    """A requested point is shown as it was requested."""
+    published = replace(branch, wal_position=origin.position)
     if parent is None:
-        return made
+        return published
     if branch.init_source != SCHEMA_ONLY:
         size = parent.logical_size if branch.logical_size is None else branch.logical_size
-        made = replace(made, logical_size=size, fullness=parent.fullness, stored_bytes=parent.stored_bytes)
+        published = replace(published, logical_size=size, fullness=parent.fullness, stored_bytes=parent.stored_bytes)
     return replace(
-        made,
+        published,
         parent_lsn=branch.parent_lsn or origin.lsn,
         parent_timestamp=branch.parent_timestamp or origin.at,
     )

@@ -1,18 +1,20 @@
-"""Remove a branch for good: its computes, its data, its history, its rows.
+"""Delete the data of a branch for good: its computes, its volumes, its history, its rows.
 
-Of a branch that was deleted its own row stays, so that it can be listed among those that were. What another branch
-can still go back to, or stands on, is not removed with it: it is retired, and a task removes it when nobody needs it.
-When the whole project can no longer be recovered everything goes: with the last branch whatever is left, snapshots
-and retired volumes too, and then the project itself is forgotten; only its id and its operations remain, so that the
-id is never given again.
+The row of a deleted branch stays, so that deleted branches can be listed. Volumes that another branch still needs,
+because it can be restored to them or was created from them, are not removed but retired; a task removes them when no
+branch needs them. When the whole project is purged, everything goes: the last branch also removes snapshots and
+retired volumes, and then the project itself. Only its id and its operations remain, so that the id is never reused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 from bough import clock
 from bough.domain.branch import Branch, BranchState
-from bough.domain.operation import OperationAction
+from bough.domain.locks import LockLevel, LockRequest
+from bough.domain.operation import OperationKind
 from bough.domain.project import Project
 from bough.engine.port import EngineError, VolumeHasDependents
 from bough.ids import VolumeId
@@ -20,18 +22,34 @@ from bough.operations import usage_measurement
 from bough.operations.action import Action, step
 from bough.operations.context import ActionContext
 from bough.operations.outcome import Done, Goto, Outcome
+from bough.operations.params import Params
 from bough.store.store import Rows
 
-WITH_PROJECT_KEY = "with_project"  # the parameter of a branch whose project goes as a whole
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteBranchParams(Params):
+    with_project: bool = False  # the whole project is purged
+
+    def to_stored(self) -> dict[str, Any]:
+        return {"with_project": True} if self.with_project else {}
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
+        return cls(with_project=bool(stored.get("with_project")))
 
 
-class DeleteBranch(Action):
-    action = OperationAction.DELETE_TIMELINE
+class DeleteBranch(Action[DeleteBranchParams]):
+    kind = OperationKind.DELETE_BRANCH
+    params_type = DeleteBranchParams
     is_forward_only = True
+
+    @classmethod
+    def locks(cls, params: DeleteBranchParams, step: str | None) -> LockRequest:
+        return LockRequest(level=LockLevel.BRANCH)
 
     @step
     async def stop(self, ctx: ActionContext) -> Outcome:
-        """Read replicas first: they follow the others."""
+        """Stop read replicas first, because they follow the read-write compute."""
         async with ctx.read() as rows:
             endpoints = await rows.endpoints.list_with_deleted(self.branch_id)
         for endpoint in sorted(endpoints, key=lambda each: each.volume_id is None):
@@ -48,74 +66,75 @@ class DeleteBranch(Action):
         async with ctx.read() as rows:
             project = await rows.projects.get(self.project_id)
             branch = await rows.branches.get(self.project_id, self.branch_id)
-            with_project = (
-                bool(self.operation.parameters.get(WITH_PROJECT_KEY)) or project is None or _is_being_purged(project)
-            )
-            own, needed = await _volumes(rows, branch) if branch else ([], [])
-        left = [*needed, *await self._drop_volumes(ctx, [*own, *needed] if with_project else own)]
+            with_project = self.params.with_project or project is None or _is_being_purged(project)
+            own, shared = await _list_volumes(rows, branch) if branch else ([], [])
+        remaining = [*shared, *await self._drop_volumes(ctx, [*own, *shared] if with_project else own)]
         if not with_project:
-            if branch is not None and branch.volume_id in left and branch.state is BranchState.ARCHIVED:
-                await ctx.engine.ensure_unpacked(self.project_id, branch.volume_id)  # so that it can be retired
-            return Done("the branch is gone", writes=partial(self.clear, branch, left))
+            if branch is not None and branch.volume_id in remaining and branch.state is BranchState.ARCHIVED:
+                await ctx.engine.ensure_unpacked(
+                    self.project_id, branch.volume_id
+                )  # only an unpacked volume can be retired
+            return Done("the branch is deleted", writes=partial(self.clear, branch, remaining))
         async with ctx.transaction() as rows:
-            await rows.projects.lock(self.project_id)  # of two that are the last, one sees that it is
-            await rows.branches.delete(self.branch_id, kept_volumes=left)
+            await rows.projects.lock(self.project_id)  # of the last two branches, one sees that it is the last
+            await rows.branches.delete(self.branch_id, kept_volumes=remaining)
             others = await rows.branches.list_with_deleted(self.project_id)
-        return Done("the branch is gone") if others else Goto(self.sweep)
+        return Done("the branch is deleted") if others else Goto(self.sweep)
 
     @step
     async def sweep(self, ctx: ActionContext) -> Outcome:
-        """Whatever the project has left, in as many rounds as volumes stand on one another."""
+        """Remove all remaining volumes, in rounds: a volume can go only after those that were created from it."""
         async with ctx.read() as rows:
-            left = await rows.lineages.list_volume_ids(self.project_id)
-        while left:
-            still = await self._drop_volumes(ctx, left)
-            if len(still) == len(left):
-                raise EngineError("Volumes of a deleted project stand on one another, and none of them can go.")
-            left = still
-        return Done("the project is gone", writes=self.purge)
+            remaining = await rows.lineages.list_volume_ids(self.project_id)
+        while remaining:
+            undeleted = await self._drop_volumes(ctx, remaining)
+            if len(undeleted) == len(remaining):
+                raise EngineError("No volume of the deleted project can be removed: they depend on one another.")
+            remaining = undeleted
+        return Done("the project is purged", writes=self.purge)
 
-    async def clear(self, branch: Branch | None, left: list[VolumeId], rows: Rows) -> None:
+    async def clear(self, branch: Branch | None, remaining: list[VolumeId], rows: Rows) -> None:
         now = clock.now()
-        await self._stop_counting(rows)
-        if branch is not None and branch.volume_id in left:
+        await self._stop_metering(rows)
+        if branch is not None and branch.volume_id in remaining:
             await rows.lineages.retire_volume(branch.volume_id, now)
-        history = [past.lineage.volume_id for past in await rows.lineages.list_ranges(self.branch_id)]
+        history = [each.lineage.volume_id for each in await rows.lineages.list_ranges(self.branch_id)]
         await rows.branches.delete_contents(self.branch_id)
-        await rows.lineages.remove_volumes([volume for volume in history if volume not in left])
+        await rows.lineages.remove_volumes([volume for volume in history if volume not in remaining])
 
     async def purge(self, rows: Rows) -> None:
         await rows.projects.purge(self.project_id, clock.now())
 
     async def _drop_volumes(self, ctx: ActionContext, volumes: Iterable[VolumeId]) -> list[VolumeId]:
-        """Those that could not go yet."""
-        left = []
+        """Return the volumes that cannot be removed yet."""
+        remaining = []
         for volume in volumes:
             try:
                 await ctx.engine.ensure_absent(self.project_id, volume)
             except VolumeHasDependents:
-                left.append(volume)
-        return left
+                remaining.append(volume)
+        return remaining
 
-    async def _stop_counting(self, rows: Rows) -> None:
+    async def _stop_metering(self, rows: Rows) -> None:
         for endpoint in await rows.endpoints.list_with_deleted(self.branch_id):
             await rows.usage.stop_metering(endpoint, clock.now())
 
 
 def _is_being_purged(project: Project) -> bool:
-    """Whether all of it goes, and not this branch alone, for work that an earlier version wrote down."""
+    """For operations of versions that did not store `with_project`."""
     return project.deleted_at is not None and not project.is_recoverable(clock.now())
 
 
-async def _volumes(rows: Rows, branch: Branch) -> tuple[list[VolumeId], list[VolumeId]]:
-    """What it was and is, the newest first, because that stands on what was before: what nobody else can go back to,
-    and what is a part of another branch's history too.
+async def _list_volumes(rows: Rows, branch: Branch) -> tuple[list[VolumeId], list[VolumeId]]:
+    """The volumes of the branch's history: those that only it uses, and those that other branches use too.
+
+    Newest first, because a volume depends on older ones.
     """
     own: list[VolumeId] = []
     shared: list[VolumeId] = []
-    past = await rows.lineages.list_ranges(branch.id)
-    for lineage in reversed([each.lineage for each in past]):
-        others = [holder for holder in await rows.lineages.list_branches(lineage.id) if holder.id != branch.id]
+    ranges = await rows.lineages.list_ranges(branch.id)
+    for lineage in reversed([each.lineage for each in ranges]):
+        others = [other for other in await rows.lineages.list_branches(lineage.id) if other.id != branch.id]
         (shared if others else own).append(lineage.volume_id)
     if branch.volume_id not in (*own, *shared):  # its history is cleared already
         own.insert(0, branch.volume_id)

@@ -1,57 +1,75 @@
-"""Finalize a restore: a branch that was made of a snapshot takes the place of another.
+"""Finalize a restore: a branch that was created from a snapshot takes the place of another branch.
 
-The computes of both stop. Then, in one transaction, they trade names and endpoints: the restored one gets what makes
-the other known, and the other stays beside it under another name, with its data, its history and its children. So
-connection strings go on working: roles that both have keep the passwords of the one whose place is taken.
+The computes of both stop. Then one transaction swaps their names and endpoints: the restored branch becomes the one
+that clients know, and the replaced branch stays under another name, with its data, history and children. Connection
+strings keep working: roles that both have keep the passwords of the replaced branch.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Any, Self
 
 from bough import clock
 from bough.domain.branch import Branch
 from bough.domain.endpoint import EndpointType
-from bough.domain.operation import ALSO_LOCKED_KEY, RESUMES_KEY, OperationAction, Variant
+from bough.domain.locks import LockLevel, LockRequest
+from bough.domain.operation import OperationKind
 from bough.domain.snapshot import make_replaced_name, make_unique_name
-from bough.ids import BranchId, EndpointId
+from bough.ids import BranchId
 from bough.operations import compute_shutdown
 from bough.operations.action import Action, step
+from bough.operations.actions.start_compute import list_resuming_endpoints
 from bough.operations.compute_shutdown import StoppedCompute
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome
+from bough.operations.params import Params, drop_none
 from bough.store.store import Rows
 
-OLD_NAME_KEY = "old_name"  # the parameter of what the branch is called whose place is taken
 DISCONNECT_REASON = "The branch is being replaced by one that was restored. Connect again in a moment."
 
 
-class FinalizeRestore(Action):
-    action = OperationAction.CREATE_TIMELINE
-    variant = Variant.FINALIZE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeRestoreParams(Params):
+    replaced_branch_id: BranchId
+    old_name: str | None = None  # the requested new name of the replaced branch
 
-    @step(undo="resume")
+    def to_stored(self) -> dict[str, Any]:
+        return drop_none({"also_id": self.replaced_branch_id, "old_name": self.old_name})
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
+        return cls(replaced_branch_id=BranchId(stored["also_id"]), old_name=stored.get("old_name"))
+
+
+class FinalizeRestore(Action[FinalizeRestoreParams]):
+    kind = OperationKind.FINALIZE_RESTORE
+    params_type = FinalizeRestoreParams
+
+    @classmethod
+    def locks(cls, params: FinalizeRestoreParams, step: str | None) -> LockRequest:
+        return LockRequest(level=LockLevel.BRANCH, also_locked_id=params.replaced_branch_id)
+
+    async def resume_computes(self, ctx: ActionContext) -> None:
+        for branch_id in (self.params.replaced_branch_id, self.branch_id):
+            await compute_shutdown.resume_computes(ctx, branch_id)
+
+    @step(undo=resume_computes)
     async def switch(self, ctx: ActionContext) -> Outcome:
         stopped = [
             each
-            for branch_id in (self._replaced_id, self.branch_id)
+            for branch_id in (self.params.replaced_branch_id, self.branch_id)
             for each in await compute_shutdown.stop_computes(ctx, branch_id, DISCONNECT_REASON)
         ]
         await ctx.gateways.invalidate([each.endpoint.id for each in stopped])
-        return Done("the restored branch has taken the other's place", writes=partial(self.publish, stopped))
-
-    async def resume(self, ctx: ActionContext) -> None:
-        for branch_id in (self._replaced_id, self.branch_id):
-            await compute_shutdown.resume_computes(ctx, branch_id)
+        return Done("the restored branch has replaced the other one", writes=partial(self.publish, stopped))
 
     async def publish(self, stopped: list[StoppedCompute], rows: Rows) -> None:
-        open_work = await rows.operations.list_open(self.project_id)
-        starting = {
-            EndpointId(each.endpoint_id) for each in open_work if RESUMES_KEY in each.parameters and each.endpoint_id
-        }
-        await compute_shutdown.record_stopped(rows, stopped, frozenset(starting))
+        resuming = await list_resuming_endpoints(rows, self.project_id)
+        await compute_shutdown.record_stopped(rows, stopped, resuming)
         now = clock.now()
-        old = require_found(await rows.branches.get(self.project_id, self._replaced_id), "branch")
+        old = require_found(await rows.branches.get(self.project_id, self.params.replaced_branch_id), "branch")
         new = require_found(await rows.branches.get(self.project_id, self.branch_id), "branch")
         await self._rename(rows, old, new, now)
         await _swap_endpoints(rows, old, new)
@@ -62,10 +80,10 @@ class FinalizeRestore(Action):
             await rows.snapshot_schedules.replace(replace(schedule, branch_id=new.id, updated_at=now))
 
     async def _rename(self, rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
-        """The old one first: no two may have one name, not even for a moment."""
-        taken = {branch.name for branch in await rows.branches.list_in_project(self.project_id)}
-        asked = self.operation.parameters.get(OLD_NAME_KEY)
-        name = make_unique_name(asked, taken) if asked else make_replaced_name(old.name, taken)
+        """The old branch is renamed first, because names are unique at every moment."""
+        names = {branch.name for branch in await rows.branches.list_in_project(self.project_id)}
+        requested = self.params.old_name
+        name = make_unique_name(requested, names) if requested else make_replaced_name(old.name, names)
         await rows.branches.save(replace(old, name=name, is_default=False, replaced_by=new.id, updated_at=now))
         await rows.branches.save(
             replace(
@@ -85,26 +103,23 @@ class FinalizeRestore(Action):
             )
         )
 
-    @property
-    def _replaced_id(self) -> BranchId:
-        return BranchId(self.operation.parameters[ALSO_LOCKED_KEY])
-
 
 async def _swap_endpoints(rows: Rows, old: Branch, new: Branch) -> None:
-    """What the restored one was looked at through stays for looking at the other. Where there was nothing to trade
-    for, it keeps its own: a branch that can be written to stays so.
+    """Move the endpoints of the old branch to the new one, and the read-write endpoint of the new one to the old one.
+
+    When the old branch has no read-write endpoint, the new one keeps its own, so that it stays writable.
     """
-    given = await rows.endpoints.list_in_branch(old.id)
-    writes = any(endpoint.type is EndpointType.READ_WRITE for endpoint in given)
+    old_endpoints = await rows.endpoints.list_in_branch(old.id)
+    has_writer = any(endpoint.type is EndpointType.READ_WRITE for endpoint in old_endpoints)
     for endpoint in await rows.endpoints.list_in_branch(new.id):
-        if writes and endpoint.type is EndpointType.READ_WRITE:
+        if has_writer and endpoint.type is EndpointType.READ_WRITE:
             await rows.endpoints.save(replace(endpoint, branch_id=old.id))
-    for endpoint in given:
+    for endpoint in old_endpoints:
         await rows.endpoints.save(replace(endpoint, branch_id=new.id))
 
 
 async def _keep_passwords(rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
-    """Those that were changed since the restore. Postgres is told by the compute that starts next."""
+    """Keep the passwords of the old branch. The next compute that starts applies them in Postgres."""
     own = {role.name: role for role in await rows.roles.list_in_branch(new.id)}
     for role in await rows.roles.list_in_branch(old.id):
         known = own.get(role.name)
@@ -115,7 +130,7 @@ async def _keep_passwords(rows: Rows, old: Branch, new: Branch, now: datetime) -
             verifier=role.verifier,
             valid_until=role.valid_until,
             sealed_password=None,
-            is_wished=True,
+            is_pending=True,
             updated_at=now,
         )
         await rows.roles.save(changed)

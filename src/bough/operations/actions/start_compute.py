@@ -1,50 +1,74 @@
-"""Start an endpoint's compute: on creation, on wake, and after its own crash.
+"""Start the compute of an endpoint: after creation, on wake-up, and after a crash of the compute.
 
-The whole wish is computed from rows and handed to the engine; when Postgres accepts connections
-and has its roles and databases, the endpoint becomes active. Of a read replica the engine makes the copy first,
-when it has none that can still follow.
+The whole specification is built from rows and passed to the engine. When Postgres accepts connections and has its
+roles and databases, the endpoint becomes active. For a read replica the engine first creates the copy, unless there is
+one that can still catch up.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 from bough import clock
 from bough.domain.endpoint import EndpointState, reset_after_failed_start, transition_endpoint
-from bough.domain.operation import RESUMES_KEY, OperationAction, OperationStatus
+from bough.domain.locks import LockLevel, LockRequest
+from bough.domain.operation import OperationKind, OperationStatus
 from bough.engine.port import Readiness
 from bough.engine.spec import ComputeSpec
+from bough.ids import EndpointId, ProjectId
 from bough.operations import contents_sync
 from bough.operations.action import Action, step
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome, Sleep
+from bough.operations.params import Params
 from bough.store.store import Rows
 
 
-class StartCompute(Action):
-    action = OperationAction.START_COMPUTE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartComputeParams(Params):
+    resumes: bool = False  # starts again after a restore; the compute serves clients until the restore stops it
 
-    @step(undo="stop")
-    async def launch(self, ctx: ActionContext) -> Outcome:
-        endpoint = await ctx.get_endpoint(self.endpoint_id)
-        ran = endpoint.state is EndpointState.ACTIVE and await ctx.engine.find_address(endpoint.id) is not None
-        spec = await ctx.build_compute_spec(self.endpoint_id)
-        readiness = await ctx.engine.ensure_running(spec)
-        if readiness is Readiness.STARTING:
-            return Sleep(0.2, "Postgres is recovering")
-        if ran:
-            told = partial(contents_sync.mark_applied, spec=spec)
-            return Done("the compute runs already", has_changed=False, writes=told)
-        return Done("the compute accepts connections", writes=partial(self.publish, spec))
+    def to_stored(self) -> dict[str, Any]:
+        return {"resumes": True} if self.resumes else {}
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
+        return cls(resumes=bool(stored.get("resumes")))
+
+
+class StartCompute(Action[StartComputeParams]):
+    kind = OperationKind.START_COMPUTE
+    params_type = StartComputeParams
+
+    @classmethod
+    def locks(cls, params: StartComputeParams, step: str | None) -> LockRequest:
+        """A start that waits for a restore blocks neither the branch nor the endpoint, which is still in use."""
+        return LockRequest(level=LockLevel.ENDPOINT, is_project_only=params.resumes and step is None)
 
     async def stop(self, ctx: ActionContext) -> None:
-        """One that was to be started again after a restore, which failed, serves as before."""
-        if self.operation.status is OperationStatus.CANCELLING and RESUMES_KEY in self.operation.parameters:
+        """After a failed restore the compute keeps running."""
+        if self.operation.status is OperationStatus.CANCELLING and self.params.resumes:
             return
         await ctx.engine.ensure_suspended(self.endpoint_id)
         async with ctx.transaction() as rows:
             endpoint = await rows.endpoints.get(self.endpoint_id)
-            if endpoint is not None:  # else its branch could not be made, and it went with it
+            if endpoint is not None:  # otherwise it was removed with a branch that could not be created
                 await rows.endpoints.save(reset_after_failed_start(endpoint, clock.now()))
                 await rows.usage.stop_metering(endpoint, clock.now())
+
+    @step(undo=stop)
+    async def launch(self, ctx: ActionContext) -> Outcome:
+        endpoint = await ctx.get_endpoint(self.endpoint_id)
+        was_running = endpoint.state is EndpointState.ACTIVE and await ctx.engine.find_address(endpoint.id) is not None
+        spec = await ctx.build_compute_spec(self.endpoint_id)
+        readiness = await ctx.engine.ensure_running(spec)
+        if readiness is Readiness.STARTING:
+            return Sleep(0.2, "Postgres is recovering")
+        if was_running:
+            mark_applied = partial(contents_sync.mark_applied, spec=spec)
+            return Done("the compute already runs", has_changed=False, writes=mark_applied)
+        return Done("the compute accepts connections", writes=partial(self.publish, spec))
 
     async def publish(self, spec: ComputeSpec, rows: Rows) -> None:
         now = clock.now()
@@ -52,3 +76,14 @@ class StartCompute(Action):
         await rows.endpoints.save(transition_endpoint(endpoint, EndpointState.ACTIVE, now))
         await rows.usage.start_metering(self.endpoint_id, now)
         await contents_sync.mark_applied(rows, spec)
+
+
+async def list_resuming_endpoints(rows: Rows, project_id: ProjectId) -> frozenset[EndpointId]:
+    """Endpoints that an open operation starts again after a restore."""
+    return frozenset(
+        operation.endpoint_id
+        for operation in await rows.operations.list_open(project_id)
+        if operation.kind is StartCompute.kind
+        and operation.endpoint_id is not None
+        and StartComputeParams.decode(operation.parameters).resumes
+    )

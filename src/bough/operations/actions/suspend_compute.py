@@ -1,31 +1,51 @@
-"""Stop an endpoint's compute: everything committed is on disk, and it can wake again.
+"""Suspend the compute of an endpoint: all committed data is on disk, and a connection starts it again.
 
-What was changed in its roles and databases is read before, and what it used is measured, because nobody can ask a
-compute that sleeps. One that is stopped for want of clients is asked once more whether it has any. Of an endpoint
-that was deleted nothing stays.
+Before it stops, changes to its roles and databases are read and its usage is measured, because a suspended compute
+cannot be queried. A suspension for inactivity first checks again that no client is active. For a deleted endpoint
+everything is removed.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Self
 
 from bough import clock
 from bough.domain.endpoint import Endpoint, EndpointState, request_state, transition_endpoint
-from bough.domain.operation import OperationAction
+from bough.domain.locks import LockLevel, LockRequest
+from bough.domain.operation import OperationKind
 from bough.engine.port import ComputeUsage, EngineError
 from bough.operations import contents_sync, usage_measurement
 from bough.operations.action import Action, step
 from bough.operations.contents_sync import ContentsInspection
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome
+from bough.operations.params import Params
 from bough.store.store import Rows
 
-ONLY_IF_IDLE_KEY = "when_quiet"  # the parameter of a stop that shall not happen to somebody at work
-DISCARD_COPY_KEY = "afresh"  # the parameter of a read replica's stop whose copy is of no use any more
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendComputeParams(Params):
+    only_if_idle: bool = False  # do nothing while a client is active
+    discards_copy: bool = False  # a read replica's copy cannot catch up any more
+
+    def to_stored(self) -> dict[str, Any]:
+        flags = {"when_quiet": self.only_if_idle, "afresh": self.discards_copy}
+        return {name: True for name, is_set in flags.items() if is_set}
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
+        return cls(only_if_idle=bool(stored.get("when_quiet")), discards_copy=bool(stored.get("afresh")))
 
 
-class SuspendCompute(Action):
-    action = OperationAction.SUSPEND_COMPUTE
+class SuspendCompute(Action[SuspendComputeParams]):
+    kind = OperationKind.SUSPEND_COMPUTE
+    params_type = SuspendComputeParams
     is_forward_only = True
+
+    @classmethod
+    def locks(cls, params: SuspendComputeParams, step: str | None) -> LockRequest:
+        return LockRequest(level=LockLevel.ENDPOINT)
 
     @step
     async def stop(self, ctx: ActionContext) -> Outcome:
@@ -35,27 +55,27 @@ class SuspendCompute(Action):
             return await self._remove(endpoint, ctx)
         if endpoint.state is not EndpointState.ACTIVE and await ctx.engine.find_address(endpoint.id) is None:
             await self._suspend(endpoint, ctx)
-            return Done("the compute sleeps already", has_changed=False, writes=partial(self.publish, None, None))
-        if self.operation.parameters.get(ONLY_IF_IDLE_KEY) and await self._is_in_use(ctx, endpoint):
+            return Done("the compute is already suspended", has_changed=False, writes=partial(self.publish, None, None))
+        if self.params.only_if_idle and await self._is_in_use(ctx, endpoint):
             return Done("the compute is in use again", has_changed=False, writes=self.keep_running)
-        seen = await ctx.inspect_contents(endpoint)
+        inspection = await ctx.inspect_contents(endpoint)
         usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
         await self._suspend(endpoint, ctx)
-        return Done("the compute is stopped", writes=partial(self.publish, seen, usage))
+        return Done("the compute is suspended", writes=partial(self.publish, inspection, usage))
 
     async def _suspend(self, endpoint: Endpoint, ctx: ActionContext) -> None:
         await ctx.engine.ensure_suspended(endpoint.id)
-        if self.operation.parameters.get(DISCARD_COPY_KEY) and endpoint.volume_id is not None:
+        if self.params.discards_copy and endpoint.volume_id is not None:
             await ctx.engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
 
     async def _remove(self, endpoint: Endpoint, ctx: ActionContext) -> Outcome:
-        """It may run on while its branch is being read for the last time; a replica's copy goes with it."""
-        seen = await ctx.inspect_contents(endpoint)
+        """Remove the compute of a deleted endpoint, and the copy of a read replica."""
+        inspection = await ctx.inspect_contents(endpoint)
         usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
         await ctx.engine.ensure_suspended(endpoint.id)
         if endpoint.volume_id is not None:
             await ctx.engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
-        return Done("the endpoint is gone", writes=partial(self.record_removal, endpoint, seen, usage))
+        return Done("the endpoint is removed", writes=partial(self.record_removal, endpoint, inspection, usage))
 
     async def record_removal(
         self, endpoint: Endpoint, inspection: ContentsInspection | None, usage: ComputeUsage | None, rows: Rows
@@ -71,14 +91,14 @@ class SuspendCompute(Action):
             return True
         try:
             return await ctx.engine.is_busy(endpoint.id)
-        except EngineError:  # whoever does not answer is at work, or will be found by another
+        except EngineError:  # a compute that does not answer may be busy; if it hangs, another task finds it
             return True
 
     async def publish(self, inspection: ContentsInspection | None, usage: ComputeUsage | None, rows: Rows) -> None:
         endpoint = require_found(await rows.endpoints.get(self.endpoint_id), "endpoint")
         now = clock.now()
         idle = transition_endpoint(endpoint, EndpointState.IDLE, now)
-        if await rows.operations.list_waiting_for(self.operation.id):  # a restart goes on
+        if await rows.operations.list_waiting_for(self.operation.id):  # this is the first half of a restart
             idle = request_state(idle, EndpointState.ACTIVE, now)
         await rows.endpoints.save(idle)
         await rows.usage.stop_metering(endpoint, now, usage.cu if usage else None)

@@ -1,20 +1,25 @@
-"""Bring an archived branch back, because somebody uses it or one of its descendants.
+"""Unarchive a branch, because a client uses it or one of its descendants.
 
-There is nothing to undo: a branch whose data is back and that is still called archived is safe, and is brought back
-in no time when it is asked for again.
+There is no undo: an unpacked branch that is still marked as archived is safe, and unarchiving it again is quick.
 """
 
 from bough import clock
 from bough.domain.branch import BranchState, transition_branch
-from bough.domain.operation import OperationAction
+from bough.domain.locks import LockLevel, LockRequest
+from bough.domain.operation import OperationKind
 from bough.operations.action import Action, step
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome
+from bough.operations.params import NoParams
 from bough.store.store import Rows
 
 
-class UnarchiveBranch(Action):
-    action = OperationAction.TIMELINE_UNARCHIVE
+class UnarchiveBranch(Action[NoParams]):
+    kind = OperationKind.UNARCHIVE_BRANCH
+
+    @classmethod
+    def locks(cls, params: NoParams, step: str | None) -> LockRequest:
+        return LockRequest(level=LockLevel.BRANCH)
 
     @step
     async def unpack(self, ctx: ActionContext) -> Outcome:
@@ -22,7 +27,7 @@ class UnarchiveBranch(Action):
         if branch.state is not BranchState.ARCHIVED:
             return Done("the branch is not archived", has_changed=False)
         await ctx.engine.ensure_unpacked(self.project_id, branch.volume_id)
-        return Done("the branch is back", writes=self.publish)
+        return Done("the branch is unarchived", writes=self.publish)
 
     async def publish(self, rows: Rows) -> None:
         branch = require_found(await rows.branches.get(self.project_id, self.branch_id), "branch")

@@ -1,4 +1,4 @@
-"""What a branch's history is after a restore, and which restores are refused."""
+"""The history of a branch after a restore, and which restores are rejected."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,60 +32,60 @@ def lineage(volume: VolumeId, began: float) -> Lineage:
     )
 
 
-def lived(volume: VolumeId, began: float, **stretch: Any) -> LineageRange:
+def make_range(volume: VolumeId, began: float, **part: Any) -> LineageRange:
     own = lineage(volume, began)
     return LineageRange(
-        branch_lineage=BranchLineage(branch_id=BRANCH, position=0, lineage_id=own.id, **stretch), lineage=own
+        branch_lineage=BranchLineage(branch_id=BRANCH, position=0, lineage_id=own.id, **part), lineage=own
     )
 
 
-def go_on(
-    stretches: list[BranchLineage], volume: VolumeId, minute: float, known: list[LineageRange]
+def continue_with(
+    parts: list[BranchLineage], volume: VolumeId, minute: float, known: list[LineageRange]
 ) -> list[LineageRange]:
-    """The pasts of a branch that goes on with another volume."""
-    by_id = {past.lineage.id: past.lineage for past in known}
-    before = [LineageRange(branch_lineage=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
-    return [*before, lived(volume, minute, from_at=at(minute))]
+    """The ranges of a branch that continues with another volume."""
+    by_id = {each.lineage.id: each.lineage for each in known}
+    before = [LineageRange(branch_lineage=part, lineage=by_id[part.lineage_id]) for part in parts]
+    return [*before, make_range(volume, minute, from_at=at(minute))]
 
 
-def found(pasts: list[LineageRange], minute: float, now: float = 100) -> RecoveryTarget:
-    return BranchHistory(pasts, timedelta(days=1), at(now)).resolve_point(
+def resolve(ranges: list[LineageRange], minute: float, now: float = 100) -> RecoveryTarget:
+    return BranchHistory(ranges, timedelta(days=1), at(now)).resolve_point(
         Point(at=at(minute)), parameter_name="it", end_lsn=None
     )
 
 
 def test_after_going_back_twice_every_moment_means_what_the_branch_was_then() -> None:
-    """At 12:30 back to 12:10, at 12:50 back to 12:40; then at 13:10 back to before the first restore."""
-    pasts = [lived(FIRST, 0)]
-    once = go_on(restore_rules.truncate_lineages(pasts, FIRST, "0/200", at(9)), SECOND, 30, pasts)
-    twice = go_on(restore_rules.truncate_lineages(once, SECOND, "0/300", at(39)), THIRD, 50, once)
-    assert found(twice, 5) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(5)))
-    assert found(twice, 20) == RecoveryTarget(volume_id=FIRST, point=Point(lsn="0/200"))
-    assert found(twice, 35) == RecoveryTarget(volume_id=SECOND, point=Point(at=at(35)))
-    assert found(twice, 45) == RecoveryTarget(volume_id=SECOND, point=Point(lsn="0/300"))
-    assert found(twice, 60) == RecoveryTarget(volume_id=THIRD, point=Point(at=at(60)))
+    """Restored at 12:30 to 12:10, at 12:50 to 12:40, and at 13:10 to a time before the first restore."""
+    ranges = [make_range(FIRST, 0)]
+    once = continue_with(restore_rules.truncate_lineages(ranges, FIRST, "0/200", at(9)), SECOND, 30, ranges)
+    twice = continue_with(restore_rules.truncate_lineages(once, SECOND, "0/300", at(39)), THIRD, 50, once)
+    assert resolve(twice, 5) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(5)))
+    assert resolve(twice, 20) == RecoveryTarget(volume_id=FIRST, point=Point(lsn="0/200"))
+    assert resolve(twice, 35) == RecoveryTarget(volume_id=SECOND, point=Point(at=at(35)))
+    assert resolve(twice, 45) == RecoveryTarget(volume_id=SECOND, point=Point(lsn="0/300"))
+    assert resolve(twice, 60) == RecoveryTarget(volume_id=THIRD, point=Point(at=at(60)))
     fourth = VolumeId("vol-fourth")
-    far = go_on(restore_rules.truncate_lineages(twice, FIRST, "0/150", at(4)), fourth, 70, twice)
-    assert [past.lineage.volume_id for past in far] == [FIRST, fourth]
-    assert found(far, 3) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(3)))
-    assert found(far, 60) == RecoveryTarget(volume_id=FIRST, point=Point(lsn="0/150"))
-    assert found(far, 80) == RecoveryTarget(volume_id=fourth, point=Point(at=at(80)))
+    far = continue_with(restore_rules.truncate_lineages(twice, FIRST, "0/150", at(4)), fourth, 70, twice)
+    assert [each.lineage.volume_id for each in far] == [FIRST, fourth]
+    assert resolve(far, 3) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(3)))
+    assert resolve(far, 60) == RecoveryTarget(volume_id=FIRST, point=Point(lsn="0/150"))
+    assert resolve(far, 80) == RecoveryTarget(volume_id=fourth, point=Point(at=at(80)))
 
 
 def test_a_branch_that_goes_on_with_data_of_another_can_go_back_to_all_that_it_was() -> None:
-    pasts = [lived(FIRST, 0)]
-    reset = go_on(restore_rules.end_last_lineage(pasts, "0/200", at(30)), SECOND, 30, pasts)
-    assert found(reset, 29) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(29)))
-    assert found(reset, 30) == RecoveryTarget(volume_id=SECOND, point=Point(at=at(30)))
+    ranges = [make_range(FIRST, 0)]
+    reset = continue_with(restore_rules.end_last_lineage(ranges, "0/200", at(30)), SECOND, 30, ranges)
+    assert resolve(reset, 29) == RecoveryTarget(volume_id=FIRST, point=Point(at=at(29)))
+    assert resolve(reset, 30) == RecoveryTarget(volume_id=SECOND, point=Point(at=at(30)))
 
 
 def test_what_nobody_keeps_any_more_leads_nowhere() -> None:
-    assert restore_rules.truncate_lineages([lived(SECOND, 0)], FIRST, "0/200", at(9)) == []
+    assert restore_rules.truncate_lineages([make_range(SECOND, 0)], FIRST, "0/200", at(9)) == []
     assert restore_rules.end_last_lineage([], None, at(9)) == []
 
 
 def test_a_stretch_in_which_nothing_was_committed_ends_where_it_began() -> None:
-    (stretch,) = restore_rules.truncate_lineages([lived(FIRST, 5)], FIRST, "0/200", None)
+    (stretch,) = restore_rules.truncate_lineages([make_range(FIRST, 5)], FIRST, "0/200", None)
     assert stretch.until_at == at(5)
 
 

@@ -1,4 +1,4 @@
-"""Ids, names, hosts and the string that users copy."""
+"""Ids, names, host names and connection URIs."""
 
 import re
 from urllib.parse import unquote, urlsplit

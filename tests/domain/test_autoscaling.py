@@ -1,4 +1,4 @@
-"""From load to size: up at once, down slowly, never outside of the limits."""
+"""Autoscaling: up at once, down slowly, always within the limits."""
 
 import pytest
 from hypothesis import given
@@ -19,14 +19,14 @@ BUSY = Load(cores=1.4, memory_bytes=0)
 QUIET = Load(cores=0.01, memory_bytes=0)
 
 
-def after(looks: list[Load], start: ScalingState, least: float = 0.25, most: float = 4) -> ScalingState:
-    for load in looks:
-        start = next_scaling_state(start, load, least, most)
+def after(samples: list[Load], start: ScalingState, min_cu: float = 0.25, max_cu: float = 4) -> ScalingState:
+    for load in samples:
+        start = next_scaling_state(start, load, min_cu, max_cu)
     return start
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "expected"),
+    ("min_cu", "max_cu", "expected"),
     [
         (0.25, 2, (0.25, 0.5, 0.75, 1, 2)),
         (0.5, 0.75, (0.5, 0.75)),
@@ -37,8 +37,8 @@ def after(looks: list[Load], start: ScalingState, least: float = 0.25, most: flo
         (0.3, 3.5, (0.3, 0.5, 0.75, 1, 2, 3, 3.5)),
     ],
 )
-def test_sizes_are_quarters_up_to_one_and_then_whole(least: float, most: float, expected: tuple[float, ...]) -> None:
-    assert list_sizes(least, most) == expected
+def test_sizes_are_quarters_up_to_one_and_then_whole(min_cu: float, max_cu: float, expected: tuple[float, ...]) -> None:
+    assert list_sizes(min_cu, max_cu) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_it_shrinks_only_after_a_row_of_quiet_looks() -> None:
 
 
 def test_it_shrinks_no_further_than_the_busiest_of_them_needed() -> None:
-    looks = [QUIET] * (SCALE_DOWN_SAMPLES - 3) + [BUSY] + [QUIET] * 2
-    assert after(looks, ScalingState(cu=4)) == ScalingState(cu=2)
+    samples = [QUIET] * (SCALE_DOWN_SAMPLES - 3) + [BUSY] + [QUIET] * 2
+    assert after(samples, ScalingState(cu=4)) == ScalingState(cu=2)
     assert after([QUIET] * SCALE_DOWN_SAMPLES, ScalingState(cu=2)) == ScalingState(cu=0.25)
 
 
@@ -88,13 +88,13 @@ def test_a_load_that_fills_its_size_keeps_it() -> None:
 
 
 def test_equal_limits_leave_nothing_to_decide() -> None:
-    assert after([BUSY] * 20, ScalingState(cu=1), least=1, most=1) == ScalingState(cu=1)
-    assert after([QUIET] * 20, ScalingState(cu=1), least=1, most=1) == ScalingState(cu=1)
+    assert after([BUSY] * 20, ScalingState(cu=1), min_cu=1, max_cu=1) == ScalingState(cu=1)
+    assert after([QUIET] * 20, ScalingState(cu=1), min_cu=1, max_cu=1) == ScalingState(cu=1)
 
 
 def test_limits_that_moved_take_the_size_with_them() -> None:
-    assert after([BUSY], ScalingState(cu=8), least=0.25, most=1).cu == 1
-    assert after([QUIET], ScalingState(cu=0.25), least=2, most=4).cu == 2
+    assert after([BUSY], ScalingState(cu=8), min_cu=0.25, max_cu=1).cu == 1
+    assert after([QUIET], ScalingState(cu=0.25), min_cu=2, max_cu=4).cu == 2
 
 
 def test_memory_is_four_gibibytes_a_cu_and_at_least_one() -> None:
@@ -105,14 +105,14 @@ _limits = st.tuples(st.sampled_from((0.25, 0.5, 1, 2, 7)), st.sampled_from((0.25
 _loads = st.builds(Load, cores=st.floats(0, 100), memory_bytes=st.integers(0, 1000 * GIB))
 
 
-@given(limits=_limits, looks=st.lists(_loads, max_size=40), start=st.floats(0.1, 100))
-def test_it_is_always_one_of_its_sizes(limits: list[float], looks: list[Load], start: float) -> None:
-    least, most = limits
-    sizing = ScalingState(cu=min(max(start, least), most))
-    allowed = {*list_sizes(least, most), sizing.cu}
-    for load in looks:
-        before, sizing = sizing, next_scaling_state(sizing, load, least, most)
-        assert sizing.cu in allowed
-        assert sizing.cu >= required_size(load, least, most)
-        assert sizing.quiet_samples < SCALE_DOWN_SAMPLES
-        assert sizing.cu <= before.cu or sizing.cu == required_size(load, least, most)
+@given(limits=_limits, samples=st.lists(_loads, max_size=40), start=st.floats(0.1, 100))
+def test_it_is_always_one_of_its_sizes(limits: list[float], samples: list[Load], start: float) -> None:
+    min_cu, max_cu = limits
+    state = ScalingState(cu=min(max(start, min_cu), max_cu))
+    allowed = {*list_sizes(min_cu, max_cu), state.cu}
+    for load in samples:
+        before, state = state, next_scaling_state(state, load, min_cu, max_cu)
+        assert state.cu in allowed
+        assert state.cu >= required_size(load, min_cu, max_cu)
+        assert state.quiet_samples < SCALE_DOWN_SAMPLES
+        assert state.cu <= before.cu or state.cu == required_size(load, min_cu, max_cu)

@@ -1,4 +1,4 @@
-"""What a plan must have room for, and how long an offer may stand."""
+"""Plan limits for transferred projects, and the lifetime of a transfer request."""
 
 import pytest
 

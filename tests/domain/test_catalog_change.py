@@ -1,4 +1,4 @@
-"""A change to roles and databases survives its way through the operation's row, and leaves its secret at home."""
+"""Changes of roles and databases are stored and read back without their secrets."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which branches are put away."""
+"""Which branches are archived automatically."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -11,21 +11,21 @@ from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
 from support.stores import NOON, make_branch, make_endpoint, make_project
 
-PATIENCE = ArchivePolicy(min_age=timedelta(days=14), min_idle=timedelta(hours=24))
+POLICY = ArchivePolicy(min_age=timedelta(days=14), min_idle=timedelta(hours=24))
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = NOON + 14 * DAY
 BRANCH = make_branch(make_project(), is_default=False, state=BranchState.READY)
-ASLEEP = make_endpoint(BRANCH, state=EndpointState.IDLE, pending_state=None)
+IDLE = make_endpoint(BRANCH, state=EndpointState.IDLE, pending_state=None)
 
 
-def due(branch: Any = BRANCH, *endpoints: Any, now: Any = NOW, has_unarchived_children: bool = False) -> bool:
-    return should_archive(branch, endpoints, PATIENCE, now, has_unarchived_children=has_unarchived_children)
+def is_due(branch: Any = BRANCH, *endpoints: Any, now: Any = NOW, has_unarchived_children: bool = False) -> bool:
+    return should_archive(branch, endpoints, POLICY, now, has_unarchived_children=has_unarchived_children)
 
 
 def test_an_old_branch_that_nobody_used_is_due_and_not_a_moment_earlier() -> None:
-    assert due()
-    assert due(BRANCH, ASLEEP)
-    assert not due(now=NOW - timedelta(seconds=1))
+    assert is_due()
+    assert is_due(BRANCH, IDLE)
+    assert not is_due(now=NOW - timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_an_old_branch_that_nobody_used_is_due_and_not_a_moment_earlier() -> Non
         {"state": BranchState.INIT},
         {"state": BranchState.ARCHIVED},
         {"last_reset_at": NOW - HOUR},
-        {"state_changed_at": NOW - HOUR},  # it was brought back for somebody
+        {"state_changed_at": NOW - HOUR},  # it was unarchived then
     ],
     ids=str,
 )
 def test_one_that_must_stay_or_was_used_is_not_due(fields: dict[str, Any]) -> None:
-    assert not due(replace(BRANCH, **fields))
+    assert not is_due(replace(BRANCH, **fields))
 
 
 def test_one_whose_children_are_there_is_not_due() -> None:
-    assert not due(has_unarchived_children=True)
+    assert not is_due(has_unarchived_children=True)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,15 @@ def test_one_whose_children_are_there_is_not_due() -> None:
     ids=str,
 )
 def test_one_that_an_endpoint_uses_or_used_is_not_due(fields: dict[str, Any]) -> None:
-    assert not due(BRANCH, ASLEEP, replace(ASLEEP, **fields))
+    assert not is_due(BRANCH, IDLE, replace(IDLE, **fields))
 
 
 def test_a_deleted_endpoint_does_not_run_whatever_its_row_says() -> None:
-    assert due(BRANCH, replace(ASLEEP, state=EndpointState.ACTIVE, deleted_at=NOON + DAY))
+    assert is_due(BRANCH, replace(IDLE, state=EndpointState.ACTIVE, deleted_at=NOON + DAY))
 
 
 def test_the_latest_use_counts() -> None:
-    used = replace(ASLEEP, last_active=NOON + 3 * DAY, started_at=NOON + 2 * DAY, suspended_at=NOON + 4 * DAY)
-    assert last_used_at(BRANCH, [used, ASLEEP]) == NOON + 4 * DAY
+    used = replace(IDLE, last_active=NOON + 3 * DAY, started_at=NOON + 2 * DAY, suspended_at=NOON + 4 * DAY)
+    assert last_used_at(BRANCH, [used, IDLE]) == NOON + 4 * DAY
     assert last_used_at(replace(BRANCH, last_reset_at=NOON + 5 * DAY), [used]) == NOON + 5 * DAY
     assert last_used_at(BRANCH, []) == NOON
