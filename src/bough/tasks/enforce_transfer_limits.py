@@ -69,8 +69,12 @@ class EnforceTransferLimits:
     async def _count(self, found: TransferUsage) -> None:
         project_id = found.project_id
         month = None if is_unclaimed(found) else allowance.start_of_month(clock.now())
-        period = allowance.current_transfer_period(found.period, project_id, found.created_at, found.moved, month)
-        period = allowance.update_transfer_period(period, found.moved, self._allowances.plan_for(found).transfer_bytes)
+        period = allowance.current_transfer_period(
+            found.period, project_id, found.created_at, found.transferred_bytes, month
+        )
+        period = allowance.update_transfer_period(
+            period, found.transferred_bytes, self._allowances.plan_for(found).transfer_bytes
+        )
         if period == found.period:
             return
         async with self._store.transaction(durable=False) as rows:

@@ -69,7 +69,7 @@ class PreparedDatabasePool:
                 if _is_recent(await rows.prepared_databases.get_last_created_at())
                 else 0
             )
-        lost = next((each for each in waiting if each.wished is not EndpointState.ACTIVE), None)
+        lost = next((each for each in waiting if each.target_state is not EndpointState.ACTIVE), None)
         if lost is not None:  # it could not be started, or slept with the whole platform
             self._pause()
         if lost is not None or len(waiting) > wanted:
